@@ -1,0 +1,76 @@
+"""What a query says of the values of one key field: bounds, a prefix, or None."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Final
+
+from attrs import frozen
+
+from hbmodel.errors import QueryError
+
+
+class Unset(Enum):
+    """The type of `UNSET`: no bound on this side (None is a value)."""
+
+    UNSET = "unset"
+
+
+UNSET: Final = Unset.UNSET
+
+
+@frozen
+class Bounds:
+    """What a query says of one key field: a range of values, a prefix, both, or None.
+
+    Comparison with a bound excludes None, as in SQL, and so does a `Bounds()` without any: it means "not None". The
+    exception is equality: `low` and `high` both None, inclusive, means exactly None. Bounds need not be storable values
+    of the field: they are compared as Python compares.
+
+    Attributes:
+        low: lower bound of the values, or UNSET.
+        low_inclusive: whether `low` itself is within.
+        high: upper bound of the values, or UNSET.
+        high_inclusive: whether `high` itself is within.
+        prefix: what the values start with (text and bytes only), or UNSET.
+    """
+
+    low: Any = UNSET
+    low_inclusive: bool = True
+    high: Any = UNSET
+    high_inclusive: bool = True
+    prefix: Any = UNSET
+
+    def __attrs_post_init__(self) -> None:
+        if self.prefix is None or ((self.low is None or self.high is None) and not self.only_none):
+            raise QueryError("None has no order: it can be asked for by equality only, without another bound.")
+
+    @classmethod
+    def equal(cls, value: Any) -> Bounds:
+        """Exactly this value (or None)."""
+        return cls(low=value, high=value)
+
+    @classmethod
+    def is_none(cls) -> Bounds:
+        """Exactly None."""
+        return cls(low=None, high=None)
+
+    @classmethod
+    def not_none(cls) -> Bounds:
+        """Every value except None."""
+        return cls()
+
+    @classmethod
+    def starting_with(cls, prefix: Any) -> Bounds:
+        """The values that start with `prefix`."""
+        return cls(prefix=prefix)
+
+    @property
+    def only_none(self) -> bool:
+        """Whether exactly None is asked for."""
+        return self.low is None and self.high is None and self.low_inclusive and self.high_inclusive and self.prefix is UNSET
+
+    @property
+    def fixed(self) -> bool:
+        """Whether a single value is asked for: `low` and `high` are equal and within."""
+        return self.low is not UNSET and self.low_inclusive and self.high_inclusive and bool(self.low == self.high)

@@ -1,0 +1,96 @@
+"""The time that writes of indexed rows carry: this machine's clock corrected to the server's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from hbmodel.errors import ClockError, SessionError
+
+GRACE = 3_600_000
+"""Default grace time G in ms: how old an entry must be before a repairer may take it for an orphan."""
+
+LONGEST_CALL = 1_200_000
+"""Default longest life L of one call in ms (the gateway's `hbase.client.operation.timeout`)."""
+
+CLOCK_BOUND = 60_000
+"""Default bound in ms on how far this machine's clock and the server's may differ."""
+
+
+def wall_time() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def running_time() -> int:
+    """Milliseconds on a clock that never jumps and, where the system has one, goes on while it sleeps."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return (time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)) // 1_000_000
+
+
+class ServerClock:
+    """Wall time plus the offset to the server, which the first write measures.
+
+    Args:
+        probe: returns the server's time in ms.
+        lease_valid: whether the schema that writes go by is still current.
+        grace: G in ms.
+        bound: the largest offset allowed, either way, in ms.
+        wall: the wall clock in ms.
+        running: a clock in ms that never jumps.
+
+    Raises:
+        SessionError: the grace time is too short to be safe: G must exceed twice the longest call plus four times the bound.
+    """
+
+    def __init__(
+        self,
+        probe: Callable[[], int],
+        lease_valid: Callable[[], bool],
+        *,
+        grace: int = GRACE,
+        bound: int = CLOCK_BOUND,
+        wall: Callable[[], int] = wall_time,
+        running: Callable[[], int] = running_time,
+    ) -> None:
+        if grace <= 2 * (LONGEST_CALL + 2 * bound):
+            raise SessionError("The grace time must exceed twice the longest call plus four clock bounds.", grace=grace, bound=bound)
+        self._probe, self._lease_valid, self._wall, self._running = probe, lease_valid, wall, running
+        self._grace = grace
+        self.bound = bound
+        self._offset: int | None = None
+        self._start_running = 0
+        self._start_now = 0
+
+    def now(self) -> int:
+        """Milliseconds since 1970 by the server's clock; the first call asks the server.
+
+        Raises:
+            ClockError: the two clocks differ by more than the bound.
+        """
+        if self._offset is None:
+            before = self._wall()
+            server = self._probe()
+            after = self._wall()
+            offset = server - (before + after) // 2
+            if abs(offset) > self.bound:
+                raise ClockError(
+                    "This machine's clock and the server's differ by more than the bound: set the clocks right.",
+                    offset=offset,
+                    bound=self.bound,
+                )
+            self._offset = offset
+            self._start_running, self._start_now = self._running(), after + offset
+        now = self._wall() + self._offset
+        # A wall clock that was set since the probe would give timestamps that the probe never vouched for.
+        drift = now - (self._start_now + self._running() - self._start_running)
+        if abs(drift) > self.bound:
+            self._offset = None
+            return self.now()
+        return now
+
+    def fresh(self, since: int) -> bool:
+        """Whether less than half the grace time has passed since the reading `since` of `now`, and the schema is current."""
+        by_wall = self._wall() + (self._offset or 0) - since
+        by_running = self._start_now + self._running() - self._start_running - since
+        return -self.bound <= by_wall < self._grace // 2 and by_running < self._grace // 2 and self._lease_valid()

@@ -1,0 +1,162 @@
+"""What a codec is: an exact, reversible mapping between the values of one Python type and bytes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from attrs import fields
+
+from hbmodel.errors import DeclarationError, DecodingError, EncodingError, QueryError
+
+T = TypeVar("T")
+
+JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
+"""What a layout may be described with."""
+
+Order: TypeAlias = Literal["ascending", "descending"] | None
+"""How byte order follows value order; None where it does not."""
+
+
+class Codec(ABC, Generic[T]):
+    """Writes values of one type as bytes and reads them back; subclasses are frozen attrs classes, so codecs compare by value.
+
+    A value has two forms. The *raw* form is the whole of something: a column value, or the last ascending field of a row
+    key. The *part* form says by itself where it ends, so that another field can follow; no part is a prefix of another
+    part of the same codec. For a fixed width both are the same bytes.
+
+    Attributes:
+        python_type: the type, or types, of the values.
+        order: byte order of the part form.
+        raw_order: byte order of the raw form.
+        width: length of every encoded value in bytes, or None where it varies.
+        may_be_empty: whether some value's raw form is empty.
+        key: whether the codec can be used in keys, that is, whether it has a part form.
+    """
+
+    __slots__ = ()
+
+    python_type: type | tuple[type, ...]
+    order: Order = "ascending"
+    raw_order: Order = "ascending"
+    width: int | None = None
+    may_be_empty: bool = False
+    key: bool = True
+
+    @abstractmethod
+    def encode(self, value: T) -> bytes:
+        """The raw form of a value.
+
+        Raises:
+            EncodingError: the value cannot be stored exactly.
+        """
+
+    @abstractmethod
+    def decode(self, data: bytes) -> T:
+        """The value whose raw form is `data`, all of it.
+
+        Raises:
+            DecodingError: `encode` does not write these bytes.
+        """
+
+    def encode_part(self, value: T) -> bytes:
+        """The part form of a value.
+
+        Raises:
+            EncodingError: the value cannot be stored exactly.
+        """
+        raise DeclarationError("This codec has no form that can be part of a key.", codec=type(self).__name__)
+
+    def decode_part(self, data: bytes, start: int) -> tuple[T, int]:
+        """The value whose part form begins at `start`, and the position behind it.
+
+        Raises:
+            DecodingError: `encode_part` does not write these bytes.
+        """
+        raise DeclarationError("This codec has no form that can be part of a key.", codec=type(self).__name__)
+
+    def encode_prefix(self, prefix: T) -> bytes | None:
+        """The bytes that the part forms of exactly those values begin with that start with `prefix`; None if there are none.
+
+        Raises:
+            QueryError: no such bytes tell them apart, with this codec or this prefix.
+            EncodingError: the prefix is not of the codec's type, or has no bytes at all.
+        """
+        raise QueryError("Values of this codec cannot be searched by prefix.", codec=type(self).__name__)
+
+    def raw_prefix(self, prefix: T) -> bytes | None:
+        """The same as `encode_prefix`, for the raw form."""
+        return self.encode_prefix(prefix)
+
+    def floor(self, value: T) -> T | None:
+        """The largest storable value that is not above `value`; None if all storable values are above it.
+
+        Bounds of a query need not be storable themselves: `at >= noon and half a second` has a meaning where whole seconds
+        are stored, and so has `number < 300` where a byte is. Codecs of other types give the value back as it is.
+
+        Raises:
+            EncodingError: the value is not of the codec's type.
+        """
+        return value
+
+    @property
+    @abstractmethod
+    def spec(self) -> dict[str, JSON]:
+        """The byte layout as canonical JSON; equal specs write equal bytes for equal values."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Compiled struct functions cannot be pickled; what was given to the constructor can.
+        # attrs adds the class attribute that `fields` reads to every subclass, so mypy cannot know it here.
+        return type(self), tuple(getattr(self, a.name) for a in fields(type(self)) if a.init)  # type: ignore[arg-type]
+
+
+class FixedWidth(Codec[T]):
+    """Base of the codecs that write the same number of bytes for every value: raw form and part form are the same."""
+
+    __slots__ = ()
+
+    width: int  # pyright: ignore[reportIncompatibleVariableOverride]  # nobody assigns it
+
+    def encode_part(self, value: T) -> bytes:
+        """The same bytes as `encode`."""
+        return self.encode(value)
+
+    def decode_part(self, data: bytes, start: int) -> tuple[T, int]:
+        """The value in the `width` bytes from `start` on."""
+        end = start + self.width
+        return self.decode(data[start:end]), end
+
+
+def wrong_type(expected: type | tuple[type, ...], value: object) -> EncodingError:
+    """The error for a value of another type than the codec's; it shows the types and never the value."""
+    types = expected if isinstance(expected, tuple) else (expected,)
+    return EncodingError(
+        "A value is not of the type that its codec writes.", expected=" or ".join(t.__name__ for t in types), found=type(value).__name__
+    )
+
+
+def wrong_width(expected: int, found: int) -> DecodingError:
+    """The error for bytes that are longer or shorter than the codec's fixed width."""
+    return DecodingError("Stored bytes have not got the width of their codec.", width=expected, found=found)
+
+
+def declared_width(width: int) -> int:
+    """A width given in a declaration, if it can be one.
+
+    Raises:
+        DeclarationError: it is not a positive int.
+    """
+    if type(width) is not int or width < 1:
+        raise DeclarationError("A width is a positive int.", found=width)
+    return width
+
+
+def declared_codec(codec: Any) -> Any:
+    """A codec given in a declaration, if it is one.
+
+    Raises:
+        DeclarationError: it is something else, such as a type.
+    """
+    if not isinstance(codec, Codec):
+        raise DeclarationError("Here a codec is needed, such as hb.Int64 or hb.Text.", found=repr(codec))
+    return codec

@@ -1,0 +1,96 @@
+"""Enumerations, stored by the values of their members."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, TypeVar
+
+from attrs import Factory, field, frozen
+
+from hbmodel.codecs.base import JSON, Codec, Order, declared_codec, wrong_type
+from hbmodel.codecs.scalars import SCALARS
+from hbmodel.errors import DeclarationError, DecodingError, EncodingError
+
+E = TypeVar("E", bound=Enum)
+
+
+def _value_codec(enumeration: type[Enum]) -> Codec[Any]:
+    kinds = {type(member.value) for member in enumeration}
+    codec = SCALARS.get(kinds.pop()) if len(kinds) == 1 else None
+    if codec is None:
+        raise DeclarationError(
+            "The members of an enumeration need values of one plain type (or name a codec: EnumOf(Type, codec)).",
+            type=enumeration.__name__,
+        )
+    return codec
+
+
+def _instance_of_enum(enumeration: Any) -> Any:
+    if not isinstance(enumeration, type) or not issubclass(enumeration, Enum):
+        raise DeclarationError("EnumOf takes an Enum subclass.", found=repr(enumeration))
+    return enumeration
+
+
+@frozen
+class EnumOf(Codec[E]):
+    """A member of an enumeration, written as its value is: order, width and forms are those of the value's codec.
+
+    Args:
+        enumeration: the Enum subclass; a Flag is stored by its number, combinations included.
+        codec: of the values; by default the one of their common type.
+    """
+
+    python_type: type[E] = field(converter=_instance_of_enum, alias="enumeration")
+    codec: Codec[Any] = field(default=Factory(lambda self: _value_codec(self.python_type), takes_self=True), converter=declared_codec)
+    order: Order = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.order, takes_self=True))
+    raw_order: Order = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.raw_order, takes_self=True))
+    width: int | None = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.width, takes_self=True))
+    may_be_empty: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.may_be_empty, takes_self=True))
+    key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.key, takes_self=True))
+
+    def __attrs_post_init__(self) -> None:
+        # Whether all members can be stored is better known now than at the first write.
+        for member in self.python_type:
+            try:
+                self.codec.encode(member.value)
+            except EncodingError as error:
+                raise DeclarationError(
+                    "A member of an enumeration has a value that its codec cannot store.", member=member.name, reason=error.message
+                ) from error
+
+    def _value(self, value: Any) -> Any:
+        if not isinstance(value, self.python_type):
+            raise wrong_type(self.python_type, value)
+        return value.value
+
+    def _member(self, value: Any) -> E:
+        try:
+            member = self.python_type(value)
+        except ValueError:
+            member = None
+        # An enumeration may answer unknown values with a member of another value; that would not be written back as read.
+        if member is None or member.value != value:
+            raise DecodingError("A stored value is no member of its enumeration.", type=self.python_type.__name__)
+        return member
+
+    def encode(self, value: E) -> bytes:
+        """Of its value."""
+        return self.codec.encode(self._value(value))
+
+    def decode(self, data: bytes) -> E:
+        """The member of that value."""
+        return self._member(self.codec.decode(data))
+
+    def encode_part(self, value: E) -> bytes:
+        """Of its value."""
+        return self.codec.encode_part(self._value(value))
+
+    def decode_part(self, data: bytes, start: int) -> tuple[E, int]:
+        """The member of that value."""
+        value, end = self.codec.decode_part(data, start)
+        return self._member(value), end
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """That of the values' codec: the bytes are the same, and members may come and go."""
+        return self.codec.spec

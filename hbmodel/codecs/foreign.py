@@ -1,0 +1,169 @@
+"""What other programs write into keys as text: numbers with leading zeros, hex numbers, and text up to a delimiter."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from attrs import Factory, field, frozen
+
+from hbmodel.codecs.base import JSON, Codec, FixedWidth, Order, declared_width, wrong_width
+from hbmodel.codecs.integers import floor_integer, integer, out_of_range
+from hbmodel.codecs.text import from_utf8, to_utf8
+from hbmodel.errors import DeclarationError, DecodingError, EncodingError, QueryError
+
+DECIMAL_DIGITS = re.compile(rb"[0-9]+")
+HEX_DIGITS = re.compile(rb"[0-9a-f]+")
+
+
+def digits_of(value: int, width: int) -> bytes:
+    """A number as `width` decimal digits."""
+    number = integer(value)
+    if not 0 <= number < 10**width:
+        raise out_of_range(0, 10**width - 1)
+    return b"%0*d" % (width, number)
+
+
+def number_of(data: bytes, width: int) -> int:
+    """The number of `width` decimal digits."""
+    if len(data) != width:
+        raise wrong_width(width, len(data))
+    if not DECIMAL_DIGITS.fullmatch(data):
+        raise DecodingError("Stored bytes are not decimal digits.")
+    return int(data)
+
+
+@frozen
+class DecimalText(FixedWidth[int]):
+    """A number that is not negative as decimal text of `width` digits, with leading zeros: 42 as `00000042`."""
+
+    width: int = field(converter=declared_width)
+
+    python_type = int
+
+    def encode(self, value: int) -> bytes:
+        """Digits."""
+        return digits_of(value, self.width)
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> int:
+        """Of digits."""
+        return number_of(data, self.width)
+
+    def floor(self, value: int) -> int | None:
+        """The nearest number in range from below."""
+        return floor_integer(value, 0, 10**self.width - 1)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The width."""
+        return {"codec": "decimal_text", "width": self.width}
+
+
+@frozen
+class HexText(FixedWidth[int]):
+    """A number that is not negative as hex text of `width` lower-case digits, with leading zeros: 42 as `0000002a`."""
+
+    width: int = field(converter=declared_width)
+
+    python_type = int
+
+    def encode(self, value: int) -> bytes:
+        """Hex digits."""
+        number = integer(value)
+        if not 0 <= number < 16**self.width:
+            raise out_of_range(0, 16**self.width - 1)
+        return b"%0*x" % (self.width, number)
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> int:
+        """Of hex digits."""
+        if len(data) != self.width:
+            raise wrong_width(self.width, len(data))
+        if not HEX_DIGITS.fullmatch(data):
+            raise DecodingError("Stored bytes are not lower-case hex digits.")
+        return int(data, 16)
+
+    def floor(self, value: int) -> int | None:
+        """The nearest number in range from below."""
+        return floor_integer(value, 0, 16**self.width - 1)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The width."""
+        return {"codec": "hex_text", "width": self.width}
+
+
+def _delimiter(delimiter: Any) -> bytes:
+    data = delimiter.encode() if isinstance(delimiter, str) else delimiter
+    if not isinstance(data, bytes) or not data:
+        raise DeclarationError("A delimiter is at least one byte.", found=repr(delimiter))
+    return data
+
+
+@frozen
+class Delimited(Codec[str]):
+    """Text (UTF-8) that ends at a delimiter where another field follows: `a|b` for two fields. Raw: without it.
+
+    Values that hold the delimiter are refused. `a!` sorts before `a` where `|` follows both, so the order of parts is not
+    kept, except with the delimiter 00; that of a last field is.
+
+    Args:
+        delimiter: one or more bytes, or ASCII text.
+    """
+
+    delimiter: bytes = field(converter=_delimiter)
+    order: Order = field(
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: "ascending" if self.delimiter == b"\x00" else None, takes_self=True),
+    )
+
+    python_type = str
+    may_be_empty = True
+
+    def encode(self, value: str) -> bytes:
+        """UTF-8."""
+        data = to_utf8(value)
+        # Searched together, so that a value that ends in half a delimiter is seen as well.
+        if (data + self.delimiter).find(self.delimiter) != len(data):
+            raise EncodingError("Text that is ended by a delimiter must not hold it.", delimiter=self.delimiter)
+        return data
+
+    def decode(self, data: bytes) -> str:
+        """From UTF-8."""
+        if (data + self.delimiter).find(self.delimiter) != len(data):
+            raise DecodingError("Stored text holds its delimiter.", delimiter=self.delimiter)
+        return from_utf8(data)
+
+    def encode_part(self, value: str) -> bytes:
+        """UTF-8 and the delimiter."""
+        return self.encode(value) + self.delimiter
+
+    def decode_part(self, data: bytes, start: int) -> tuple[str, int]:
+        """Up to the delimiter."""
+        end = data.find(self.delimiter, start)
+        if end < 0:
+            raise DecodingError("A field has no delimiter behind it.", delimiter=self.delimiter)
+        return from_utf8(data[start:end]), end + len(self.delimiter)
+
+    def encode_prefix(self, prefix: str) -> bytes | None:
+        """UTF-8; None if it holds the delimiter."""
+        data = self.raw_prefix(prefix)
+        if data is not None and any(data.endswith(self.delimiter[:length]) for length in range(1, len(self.delimiter))):
+            # The delimiter of a shorter value may begin with these bytes.
+            raise QueryError("Delimited text cannot be searched by a prefix that ends as the delimiter begins.")
+        return data
+
+    def raw_prefix(self, prefix: str) -> bytes | None:
+        """UTF-8; None if it holds the delimiter."""
+        data = to_utf8(prefix)
+        return None if self.delimiter in data else data
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The delimiter, in hex."""
+        return {"codec": "delimited", "delimiter": self.delimiter.hex()}

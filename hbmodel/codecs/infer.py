@@ -1,0 +1,60 @@
+"""From a type annotation to the codec that stores its values."""
+
+from __future__ import annotations
+
+from enum import Enum
+from ipaddress import IPv4Address, IPv6Address
+from types import NoneType, UnionType
+from typing import Annotated, Any, NewType, Union, get_args, get_origin
+
+from hbmodel.codecs.base import Codec
+from hbmodel.codecs.enums import EnumOf
+from hbmodel.codecs.scalars import SCALARS
+from hbmodel.codecs.simple import IPAddress
+from hbmodel.errors import DeclarationError
+
+
+def _members(declared: Any) -> set[Any]:
+    # What a type is a union of, as plain types, codecs named in annotations, and NoneType.
+    origin = get_origin(declared)
+    if origin in (Union, UnionType):
+        return {member for argument in get_args(declared) for member in _members(argument)}
+    if origin is Annotated:
+        inner, *extras = get_args(declared)
+        codec = next((extra for extra in extras if isinstance(extra, Codec)), None)
+        return _members(inner) if codec is None else {codec} | (_members(inner) & {NoneType})
+    if isinstance(declared, NewType):
+        return _members(declared.__supertype__)
+    if type(declared).__name__ == "TypeAliasType":
+        return _members(declared.__value__)
+    return {declared}
+
+
+def codec_for(declared: Any) -> tuple[Codec[Any], bool]:
+    """The codec of an annotated type, and whether None is among its values.
+
+    Knows int, float, str, bytes, bool, Decimal, UUID, date, datetime, timedelta, IPv4Address, IPv6Address and their union,
+    Enum subclasses, `X | None`, and `Annotated`, which may name the codec: `Annotated[int, UInt32]`. Names must be resolved.
+
+    Raises:
+        DeclarationError: there is no obvious codec; the message says what to do.
+    """
+    members = _members(declared)
+    nullable = NoneType in members
+    types = members - {NoneType}
+    if types == {IPv4Address, IPv6Address}:
+        return IPAddress, nullable
+    if len(types) == 1:
+        only = types.pop()
+        if isinstance(only, Codec):
+            return only, nullable
+        if isinstance(only, type) and issubclass(only, Enum):
+            return EnumOf(only), nullable
+        # Not for subclasses: what is read would be of the plain type.
+        if isinstance(only, type) and only in SCALARS:
+            return SCALARS[only], nullable
+    raise DeclarationError(
+        "No codec follows from this type. Name one: for lists, dicts and classes codec=hb.Json(...) or hb.MsgPack(...), "
+        "for others a Codec of your own; a field that may be None is X | None.",
+        type=repr(declared),
+    )

@@ -1,0 +1,104 @@
+"""Integers as fixed-width big-endian bytes whose order is the numbers' order."""
+
+from __future__ import annotations
+
+from operator import index
+from struct import Struct
+from struct import error as StructError
+from typing import Any
+
+from attrs import Factory, field, frozen
+
+from hbmodel.codecs.base import JSON, FixedWidth, wrong_type, wrong_width
+from hbmodel.errors import EncodingError
+
+UNSIGNED = {8: Struct(">B"), 16: Struct(">H"), 32: Struct(">I"), 64: Struct(">Q")}
+
+
+def integer(value: Any) -> int:
+    """A plain int from anything that is an integer (`__index__`), NumPy's scalars included.
+
+    Raises:
+        EncodingError: the value is no integer, or a bool (which is one only by accident).
+    """
+    if isinstance(value, bool):
+        raise wrong_type(int, value)
+    try:
+        return index(value)
+    except TypeError:
+        raise wrong_type(int, value) from None
+
+
+def out_of_range(low: int, high: int) -> EncodingError:
+    """The error for an integer that does not fit; it is never wrapped or cut."""
+    return EncodingError("An integer is out of the range of its codec.", low=low, high=high)
+
+
+def floor_integer(value: Any, low: int, high: int) -> int | None:
+    """The largest integer of `low`..`high` that is not above `value`, or None."""
+    number = integer(value)
+    return None if number < low else min(number, high)
+
+
+@frozen
+class IntCodec(FixedWidth[int]):
+    """An integer of 8, 16, 32 or 64 bits, big-endian.
+
+    Signed: the sign bit is flipped (the lowest number is all 00). Unsigned: plain, which for non-negative numbers equals
+    Java's `Bytes.toBytes`.
+    """
+
+    bits: int
+    signed: bool
+    width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.bits // 8, takes_self=True))
+    low: int = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: -(1 << (self.bits - 1)) if self.signed else 0, takes_self=True)
+    )
+    high: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.low + (1 << self.bits) - 1, takes_self=True))
+    _struct: Struct = field(init=False, eq=False, repr=False, default=Factory(lambda self: UNSIGNED[self.bits], takes_self=True))
+
+    python_type = int
+
+    def encode(self, value: int) -> bytes:
+        """The number less the lowest one, big-endian."""
+        if type(value) is not int:
+            value = integer(value)
+        try:
+            return self._struct.pack(value - self.low)
+        except StructError:
+            raise out_of_range(self.low, self.high) from None
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> int:
+        """The number of these bytes."""
+        if len(data) != self.width:
+            raise wrong_width(self.width, len(data))
+        return int.from_bytes(data, "big") + self.low
+
+    def decode_part(self, data: bytes, start: int) -> tuple[int, int]:
+        """The number of the `width` bytes from `start` on."""
+        try:
+            number: int = self._struct.unpack_from(data, start)[0]
+        except StructError:
+            raise wrong_width(self.width, len(data) - start) from None
+        return number + self.low, start + self.width
+
+    def floor(self, value: int) -> int | None:
+        """The nearest number in range from below."""
+        return floor_integer(value, self.low, self.high)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """Bits and sign."""
+        return {"codec": "int", "bits": self.bits, "signed": self.signed}
+
+
+Int8 = IntCodec(8, True)
+Int16 = IntCodec(16, True)
+Int32 = IntCodec(32, True)
+Int64 = IntCodec(64, True)
+UInt8 = IntCodec(8, False)
+UInt16 = IntCodec(16, False)
+UInt32 = IntCodec(32, False)
+UInt64 = IntCodec(64, False)

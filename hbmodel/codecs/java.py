@@ -1,0 +1,216 @@
+"""What Java programs write: `Bytes.toBytes` of int and long, reverse stamps, and `DataOutput.writeUTF`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from struct import Struct
+from struct import error as StructError
+
+from attrs import Factory, field, frozen
+
+from hbmodel.codecs.base import JSON, Codec, FixedWidth, wrong_type, wrong_width
+from hbmodel.codecs.integers import floor_integer, integer, out_of_range
+from hbmodel.codecs.times import MICROSECONDS, Unit, declared_unit, from_epoch, since_epoch, whole_units
+from hbmodel.errors import DecodingError, EncodingError
+
+LONG = Struct(">q")
+SIGNED = {32: Struct(">i"), 64: LONG}
+LONG_MAX = (1 << 63) - 1
+
+
+@frozen
+class JavaIntCodec(FixedWidth[int]):
+    """Java's `Bytes.toBytes(int)` or `(long)`: two's complement, big-endian. Also the bytes of HBase's counters.
+
+    Negative numbers sort behind the positive ones, so the order is not kept. For numbers that are never negative `UInt32`
+    and `UInt64` write the same bytes and keep it.
+    """
+
+    bits: int
+    width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.bits // 8, takes_self=True))
+    _struct: Struct = field(init=False, eq=False, repr=False, default=Factory(lambda self: SIGNED[self.bits], takes_self=True))
+
+    python_type = int
+    order = None
+    raw_order = None
+
+    def encode(self, value: int) -> bytes:
+        """Two's complement."""
+        try:
+            return self._struct.pack(integer(value))
+        except StructError:
+            bound = 1 << (self.bits - 1)
+            raise out_of_range(-bound, bound - 1) from None
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> int:
+        """Of two's complement."""
+        if len(data) != self.width:
+            raise wrong_width(self.width, len(data))
+        return int.from_bytes(data, "big", signed=True)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """Bits."""
+        return {"codec": "java_int", "bits": self.bits}
+
+
+@frozen
+class ReverseLongCodec(FixedWidth[int]):
+    """`Long.MAX_VALUE - n` as a Java long, for 0 <= n: the largest number sorts first."""
+
+    python_type = int
+    order = "descending"
+    raw_order = "descending"
+    width = 8
+
+    def encode(self, value: int) -> bytes:
+        """Of a number that is not negative."""
+        number = integer(value)
+        if not 0 <= number <= LONG_MAX:
+            raise out_of_range(0, LONG_MAX)
+        return LONG.pack(LONG_MAX - number)
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> int:
+        """The number that is not negative."""
+        if len(data) != self.width:
+            raise wrong_width(self.width, len(data))
+        stored = int.from_bytes(data, "big")
+        if stored > LONG_MAX:
+            raise DecodingError("A stored reverse stamp is negative.")
+        return LONG_MAX - stored
+
+    def floor(self, value: int) -> int | None:
+        """The nearest number in range from below."""
+        return floor_integer(value, 0, LONG_MAX)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The name alone."""
+        return {"codec": "reverse_long"}
+
+
+ReverseStampInt = ReverseLongCodec()
+JavaInt = JavaIntCodec(32)
+JavaLong = JavaIntCodec(64)
+
+
+@frozen
+class ReverseStampCodec(FixedWidth[datetime]):
+    """`Long.MAX_VALUE - t` as a Java long, where t is an aware datetime since 1970: the newest sorts first.
+
+    Call it with a unit for another than milliseconds: `ReverseStamp("s")`. Times before 1970 and finer than the unit are
+    refused. `ReverseStampInt` has the same bytes for plain numbers.
+    """
+
+    unit: Unit = field(default="ms", converter=declared_unit)
+    _scale: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: MICROSECONDS[self.unit], takes_self=True))
+
+    python_type = datetime
+    order = "descending"
+    raw_order = "descending"
+    width = 8
+
+    def __call__(self, unit: Unit) -> ReverseStampCodec:
+        """The same in another unit."""
+        return ReverseStampCodec(unit)
+
+    def encode(self, value: datetime) -> bytes:
+        """Of a time from 1970 on."""
+        instant = since_epoch(value)
+        if instant < 0:
+            raise EncodingError("A reverse stamp cannot hold a time before 1970.")
+        return ReverseStampInt.encode(whole_units(instant, self._scale))
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> datetime:
+        """In UTC."""
+        return from_epoch(ReverseStampInt.decode(data) * self._scale)
+
+    def floor(self, value: datetime) -> datetime | None:
+        """The last whole unit that is not after `value`, or None before 1970."""
+        instant = since_epoch(value)
+        return None if instant < 0 else from_epoch(instant - instant % self._scale)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The unit."""
+        return {"codec": "reverse_stamp", "unit": self.unit}
+
+
+ReverseStamp = ReverseStampCodec()
+
+
+def _to_modified_utf8(value: str) -> bytes:
+    # Java writes UTF-16 code units one by one: characters beyond U+FFFF as two surrogates of three bytes each, NUL as C0 80.
+    if value.isascii():
+        data = value.encode()
+    else:
+        try:
+            units = value.encode("utf-16-be")
+        except UnicodeEncodeError:
+            raise EncodingError("Text with a lone surrogate cannot be stored.") from None
+        data = "".join([chr(high << 8 | low) for high, low in zip(units[::2], units[1::2], strict=True)]).encode("utf-8", "surrogatepass")
+    return data.replace(b"\x00", b"\xc0\x80")
+
+
+def _from_modified_utf8(data: bytes) -> str:
+    try:
+        units = data.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass").encode("utf-16-be", "surrogatepass")
+        value = units.decode("utf-16-be")
+    except UnicodeError:
+        raise DecodingError("Stored bytes are not modified UTF-8.") from None
+    # Plain zero bytes and characters of four bytes pass the above but are not what Java writes.
+    if _to_modified_utf8(value) != data:
+        raise DecodingError("Stored bytes are not modified UTF-8.")
+    return value
+
+
+@frozen
+class JavaUTFCodec(Codec[str]):
+    """Java's `DataOutput.writeUTF`: the length in bytes (2, big-endian) and modified UTF-8. Both forms are the same.
+
+    The length comes first, so the order is not kept and a search by prefix is not possible. At most 65,535 bytes.
+    """
+
+    python_type = str
+    order = None
+    raw_order = None
+
+    def encode(self, value: str) -> bytes:
+        """Length and text."""
+        if not isinstance(value, str):
+            raise wrong_type(str, value)
+        data = _to_modified_utf8(value)
+        if len(data) > 0xFFFF:
+            raise EncodingError("Text is longer than the 65,535 bytes of writeUTF.", found=len(data))
+        return len(data).to_bytes(2, "big") + data
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> str:
+        """Of all these bytes."""
+        value, end = self.decode_part(data, 0)
+        if end != len(data):
+            raise DecodingError("Stored bytes go on behind the end of a text.")
+        return value
+
+    def decode_part(self, data: bytes, start: int) -> tuple[str, int]:
+        """The text whose length begins at `start`, and the position behind it."""
+        begin = start + 2
+        end = begin + int.from_bytes(data[start:begin], "big")
+        if begin > len(data) or end > len(data):
+            raise DecodingError("Stored bytes end before the text does.")
+        return _from_modified_utf8(data[begin:end]), end
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The name alone."""
+        return {"codec": "java_utf"}
+
+
+JavaUTF = JavaUTFCodec()

@@ -1,0 +1,174 @@
+"""Layouts that spread neighbouring values over a table and give up their order: reversed bytes or digits, and digests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from attrs import Factory, field, frozen
+
+from hbmodel.codecs.base import JSON, Codec, FixedWidth, declared_codec, declared_width, wrong_width
+from hbmodel.codecs.foreign import digits_of, number_of
+from hbmodel.errors import DeclarationError, DecodingError
+
+V = TypeVar("V")
+
+
+def _fixed(codec: Any) -> Any:
+    if declared_codec(codec).width is None:
+        raise DeclarationError("Only a codec of fixed width can be reversed.", codec=repr(codec))
+    return codec
+
+
+@frozen
+class Reversed(FixedWidth[V]):
+    """The bytes of a fixed-width codec, last byte first, so that consecutive numbers lie far apart.
+
+    Args:
+        codec: the codec to reverse, e.g. `UInt64`.
+    """
+
+    codec: Codec[V] = field(converter=_fixed)
+    python_type: type | tuple[type, ...] = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.python_type, takes_self=True)
+    )
+    width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.width, takes_self=True))
+
+    order = None
+    raw_order = None
+
+    def encode(self, value: V) -> bytes:
+        """Last byte first."""
+        return self.codec.encode(value)[::-1]
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> V:
+        """Last byte first."""
+        return self.codec.decode(data[::-1])
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """What is reversed."""
+        return {"codec": "reversed", "of": self.codec.spec}
+
+
+@frozen
+class ReversedDigits(FixedWidth[int]):
+    """A number that is not negative as decimal text of `width` digits, last digit first: 42 as `24000000`."""
+
+    width: int = field(converter=declared_width)
+
+    python_type = int
+    order = None
+    raw_order = None
+
+    def encode(self, value: int) -> bytes:
+        """Last digit first."""
+        return digits_of(value, self.width)[::-1]
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> int:
+        """Last digit first."""
+        return number_of(data[::-1], self.width)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The width."""
+        return {"codec": "reversed_digits", "width": self.width}
+
+
+def digest_function(algorithm: str) -> Callable[[bytes], Any]:
+    """The constructor of a digest of fixed length.
+
+    Raises:
+        DeclarationError: there is none of that name.
+    """
+    try:
+        size = hashlib.new(algorithm, usedforsecurity=False).digest_size
+    except (ValueError, TypeError):
+        size = 0
+    if not size:
+        raise DeclarationError("There is no digest of fixed length of that name.", found=algorithm)
+
+    def digest(data: bytes) -> Any:
+        return hashlib.new(algorithm, data, usedforsecurity=False)
+
+    return digest
+
+
+@frozen
+class DigestPrefixed(Codec[V]):
+    """The first bytes of a digest of the value's raw form, then the value itself, so that it can be read back.
+
+    Args:
+        codec: of the value.
+        length: how many bytes (or hex digits) of the digest.
+        algorithm: a name that `hashlib` knows.
+        hex: whether the digest is written as lower-case hex digits.
+    """
+
+    codec: Codec[V] = field(converter=declared_codec)
+    length: int = field(default=4, converter=declared_width)
+    algorithm: str = "md5"
+    hex: bool = False
+    python_type: type | tuple[type, ...] = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.python_type, takes_self=True)
+    )
+    width: int | None = field(
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: None if self.codec.width is None else self.length + self.codec.width, takes_self=True),
+    )
+    key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.key, takes_self=True))
+    _new: Callable[[bytes], Any] = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: digest_function(self.algorithm), takes_self=True)
+    )
+
+    order = None
+    raw_order = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.length > len(self._digest(b"")):
+            raise DeclarationError("The digest is not so long.", algorithm=self.algorithm, length=self.length)
+
+    def _digest(self, raw: bytes) -> bytes:
+        digest = self._new(raw)
+        data: bytes = digest.hexdigest().encode() if self.hex else digest.digest()
+        return data[: self.length]
+
+    def _checked(self, value: V, found: bytes) -> V:
+        if self._digest(self.codec.encode(value)) != found:
+            raise DecodingError("A stored digest is not the one of the value behind it.", algorithm=self.algorithm)
+        return value
+
+    def encode(self, value: V) -> bytes:
+        """Digest and raw form."""
+        raw = self.codec.encode(value)
+        return self._digest(raw) + raw
+
+    def decode(self, data: bytes) -> V:
+        """The value behind the digest."""
+        if len(data) < self.length:
+            raise wrong_width(self.length, len(data))
+        return self._checked(self.codec.decode(data[self.length :]), data[: self.length])
+
+    def encode_part(self, value: V) -> bytes:
+        """Digest (of the raw form) and part form."""
+        return self._digest(self.codec.encode(value)) + self.codec.encode_part(value)
+
+    def decode_part(self, data: bytes, start: int) -> tuple[V, int]:
+        """The value behind the digest that begins at `start`."""
+        begin = start + self.length
+        if begin > len(data):
+            raise wrong_width(self.length, len(data) - start)
+        value, end = self.codec.decode_part(data, begin)
+        return self._checked(value, data[start:begin]), end
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The digest and what it precedes."""
+        return {"codec": "digest_prefixed", "algorithm": self.algorithm, "length": self.length, "hex": self.hex, "of": self.codec.spec}

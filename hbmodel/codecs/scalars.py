@@ -1,0 +1,36 @@
+"""The codec that each plain Python type gets where none is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from ipaddress import IPv4Address, IPv6Address
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from hbmodel.codecs.base import Codec
+from hbmodel.codecs.decimals import DecimalNumber
+from hbmodel.codecs.floats import Float64
+from hbmodel.codecs.integers import Int64
+from hbmodel.codecs.simple import UUID128, Bool, IPv4, IPv6
+from hbmodel.codecs.text import Bytes, Text
+from hbmodel.codecs.times import Date, Duration, Timestamp
+
+SCALARS: Mapping[type, Codec[Any]] = MappingProxyType(
+    {
+        int: Int64,
+        float: Float64,
+        str: Text,
+        bytes: Bytes,
+        bool: Bool,
+        Decimal: DecimalNumber,
+        UUID: UUID128,
+        date: Date,
+        datetime: Timestamp,
+        timedelta: Duration,
+        IPv4Address: IPv4,
+        IPv6Address: IPv6,
+    }
+)

@@ -1,0 +1,114 @@
+"""Structured column values (lists, dicts, dataclasses, attrs classes, ...) as JSON or MessagePack."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, overload
+
+import msgspec
+from attrs import Factory, field, frozen
+
+from hbmodel.codecs.base import JSON, Codec
+from hbmodel.errors import DeclarationError, DecodingError, EncodingError
+
+V = TypeVar("V")
+
+# What msgspec lets through for values that it cannot write.
+UNWRITABLE = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError, AttributeError)
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+def _decoder(form: Any, declared: Any) -> Any:
+    try:
+        return form.Decoder(declared)
+    except (TypeError, ValueError) as error:
+        raise DeclarationError("A structured value cannot have this type.", type=repr(declared), reason=str(error)) from error
+
+
+class _Structured(Codec[V]):
+    __slots__ = ()
+
+    order = None
+    raw_order = None
+    key = False
+
+    _encoder: Any
+    _decoder: Any
+
+    def encode(self, value: V) -> bytes:
+        """Of a value that reads back equal to itself; any other is refused (a NaN, a set where the type says list, ...)."""
+        try:
+            data: bytes = self._encoder.encode(value)
+            exact = self._decoder.decode(data) == value
+        except UNWRITABLE as error:
+            raise EncodingError("A structured value does not fit its declared type.", reason=type(error).__name__) from None
+        if not exact:
+            raise EncodingError("A structured value would not read back equal; it cannot be stored exactly.")
+        return data
+
+    def decode(self, data: bytes) -> V:
+        """A value of the declared type."""
+        try:
+            value: V = self._decoder.decode(data)
+        except UNREADABLE:
+            raise DecodingError("Stored bytes are not a structured value of the declared type.") from None
+        return value
+
+
+@frozen
+class JsonCodec(_Structured[V]):
+    """Values as JSON, the members of objects sorted by name where they have no order of their own."""
+
+    declared: Any
+    python_type: Any = field(init=False, eq=False, repr=False, default=object)
+    _encoder: Any = field(init=False, eq=False, repr=False, factory=lambda: msgspec.json.Encoder(order="deterministic"))
+    _decoder: Any = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: _decoder(msgspec.json, self.declared), takes_self=True)
+    )
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The name alone: the type may grow."""
+        return {"codec": "json"}
+
+
+@frozen
+class MsgPackCodec(_Structured[V]):
+    """Values as MessagePack, the members of maps sorted by name where they have no order of their own."""
+
+    declared: Any
+    python_type: Any = field(init=False, eq=False, repr=False, default=object)
+    _encoder: Any = field(init=False, eq=False, repr=False, factory=lambda: msgspec.msgpack.Encoder(order="deterministic"))
+    _decoder: Any = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: _decoder(msgspec.msgpack, self.declared), takes_self=True)
+    )
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The name alone: the type may grow."""
+        return {"codec": "msgpack"}
+
+
+@overload
+def Json(declared: type[V], /) -> Codec[V]: ...
+@overload
+def Json(declared: Any, /) -> Codec[Any]: ...
+def Json(declared: Any, /) -> Codec[Any]:
+    """A column codec that stores values of a type as JSON (any type that msgspec knows); not for keys.
+
+    Raises:
+        DeclarationError: msgspec cannot read that type.
+    """
+    return JsonCodec(declared)
+
+
+@overload
+def MsgPack(declared: type[V], /) -> Codec[V]: ...
+@overload
+def MsgPack(declared: Any, /) -> Codec[Any]: ...
+def MsgPack(declared: Any, /) -> Codec[Any]:
+    """A column codec that stores values of a type as MessagePack (any type that msgspec knows); not for keys.
+
+    Raises:
+        DeclarationError: msgspec cannot read that type.
+    """
+    return MsgPackCodec(declared)

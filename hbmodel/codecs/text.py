@@ -1,0 +1,215 @@
+"""Text (UTF-8) and bytes: of any length, with an order-preserving terminator where another field follows, or of fixed width."""
+
+from __future__ import annotations
+
+from attrs import field, frozen
+
+from hbmodel.codecs.base import JSON, Codec, FixedWidth, T, declared_width, wrong_type, wrong_width
+from hbmodel.errors import DecodingError, EncodingError, QueryError
+
+TERMINATOR = b"\x00\x01"
+ESCAPED_ZERO = b"\x00\xff"
+
+
+def escape(data: bytes) -> bytes:
+    """00 becomes 00 FF; with the terminator 00 01 behind it the order of the original is kept."""
+    return data.replace(b"\x00", ESCAPED_ZERO)
+
+
+def unescape_part(data: bytes, start: int) -> tuple[bytes, int]:
+    """What `escape` was given, up to the terminator, and the position behind that."""
+    # Every 00 inside is followed by FF, so the first 00 01 is the terminator.
+    end = data.find(TERMINATOR, start)
+    if end < 0:
+        raise DecodingError("A field of variable length has no terminator.")
+    part = data[start:end]
+    if b"\x00" in part:
+        if part.count(b"\x00") != part.count(ESCAPED_ZERO):
+            raise DecodingError("A field of variable length holds a zero byte that is not escaped.")
+        part = part.replace(ESCAPED_ZERO, b"\x00")
+    return part, end + 2
+
+
+def to_utf8(value: str) -> bytes:
+    """UTF-8 of a str; a lone surrogate is an error."""
+    if not isinstance(value, str):
+        raise wrong_type(str, value)
+    try:
+        return str.encode(value)
+    except UnicodeEncodeError:
+        raise EncodingError("Text with a lone surrogate has no UTF-8.") from None
+
+
+def from_utf8(data: bytes) -> str:
+    """The str of strict UTF-8."""
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError:
+        raise DecodingError("Stored bytes are not UTF-8.") from None
+
+
+def to_bytes(value: bytes) -> bytes:
+    """Plain bytes; mutable buffers are refused."""
+    if type(value) is bytes:
+        return value
+    if not isinstance(value, bytes):
+        raise wrong_type(bytes, value)
+    return bytes(value)
+
+
+def pad(data: bytes, width: int) -> bytes:
+    """`data` with 00 behind it up to `width`."""
+    if len(data) > width:
+        raise EncodingError("A value is longer than the fixed width of its codec.", width=width, found=len(data))
+    if data.endswith(b"\x00"):
+        raise EncodingError("A value that ends in a zero byte cannot be stored at fixed width: it would look like padding.")
+    return data.ljust(width, b"\x00")
+
+
+def unpad(data: bytes, width: int) -> bytes:
+    """What `pad` was given."""
+    if len(data) != width:
+        raise wrong_width(width, len(data))
+    return data.rstrip(b"\x00")
+
+
+def fixed_prefix(data: bytes, width: int) -> bytes | None:
+    """`data` as what fixed-width values begin with, or None if it is longer than they are."""
+    if data.endswith(b"\x00"):
+        # The padding of shorter values begins with these bytes too.
+        raise QueryError("Fixed-width values cannot be searched by a prefix that ends in a zero byte.")
+    return data if len(data) <= width else None
+
+
+class _Terminated(Codec[T]):
+    # The forms are the same for text and bytes, but for the conversion.
+    __slots__ = ()
+
+    may_be_empty = True
+
+    def encode_part(self, value: T) -> bytes:
+        """Escaped and terminated."""
+        data = self.encode(value)
+        if b"\x00" in data:
+            data = escape(data)
+        return data + TERMINATOR
+
+    def decode_part(self, data: bytes, start: int) -> tuple[T, int]:
+        """Up to the terminator."""
+        part, end = unescape_part(data, start)
+        return self.decode(part), end
+
+    def encode_prefix(self, prefix: T) -> bytes:
+        """Escaped, without a terminator."""
+        return escape(self.encode(prefix))
+
+    def raw_prefix(self, prefix: T) -> bytes:
+        """As it is."""
+        return self.encode(prefix)
+
+
+@frozen
+class TextCodec(_Terminated[str]):
+    """Text as UTF-8, whose byte order is the order of the code points, as Python compares.
+
+    Raw: as it is. Part: 00 becomes 00 FF, terminator 00 01. Call it with a width for a fixed one: `Text(8)`.
+    """
+
+    python_type = str
+
+    def __call__(self, width: int) -> FixedText:
+        """Text of a fixed width in bytes (of UTF-8, not characters)."""
+        return FixedText(width)
+
+    def encode(self, value: str) -> bytes:
+        """UTF-8."""
+        return to_utf8(value)
+
+    def decode(self, data: bytes) -> str:
+        """From UTF-8."""
+        return from_utf8(data)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The name alone."""
+        return {"codec": "text"}
+
+
+@frozen
+class BytesCodec(_Terminated[bytes]):
+    """Bytes. Raw: as they are. Part: 00 becomes 00 FF, terminator 00 01. Call it with a width for a fixed one: `Bytes(8)`."""
+
+    python_type = bytes
+
+    def __call__(self, width: int) -> FixedBytes:
+        """Bytes of a fixed width."""
+        return FixedBytes(width)
+
+    def encode(self, value: bytes) -> bytes:
+        """As they are."""
+        return to_bytes(value)
+
+    def decode(self, data: bytes) -> bytes:
+        """As they are."""
+        return data
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The name alone."""
+        return {"codec": "bytes"}
+
+
+@frozen
+class FixedText(FixedWidth[str]):
+    """Text as UTF-8, padded with 00 to `width` bytes; longer values, and those that end in 00, are refused."""
+
+    width: int = field(converter=declared_width)
+
+    python_type = str
+
+    def encode(self, value: str) -> bytes:
+        """Padded UTF-8."""
+        return pad(to_utf8(value), self.width)
+
+    def decode(self, data: bytes) -> str:
+        """Without the padding."""
+        return from_utf8(unpad(data, self.width))
+
+    def encode_prefix(self, prefix: str) -> bytes | None:
+        """UTF-8 without padding; None if it is too long."""
+        return fixed_prefix(to_utf8(prefix), self.width)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The width."""
+        return {"codec": "text", "width": self.width}
+
+
+@frozen
+class FixedBytes(FixedWidth[bytes]):
+    """Bytes, padded with 00 to `width`; longer values, and those that end in 00, are refused."""
+
+    width: int = field(converter=declared_width)
+
+    python_type = bytes
+
+    def encode(self, value: bytes) -> bytes:
+        """Padded."""
+        return pad(to_bytes(value), self.width)
+
+    def decode(self, data: bytes) -> bytes:
+        """Without the padding."""
+        return unpad(data, self.width)
+
+    def encode_prefix(self, prefix: bytes) -> bytes | None:
+        """Without padding; None if it is too long."""
+        return fixed_prefix(to_bytes(prefix), self.width)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The width."""
+        return {"codec": "bytes", "width": self.width}
+
+
+Text = TextCodec()
+Bytes = BytesCodec()

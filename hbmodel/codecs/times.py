@@ -1,0 +1,208 @@
+"""Dates, instants and durations as order-preserving integers."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from struct import Struct
+from struct import error as StructError
+from typing import Any, Literal
+
+from attrs import Factory, field, frozen
+
+from hbmodel.codecs.base import JSON, FixedWidth, wrong_type, wrong_width
+from hbmodel.codecs.integers import Int32, Int64
+from hbmodel.errors import DeclarationError, DecodingError, EncodingError
+
+Unit = Literal["us", "ms", "s"]
+
+MICROSECONDS: dict[str, int] = {"us": 1, "ms": 1_000, "s": 1_000_000}
+WORD = Struct(">Q")
+OFFSET = 1 << 63
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH_DAY = date(1970, 1, 1).toordinal()
+
+
+def microseconds(duration: timedelta) -> int:
+    """A duration in microseconds, exactly."""
+    return (duration.days * 86_400 + duration.seconds) * 1_000_000 + duration.microseconds
+
+
+LOWEST = microseconds(datetime.min.replace(tzinfo=UTC) - EPOCH)
+HIGHEST = microseconds(datetime.max.replace(tzinfo=UTC) - EPOCH)
+# Below, a double of seconds is less than half a microsecond off, so the faster constructor, which rounds, is exact.
+EXACT = (1 << 32) * 1_000_000
+
+
+def _plain(value: Any) -> datetime:
+    # Subclasses may know more than a datetime holds (pandas: nanoseconds, no time at all) or calculate differently.
+    if not isinstance(value, datetime) or not isinstance(value.year, int):
+        raise wrong_type(datetime, value)
+    if getattr(value, "nanosecond", 0):
+        raise EncodingError("A time is finer than a microsecond; it would lose precision.")
+    try:
+        return datetime(
+            value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond, value.tzinfo, fold=value.fold
+        )
+    except ValueError:
+        raise EncodingError("A time lies outside the years 1 to 9999.") from None
+
+
+def since_epoch(value: datetime) -> int:
+    """Microseconds from 1970 to an aware datetime.
+
+    Raises:
+        EncodingError: it is naive, not a time (NaT), finer than a microsecond, or outside the years 1 to 9999 in UTC.
+    """
+    if type(value) is not datetime:
+        value = _plain(value)
+    try:
+        duration = value - EPOCH
+    except TypeError:
+        raise EncodingError("A datetime without a time zone is not an instant: give it one, e.g. tzinfo=UTC.") from None
+    instant = (duration.days * 86_400 + duration.seconds) * 1_000_000 + duration.microseconds
+    if not LOWEST <= instant <= HIGHEST:
+        raise EncodingError("A time lies outside the years 1 to 9999 in UTC.")
+    return instant
+
+
+def from_epoch(instant: int) -> datetime:
+    """The datetime, in UTC, that is so many microseconds after 1970."""
+    if 0 <= instant < EXACT:
+        return datetime.fromtimestamp(instant / 1_000_000, UTC)
+    try:
+        return EPOCH + timedelta(0, 0, instant)
+    except OverflowError:
+        raise DecodingError("A stored time lies outside the years 1 to 9999.") from None
+
+
+def declared_unit(unit: Unit) -> Unit:
+    """A unit of time given in a declaration, if it is one."""
+    if unit not in MICROSECONDS:
+        raise DeclarationError("A unit of time is us, ms or s.", found=unit)
+    return unit
+
+
+def whole_units(instant: int, scale: int) -> int:
+    """Microseconds as units of `scale` microseconds.
+
+    Raises:
+        EncodingError: there is a rest.
+    """
+    units, rest = divmod(instant, scale)
+    if rest:
+        raise EncodingError("A time is finer than the unit of its codec; it would lose precision.")
+    return units
+
+
+@frozen
+class Datetime(FixedWidth[datetime]):
+    """An aware datetime as whole units since 1970 in UTC, an order-preserving Int64; it comes back in UTC.
+
+    Args:
+        unit: `"us"`, `"ms"` or `"s"`. A value with a finer part is refused, never rounded.
+    """
+
+    unit: Unit = field(default="us", converter=declared_unit)
+    _scale: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: MICROSECONDS[self.unit], takes_self=True))
+
+    python_type = datetime
+    width = 8
+
+    def encode(self, value: datetime) -> bytes:
+        """Units since 1970."""
+        instant = since_epoch(value)
+        return WORD.pack((instant if self._scale == 1 else whole_units(instant, self._scale)) + OFFSET)
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> datetime:
+        """In UTC."""
+        return from_epoch(Int64.decode(data) * self._scale)
+
+    def decode_part(self, data: bytes, start: int) -> tuple[datetime, int]:
+        """In UTC, from the eight bytes from `start` on."""
+        try:
+            units: int = WORD.unpack_from(data, start)[0] - OFFSET
+        except StructError:
+            raise wrong_width(8, len(data) - start) from None
+        return from_epoch(units * self._scale), start + 8
+
+    def floor(self, value: datetime) -> datetime:
+        """The last whole unit that is not after `value`."""
+        instant = since_epoch(value)
+        return from_epoch(instant - instant % self._scale)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The unit."""
+        return {"codec": "datetime", "unit": self.unit}
+
+
+@frozen
+class DateCodec(FixedWidth[date]):
+    """A date as days since 1970-01-01, an order-preserving Int32."""
+
+    python_type = date
+    width = 4
+
+    def encode(self, value: date) -> bytes:
+        """Days since 1970-01-01."""
+        if isinstance(value, datetime) or not isinstance(value, date):
+            raise wrong_type(date, value)
+        return Int32.encode(value.toordinal() - EPOCH_DAY)
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> date:
+        """The date of so many days since 1970-01-01."""
+        day = Int32.decode(data) + EPOCH_DAY
+        try:
+            return date.fromordinal(day)
+        except (ValueError, OverflowError):
+            raise DecodingError("A stored date lies outside the years 1 to 9999.") from None
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The name alone."""
+        return {"codec": "date"}
+
+
+@frozen
+class DurationCodec(FixedWidth[timedelta]):
+    """A timedelta as microseconds, an order-preserving Int64 (up to 292,271 years either way)."""
+
+    python_type = timedelta
+    width = 8
+
+    def encode(self, value: timedelta) -> bytes:
+        """Microseconds."""
+        return Int64.encode(_duration(value))
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> timedelta:
+        """So many microseconds."""
+        return timedelta(0, 0, Int64.decode(data))
+
+    def floor(self, value: timedelta) -> timedelta | None:
+        """The nearest duration of 64 bits from below."""
+        number = Int64.floor(_duration(value))
+        return None if number is None else timedelta(0, 0, number)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The unit."""
+        return {"codec": "duration", "unit": "us"}
+
+
+def _duration(value: timedelta) -> int:
+    if not isinstance(value, timedelta):
+        raise wrong_type(timedelta, value)
+    if getattr(value, "nanoseconds", 0):
+        raise EncodingError("A duration is finer than a microsecond; it would lose precision.")
+    return microseconds(value)
+
+
+Timestamp = Datetime()
+Date = DateCodec()
+Duration = DurationCodec()

@@ -1,0 +1,50 @@
+"""From a store URL to a store."""
+
+from __future__ import annotations
+
+from hbmodel.errors import CapabilityError, StoreURLError
+from hbmodel.store import Store
+
+
+def connect(url: str, *, token_key: bytes | str | None = None) -> Store:
+    """Opens the store that a URL names; a context manager that closes it.
+
+    Args:
+        url: `embedded:path/to/file.db` (one local file), `memory:` (private to this process) or `hbase://host:9090` (HBase's
+            Thrift gateway) with options such as `?timeout=10&pool=4`.
+        token_key: seals the continuation tokens of sessions on this store, so that row keys are not legible in them; 32 bytes
+            in URL-safe base64, as `cryptography.fernet.Fernet.generate_key()` makes them.
+
+    Raises:
+        StoreURLError: the URL cannot be understood.
+        CapabilityError: this version has no adapter for it.
+        StoreUnavailable: nothing answers there.
+    """
+    store = _open(url)
+    store.token_key = token_key
+    return store
+
+
+def _open(url: str) -> Store:
+    if not isinstance(url, str):
+        raise StoreURLError("A store URL is text, such as 'embedded:dev.db' or 'hbase://localhost:9090'.", found=type(url).__name__)
+    scheme, colon, rest = url.partition(":")
+    if scheme == "memory" and colon:
+        if rest:
+            raise StoreURLError("A memory store takes no path: write 'memory:'.")
+        from hbmodel.stores.embedded import EmbeddedStore
+
+        return EmbeddedStore(None)
+    if scheme == "embedded" and colon:
+        if not rest:
+            raise StoreURLError("An embedded store needs the path of its file: 'embedded:dev.db'.")
+        from hbmodel.stores.embedded import EmbeddedStore
+
+        return EmbeddedStore(rest)
+    if scheme == "hbase" and colon:
+        from hbmodel.stores.thrift1 import Thrift1Store
+
+        return Thrift1Store.from_url(url)
+    if scheme == "hbase+thrift2":
+        raise CapabilityError("This version talks to HBase's first Thrift gateway only: use 'hbase://host:9090'.")
+    raise StoreURLError("A store URL begins with 'embedded:', 'memory:' or 'hbase://'.", scheme=scheme if colon else None)

@@ -1,0 +1,190 @@
+"""From the declarations of a model to its frozen schema; every mistake that can be seen without a store is refused here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.errors import DeclarationError
+from hbmodel.keys import KeyField, KeyLayout
+from hbmodel.salting import UNSALTED, BoundSalt, Salt
+from hbmodel.schema import Field, Index, TableSchema
+from hbmodel.store import Family
+
+# TableName.isLegalFullyQualifiedTableName: letters, digits, underscore, hyphen, dot; not starting with hyphen or dot.
+_TABLE_NAME = re.compile(r"(?:[A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_INDEX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# A registry row joins table and family with 00, and HBase wants families printable and without a colon.
+_FAMILY_NAME = re.compile(r"[^\x00-\x20.:/\x7f][^\x00-\x20:/\x7f]*")
+
+
+@frozen
+class ModelOptions:
+    """What the decorator was given."""
+
+    table: str
+    family: str
+    salt: Salt | None
+    immutable: bool
+    foreign: bool
+    exists: str | None
+
+
+@frozen
+class IndexField:
+    """A field of an index; `desc` None keeps the field's own direction."""
+
+    name: str
+    desc: bool | None
+
+
+@frozen
+class IndexSpec:
+    """What `hb.index` was given."""
+
+    fields: Sequence[IndexField]
+    covers: Sequence[str]
+    salt: Salt | None
+
+
+def build_schema(model: type[Any], fields: Sequence[Field], indexes: Mapping[str, IndexSpec], options: ModelOptions) -> TableSchema:
+    """Checks the declarations of `model` together and freezes them.
+
+    Raises:
+        DeclarationError: with the model, the field or index, and what to do.
+    """
+    name = model.__name__
+    _check_table(name, options)
+    _check_fields(name, fields, bool(indexes), options)
+    layout = KeyLayout(tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in fields if f.is_key))
+    salt = _bind(name, options.salt, layout)
+    if salt.random and not options.immutable:
+        raise DeclarationError("RandomSalt needs @hb.model(immutable=True): a row's bucket cannot be found again to change it.", model=name)
+    if indexes and options.foreign:
+        raise DeclarationError("A foreign table cannot have indexes: its other writers would not keep them.", model=name)
+    by_name = {f.name: f for f in fields}
+    families = sorted({options.family.encode(), *(f.family for f in fields if not f.is_key)})
+    return TableSchema(
+        model=model,
+        table=options.table,
+        family=options.family.encode(),
+        fields=tuple(fields),
+        layout=layout,
+        salt=salt,
+        indexes={index: _build_index(name, index, spec, by_name, layout, salt, options) for index, spec in indexes.items()},
+        immutable=options.immutable,
+        foreign=options.foreign,
+        exists=None if options.exists is None else options.exists.encode(),
+        families=tuple(Family(family) for family in families),
+    )
+
+
+def _bind(model: str, salt: Salt | None, layout: KeyLayout, **details: Any) -> BoundSalt:
+    if salt is None:
+        return UNSALTED
+    try:
+        return salt.bind(layout)
+    except DeclarationError as error:
+        raise DeclarationError(error.message, **{"model": model, **details, **error.details}) from None
+
+
+def _check_table(model: str, options: ModelOptions) -> None:
+    if not _TABLE_NAME.fullmatch(options.table):
+        raise DeclarationError(
+            "A table name holds letters, digits, '_', '-' and '.', with an optional 'namespace:' before it.",
+            model=model, table=options.table,
+        )  # fmt: skip
+
+
+def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: ModelOptions) -> None:
+    if not any(f.is_key for f in fields):
+        raise DeclarationError("A model needs at least one hb.key field.", model=model)
+    taken: dict[bytes, str] = {}
+    if options.exists is not None:
+        _check_qualifier(model, "exists", options.exists.encode())
+        taken[options.family.encode() + b":" + options.exists.encode()] = "exists"
+    _check_family(model, "family", options.family)
+    for f in fields:
+        if f.is_key:
+            if not f.codec.key:
+                raise DeclarationError("This codec cannot be part of a key; use a scalar one.", model=model, field=f.name)
+            continue
+        _check_family(model, f.name, f.family.decode())
+        _check_qualifier(model, f.name, f.qualifier)
+        if f.column in taken:
+            raise DeclarationError("Two fields have the same column alias.", model=model, field=f.name, other=taken[f.column])
+        taken[f.column] = f.name
+        if f.null == "delete" and indexed:
+            raise DeclarationError('null="delete" cannot be used on a model with indexes.', model=model, field=f.name)
+        if f.null == "delete" and not f.nullable:
+            raise DeclarationError('null="delete" needs an annotation that allows None.', model=model, field=f.name)
+        if f.null == "delete" and f.required:
+            raise DeclarationError('null="delete" needs a default, since a deleted cell reads as missing.', model=model, field=f.name)
+        if f.kind == "counter" and options.immutable and indexed:
+            raise DeclarationError("An immutable model with indexes cannot have counters.", model=model, field=f.name)
+    if not taken:
+        raise DeclarationError("A model needs at least one hb.column or exists=hb.flag(...): HBase stores no empty rows.", model=model)
+
+
+def _check_family(model: str, field: str, family: str) -> None:
+    if not _FAMILY_NAME.fullmatch(family):
+        raise DeclarationError("A column family is printable text without a colon, not starting with a dot.", model=model, field=field)
+
+
+def _check_qualifier(model: str, field: str, qualifier: bytes) -> None:
+    if not qualifier:
+        raise DeclarationError("A column alias must not be empty.", model=model, field=field)
+    if qualifier.startswith(b"_"):
+        raise DeclarationError("Column aliases that begin with '_' are kept for system cells.", model=model, field=field)
+
+
+def _build_index(
+    model: str, name: str, spec: IndexSpec, fields: Mapping[str, Field], primary: KeyLayout, primary_salt: BoundSalt, options: ModelOptions
+) -> Index:
+    def mistake(message: str, **details: Any) -> DeclarationError:
+        return DeclarationError(message, model=model, index=name, **details)
+
+    if not _INDEX_NAME.fullmatch(name):
+        raise mistake("An index name is a plain ASCII identifier.")
+    if not spec.fields:
+        raise mistake("An index needs at least one field.")
+    key_fields: list[KeyField] = []
+    for part in spec.fields:
+        declared = fields.get(part.name)
+        if declared is None:
+            raise mistake("The index names an unknown field.", field=part.name, known=sorted(fields))
+        if declared.kind == "counter":
+            raise mistake("A counter cannot be indexed.", field=part.name)
+        if not declared.codec.key:
+            raise mistake("This codec cannot be part of an index key.", field=part.name)
+        if any(part.name == earlier.name for earlier in key_fields):
+            raise mistake("The index names a field twice.", field=part.name)
+        key_fields.append(KeyField(declared.name, declared.codec, declared.desc if part.desc is None else part.desc, declared.nullable))
+    indexed = {f.name for f in key_fields}
+    key_fields += [f for f in primary.fields if f.name not in indexed]
+    for covered in spec.covers:
+        declared = fields.get(covered)
+        if declared is None:
+            raise mistake("The index covers an unknown field.", field=covered, known=sorted(fields))
+        if declared.kind != "column":
+            raise mistake("Only ordinary columns can be covered: key fields are in every entry, counters in none.", field=covered)
+        if covered in indexed:
+            raise mistake("The index covers a field that is already in its key.", field=covered)
+    if len(set(spec.covers)) != len(spec.covers):
+        raise mistake("The index covers a column twice.")
+    layout = KeyLayout(tuple(key_fields), tail=1 if primary_salt.random else 0)
+    if spec.salt is not None and getattr(spec.salt, "random", False):
+        raise mistake("An index table cannot have a random salt: its entries could not be found again.")
+    positions = {f.name: at for at, f in enumerate(key_fields)}
+    return Index(
+        name=name,
+        table=f"{options.table}.{name}",
+        fields=tuple(part.name for part in spec.fields),
+        layout=layout,
+        salt=_bind(model, spec.salt, layout, index=name),
+        covers=tuple(spec.covers),
+        primary_positions=tuple(positions[f.name] for f in primary.fields),
+    )

@@ -1,0 +1,121 @@
+"""Bulk loading: streams objects into a store in batches bounded in rows and bytes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from hbmodel.clock import ServerClock
+from hbmodel.errors import HbmodelError, PartialWrite, SessionError
+from hbmodel.mutations import FullWrite
+from hbmodel.registry import Binding
+from hbmodel.schema import TableSchema, schema_of
+from hbmodel.store import Store
+from hbmodel.writing import Pending, UnitOfWork
+
+DEFAULT_BATCH = 1000
+BATCH_BYTES = 8 * 1024 * 1024
+"""Most bytes of cells and keys in one batch; a single larger object makes a batch of its own."""
+
+Progress = Callable[[int], object]
+
+
+class Loader:
+    """Loads objects; see `Session.load`."""
+
+    def __init__(
+        self,
+        store: Store,
+        bind: Callable[[TableSchema], Binding],
+        clock: ServerClock,
+        batch_size: int,
+        shuffle: int,
+        progress: Progress | None,
+        encode: Callable[[TableSchema, Any], FullWrite],
+    ) -> None:
+        if batch_size < 1 or shuffle < 0:
+            raise SessionError("batch_size is at least 1 and shuffle at least 0.", batch_size=batch_size, shuffle=shuffle)
+        self._work = UnitOfWork(store, bind, clock)
+        self._batch_size, self._shuffle, self._progress, self._encode = batch_size, shuffle, progress, encode
+        self._read = 0
+
+    def load(self, objs: Iterable[Any]) -> int:
+        """Writes them all and returns how many there were."""
+        certain = 0
+        for batch, position in self._batches(self._windows(objs)):
+            for call in batch:
+                self._work.add(call)
+            try:
+                self._work.commit()
+            except HbmodelError as error:
+                raise PartialWrite(
+                    "The load stopped: the first `position` objects are certainly written; repeating the whole load is safe.",
+                    position=certain, applied=error.applied or [], pending=error.pending or [call.subject for call in batch],
+                    failures=error.failures or [], reason=error.reason or str(error),
+                ) from error  # fmt: skip
+            certain = position
+            if self._progress is not None:
+                self._progress(certain)
+        return self._read
+
+    def _encoded(self, objs: Iterable[Any]) -> Iterator[Pending]:
+        for obj in objs:
+            try:
+                schema = schema_of(type(obj))
+                write = self._encode(schema, obj)
+            except HbmodelError as error:
+                raise type(error)(error.message, **{**error.details, "position": self._read}) from None
+            self._read += 1
+            yield Pending(schema, obj, [write])
+
+    def _windows(self, objs: Iterable[Any]) -> Iterator[tuple[Pending, bool]]:
+        """Calls in the order they are written, each with whether all that was read so far came out with it."""
+        encoded = self._encoded(objs)
+        if not self._shuffle:
+            for call in encoded:
+                yield call, True
+            return
+        while True:
+            # Within a window only the last of a repeated key is kept, so mixing cannot bring an older one to the front.
+            last: dict[tuple[int, Any], Pending] = {}
+            taken = 0
+            for call in encoded:
+                last[(id(call.schema), _identity(call))] = call
+                taken += 1
+                if taken == self._shuffle:
+                    break
+            if not taken:
+                return
+            mixed = list(last.values())
+            random.shuffle(mixed)
+            for call in mixed[:-1]:
+                yield call, False
+            yield mixed[-1], True
+
+    def _batches(self, windows: Iterator[tuple[Pending, bool]]) -> Iterator[tuple[list[Pending], int]]:
+        """Batches with the position that is certain once they are written."""
+        batch: list[Pending] = []
+        size = certain = 0
+        for call, ends in windows:
+            size += _bytes(call)
+            batch.append(call)
+            if ends:
+                certain = self._read
+            if len(batch) >= self._batch_size or size >= BATCH_BYTES:
+                yield batch, certain
+                batch, size = [], 0
+        if batch:
+            yield batch, certain
+
+
+def _identity(call: Pending) -> Any:
+    """What makes two calls the same key: not the row under a random salt, where each draws a bucket."""
+    (write,) = call.writes
+    return write.row[call.schema.salt.width :]
+
+
+def _bytes(call: Pending) -> int:
+    (write,) = call.writes
+    assert isinstance(write, FullWrite)
+    return sum(len(write.row) + len(column) + len(value) for column, value in write.cells.items())

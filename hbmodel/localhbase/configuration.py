@@ -1,0 +1,240 @@
+"""What is said to HBase: the settings of a local HBase, its site properties, its logging, and the Java commands of its processes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from attrs import field, frozen
+
+from hbmodel.errors import LocalHBaseError
+from hbmodel.localhbase.java import Java
+from hbmodel.localhbase.ports import ADDRESS
+
+SERVER = "server"
+GATEWAYS = ("thrift1", "thrift2")
+ROLES = (SERVER, *GATEWAYS)
+"""The processes of a local HBase, in the order in which they start."""
+
+SERVER_PORTS = ("zookeeper", "master", "regionserver")
+"""What the server listens on; each gateway has one port, under its own name."""
+
+_MAIN = {
+    "server": "org.apache.hadoop.hbase.master.HMaster",
+    "thrift1": "org.apache.hadoop.hbase.thrift.ThriftServer",
+    "thrift2": "org.apache.hadoop.hbase.thrift2.ThriftServer",
+}
+
+_OPENED = ("java.lang", "java.nio", "sun.nio.ch", "java.lang.reflect", "java.util", "java.util.concurrent")
+_EXPORTED = (
+    "java.base/jdk.internal.misc",
+    "java.security.jgss/sun.security.krb5",
+    "java.base/sun.net.dns",
+    "java.base/sun.net.util",
+)
+JVM_FLAGS = (
+    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
+    *(f"--add-exports={package}=ALL-UNNAMED" for package in _EXPORTED),
+    "-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true",
+    "-Djava.net.preferIPv4Stack=true",
+    # One thread collects: small heaps, and several JVMs share few cores. Both compilers stay on: the first alone starts no faster here.
+    "-XX:+UseSerialGC",
+    "-Xshare:auto",
+    "-XX:+ExitOnOutOfMemoryError",
+    # No file in the system's directory of Java performance data, which a killed JVM would leave there.
+    "-XX:-UsePerfData",
+)
+"""Flags of every JVM, for Java 17 to 21 (those that open packages are in `bin/hbase` too)."""
+
+_HEAP = re.compile(r"[1-9]\d*[kKmMgG]?")
+
+
+def _heap(_: object, attribute: Any, value: str) -> None:
+    if not _HEAP.fullmatch(value):
+        raise LocalHBaseError("A heap size is a number and k, m or g, as in '512m'.", setting=attribute.name, found=value)
+
+
+def _gateways(_: object, __: Any, value: tuple[str, ...]) -> None:
+    if unknown := [name for name in value if name not in GATEWAYS]:
+        raise LocalHBaseError("The gateways are 'thrift1' and 'thrift2'.", found=unknown)
+
+
+@frozen
+class Settings:
+    """How a local HBase is started.
+
+    Attributes:
+        gateways: those to start, of `thrift1` and `thrift2`.
+        server_heap: largest heap of the server (`-Xmx`).
+        gateway_heap: largest heap of each gateway.
+        properties: HBase properties for every process, over those of this module.
+        gateway_properties: HBase properties for the gateways only, over `properties`.
+    """
+
+    gateways: tuple[str, ...] = field(default=GATEWAYS, converter=lambda names: tuple(dict.fromkeys(names)), validator=_gateways)
+    server_heap: str = field(default="1g", validator=_heap)
+    gateway_heap: str = field(default="512m", validator=_heap)
+    properties: Mapping[str, str] = field(factory=dict, converter=lambda given: dict(given or {}))
+    gateway_properties: Mapping[str, str] = field(factory=dict, converter=lambda given: dict(given or {}))
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The processes to start."""
+        return (SERVER, *self.gateways)
+
+    @property
+    def port_names(self) -> tuple[str, ...]:
+        """What needs a port."""
+        return (*SERVER_PORTS, *self.gateways)
+
+
+def ports_of(role: str) -> tuple[str, ...]:
+    """Names of the ports that a process listens on."""
+    return SERVER_PORTS if role == SERVER else (role,)
+
+
+def site_properties(role: str, directory: Path, settings: Settings, ports: Mapping[str, int]) -> dict[str, str]:
+    """The properties of one process's `hbase-site.xml`.
+
+    Args:
+        role: one of `ROLES`.
+        directory: of this local HBase.
+        settings: their properties win over those made here.
+        ports: port by name.
+    """
+    common = {
+        "hbase.cluster.distributed": "false",
+        "hbase.rootdir": f"file://{directory}/data",
+        "hbase.tmp.dir": f"{directory}/tmp",
+        "hbase.zookeeper.quorum": ADDRESS,
+        "hbase.zookeeper.property.clientPort": str(ports["zookeeper"]),
+    }
+    if role == SERVER:
+        return {**common, **_server_properties(directory, ports), **settings.properties}
+    return {**common, **_GATEWAY_PROPERTIES, **settings.properties, **settings.gateway_properties}
+
+
+def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, str]:
+    return {
+        "hbase.zookeeper.property.dataDir": f"{directory}/zookeeper",
+        "hbase.zookeeper.property.clientPortAddress": ADDRESS,
+        "hbase.unsafe.stream.capability.enforce": "false",
+        "hbase.wal.provider": "filesystem",
+        "hbase.master.hostname": "localhost",
+        "hbase.regionserver.hostname": "localhost",
+        "hbase.master.port": str(ports["master"]),
+        "hbase.regionserver.port": str(ports["regionserver"]),
+        "hbase.master.info.port": "-1",
+        "hbase.regionserver.info.port": "-1",
+        # There is one region server, in the master's own process: do not wait 4.5 s for others, report and dispatch without long pauses.
+        "hbase.master.wait.on.regionservers.mintostart": "1",
+        "hbase.master.wait.on.regionservers.maxtostart": "1",
+        "hbase.master.wait.on.regionservers.interval": "100",
+        "hbase.regionserver.msginterval": "500",
+        "hbase.procedure.remote.dispatcher.delay.msec": "10",
+        # One developer, not a cluster's load.
+        "hbase.regionserver.handler.count": "10",
+        "hbase.regionserver.metahandler.count": "4",
+        "hbase.regionserver.replication.handler.count": "1",
+        # ZooKeeper runs in the same process, so what fails there is not worth several retries; they would hold up a stop.
+        "zookeeper.recovery.retry": "1",
+        "zookeeper.recovery.retry.intervalmill": "200",
+    }
+
+
+_GATEWAY_PROPERTIES = {
+    # A server that is gone is an error of the gateway's caller after about half a minute. HBase's defaults make it twenty minutes.
+    "hbase.client.operation.timeout": "30000",
+    "hbase.client.meta.operation.timeout": "30000",
+    "hbase.rpc.timeout": "20000",
+    "hbase.client.retries.number": "12",
+    "hbase.client.pause": "50",
+    "zookeeper.recovery.retry": "3",
+    "zookeeper.recovery.retry.intervalmill": "500",
+    "hbase.thrift.minWorkerThreads": "4",
+}
+
+
+def site_xml(properties: Mapping[str, str]) -> str:
+    """Hadoop's XML for properties.
+
+    Raises:
+        LocalHBaseError: a name or value has a character that XML cannot hold.
+    """
+    root = ElementTree.Element("configuration")
+    for name, value in sorted(properties.items()):
+        entry = ElementTree.SubElement(root, "property")
+        ElementTree.SubElement(entry, "name").text = name
+        ElementTree.SubElement(entry, "value").text = value
+    ElementTree.indent(root)
+    text = ElementTree.tostring(root, encoding="unicode")
+    try:
+        ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise LocalHBaseError("An HBase property holds a character that its XML file cannot hold.", cause=str(error)) from error
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+LOG4J_PROPERTIES = """\
+log4j.rootLogger=INFO, file
+log4j.appender.file=org.apache.log4j.RollingFileAppender
+log4j.appender.file.File=${hbmodel.log}
+log4j.appender.file.MaxFileSize=20MB
+log4j.appender.file.MaxBackupIndex=1
+log4j.appender.file.layout=org.apache.log4j.PatternLayout
+log4j.appender.file.layout.ConversionPattern=%d{ISO8601} %-5p [%t] %c{2}: %m%n
+"""
+"""Logging of the pinned jars, which log through reload4j."""
+
+LOG4J2_PROPERTIES = """\
+status = warn
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = ${sys:hbmodel.log}
+appender.file.filePattern = ${sys:hbmodel.log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{ISO8601} %-5p [%t] %c{2}: %m%n
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 20MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 1
+rootLogger = INFO, file
+"""
+"""The same for an installed distribution, which logs through log4j 2."""
+
+
+def mark(directory: Path) -> str:
+    """The argument by which the processes of a directory are found again."""
+    return f"-Dhbmodel.localhbase={directory}"
+
+
+def command(role: str, directory: Path, settings: Settings, ports: Mapping[str, int], java: Java) -> list[str]:
+    """The Java command of one process; its class path goes into the environment variable `CLASSPATH`.
+
+    Args:
+        role: one of `ROLES`.
+        directory: of this local HBase.
+        settings: heap sizes.
+        ports: port by name.
+        java: the runtime.
+    """
+    heap = settings.server_heap if role == SERVER else settings.gateway_heap
+    jvm = [
+        str(java.path),
+        mark(directory),
+        f"-Dhbmodel.role={role}",
+        f"-Dhbmodel.log={directory}/logs/{role}.log",
+        f"-Djava.io.tmpdir={directory}/tmp",
+        f"-XX:ErrorFile={directory}/logs/{role}.crash",
+        f"-Xmx{heap}",
+        *JVM_FLAGS,
+        _MAIN[role],
+        "start",
+    ]
+    if role == SERVER:
+        return jvm
+    return [*jvm, "--port", str(ports[role]), "--infoport", "-1", "--bind", ADDRESS, "-threadpool"]

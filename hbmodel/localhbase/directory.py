@@ -1,0 +1,189 @@
+"""The directory of one local HBase: where its files lie, and the record of what was started in it.
+
+    conf/server, conf/gateways   hbase-site.xml and logging
+    data, zookeeper, tmp         HBase's root directory, ZooKeeper's data, scratch files
+    logs                         NAME.log, and NAME.out for what a JVM prints before it can log
+    state.json, lock             what runs here, and the lock that a start or stop holds
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, evolve, field, frozen
+
+from hbmodel.errors import LocalHBaseError
+from hbmodel.localhbase.configuration import SERVER, Settings
+from hbmodel.localhbase.extras import required
+from hbmodel.localhbase.locks import file_lock
+from hbmodel.localhbase.processes import Process
+
+_FORMAT = 1
+_LOCK_TIMEOUT = 300.0
+
+
+def default_directory() -> Path:
+    """Where the local HBase of this user lives when no directory is named."""
+    path: Path = required("platformdirs").user_state_path("hbmodel")
+    return path / "hbase"
+
+
+def resolved(directory: str | os.PathLike[str] | None) -> Path:
+    """The absolute path of a directory as a user named it; None is the default one.
+
+    Raises:
+        LocalHBaseError: the path holds a character that Java's class path or Hadoop's paths cannot hold.
+    """
+    path = default_directory() if directory is None else Path(directory).expanduser().resolve()
+    if any(character in str(path) for character in ":*%\n\\"):
+        raise LocalHBaseError("The directory's path holds one of : * % or a backslash, which HBase cannot take; choose another.", directory=str(path))
+    return path
+
+
+@frozen
+class State:
+    """What was started in a directory.
+
+    Attributes:
+        settings: how.
+        ports: port by name; kept after a stop so that the next start can use them again.
+        processes: process by role, and the watchdog; empty after a stop.
+        owner: the process whose end takes this HBase away; None if it stays until it is stopped.
+        temporary: the directory goes when the owner goes.
+    """
+
+    settings: Settings
+    ports: Mapping[str, int]
+    processes: Mapping[str, Process] = field(factory=dict)
+    owner: Process | None = None
+    temporary: bool = False
+
+    def with_process(self, role: str, process: Process) -> State:
+        """The state after a process was started."""
+        return evolve(self, processes={**self.processes, role: process})
+
+
+@frozen
+class Status:
+    """A local HBase as it is now.
+
+    Attributes:
+        directory: where it lives.
+        pids: process id by role, of those that run.
+        missing: the roles that were started and do not run.
+        ports: port by name: `zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`.
+        url: store URL of the Thrift1 gateway, None without one.
+        thrift2_url: store URL of the Thrift2 gateway, None without one.
+        logs: log file by role.
+        owner: process id of the owner, None if it stays until it is stopped.
+    """
+
+    directory: Path
+    pids: Mapping[str, int]
+    missing: tuple[str, ...]
+    ports: Mapping[str, int]
+    url: str | None
+    thrift2_url: str | None
+    logs: Mapping[str, Path]
+    owner: int | None = None
+
+    @property
+    def running(self) -> bool:
+        """True if everything that was started runs."""
+        return not self.missing
+
+    @property
+    def zookeeper_port(self) -> int:
+        """Port of its ZooKeeper, for clients other than hbmodel."""
+        return self.ports["zookeeper"]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "state": "running" if self.running else "partial" if SERVER in self.pids else "failed",
+            "url": self.url,
+            "thrift2_url": self.thrift2_url,
+            "zookeeper_port": self.zookeeper_port,
+            "ports": dict(self.ports),
+            "pids": dict(self.pids),
+            "missing": list(self.missing),
+            "owner": self.owner,
+            "directory": str(self.directory),
+            "logs": {role: str(path) for role, path in self.logs.items()},
+        }
+
+
+def log_file(directory: Path, role: str) -> Path:
+    """Where a process logs."""
+    return directory / "logs" / f"{role}.log"
+
+
+def output_file(directory: Path, role: str) -> Path:
+    """Where a JVM's own standard output and errors go."""
+    return directory / "logs" / f"{role}.out"
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keep other starts and stops of this directory away while the block runs."""
+    busy = "Another process starts or stops the HBase of this directory; try again when it is done."
+    with file_lock(directory / "lock", timeout=_LOCK_TIMEOUT, busy=busy):
+        yield
+
+
+def make(directory: Path) -> None:
+    """Create the directory and those in it.
+
+    Raises:
+        LocalHBaseError: it cannot be written.
+    """
+    try:
+        for name in ("conf/server", "conf/gateways", "logs", "tmp"):
+            (directory / name).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LocalHBaseError("The directory cannot be written; choose another one.", directory=str(directory), cause=error.strerror) from error
+
+
+def read_state(directory: Path) -> State | None:
+    """What was started in the directory; None if nothing ever was.
+
+    Raises:
+        LocalHBaseError: the record cannot be read.
+    """
+    path = directory / "state.json"
+    try:
+        written = json.loads(path.read_text("utf-8"))
+        if written["format"] != _FORMAT:
+            raise LocalHBaseError("The directory was written by another release of hbmodel; stop that HBase, or choose another one.", file=str(path))
+        owner = written["owner"]
+        return State(
+            settings=Settings(**written["settings"]),
+            ports=written["ports"],
+            processes={role: Process(**process) for role, process in written["processes"].items()},
+            owner=Process(**owner) if owner else None,
+            temporary=written["temporary"],
+        )
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LocalHBaseError("The record of what runs in the directory cannot be read; delete it if nothing does.", file=str(path)) from error
+
+
+def write_state(directory: Path, state: State) -> None:
+    """Record what was started, in one step.
+
+    Raises:
+        LocalHBaseError: the record cannot be written.
+    """
+    path = directory / "state.json"
+    scratch = path.with_suffix(".new")
+    try:
+        scratch.write_text(json.dumps({"format": _FORMAT, **asdict(state)}, indent=1), "utf-8")
+        scratch.replace(path)
+    except OSError as error:
+        raise LocalHBaseError("The directory cannot be written; choose another one.", directory=str(directory), cause=error.strerror) from error

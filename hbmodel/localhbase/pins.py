@@ -1,0 +1,76 @@
+"""The jars of HBase that this release was tested with, each by coordinates, size and SHA-256.
+
+With the list there is nothing to resolve: jars are fetched at once, side by side, the number of bytes to come is known, and what
+arrives is what was tested. Run as a program, the module prints the list for other coordinates: `python -m hbmodel.localhbase.pins GROUP:ARTIFACT:VERSION`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+from attrs import frozen
+
+from hbmodel.localhbase.extras import required
+
+HBASE_VERSION = "2.6.1"
+"""The version of HBase in the list."""
+
+
+@frozen
+class Pin:
+    """One jar.
+
+    Attributes:
+        sha256: digest of the file, in hex.
+        size: bytes.
+        group: Maven group, as in `org.apache.hbase`.
+        artifact: Maven artifact, as in `hbase-thrift`.
+        version: as in `2.6.1`.
+    """
+
+    sha256: str
+    size: int
+    group: str
+    artifact: str
+    version: str
+
+    @property
+    def filename(self) -> str:
+        """Name of the jar file."""
+        return f"{self.artifact}-{self.version}.jar"
+
+    def __str__(self) -> str:
+        return f"{self.sha256} {self.size} {self.group}:{self.artifact}:{self.version}"
+
+
+def parse(line: str) -> Pin:
+    """Read one line of the list, the form that `str(pin)` gives."""
+    sha256, size, coordinates = line.split()
+    return Pin(sha256, int(size), *coordinates.split(":"))
+
+
+def pinned() -> tuple[Pin, ...]:
+    """All jars of HBase's server and gateways."""
+    text = resources.files("hbmodel.localhbase").joinpath("jars.txt").read_text("utf-8")
+    return tuple(parse(line) for line in text.splitlines() if line and not line.startswith("#"))
+
+
+def resolve(coordinates: str) -> Iterator[Pin]:
+    """Resolve coordinates, download what is not in the user's Maven repository, and pin each jar.
+
+    Args:
+        coordinates: `group:artifact:version`.
+    """
+    artifacts = required("jgo").resolve(coordinates)
+    for artifact in sorted(artifacts, key=lambda each: (each.groupId, each.artifactId)):
+        content = Path(artifact.resolve()).read_bytes()
+        yield Pin(hashlib.sha256(content).hexdigest(), len(content), artifact.groupId, artifact.artifactId, artifact.version)
+
+
+if __name__ == "__main__":
+    for pin in resolve(sys.argv[1]):
+        print(pin)

@@ -1,0 +1,71 @@
+"""Choose TCP ports that are free on the loopback address."""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+
+from hbmodel.errors import LocalHBaseError
+
+ADDRESS = "127.0.0.1"
+"""The only address that a local HBase listens on."""
+
+LOWEST, HIGHEST = 20_000, 32_000
+"""Range to choose from. It lies below the ports that systems give to outgoing connections (32768 and up on Linux, 49152 on macOS and BSD),
+so a chosen port is not taken by a connection between its choice and the start of its server."""
+
+_ATTEMPTS = 500
+
+
+def is_free(port: int) -> bool:
+    """True if a server could listen on the port of the loopback address now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As Java does: without it a port whose old connections linger would count as taken after a restart.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((ADDRESS, port))
+            probe.listen(1)
+        except OSError:
+            return False
+        return True
+
+
+def choose_ports(names: Sequence[str], *, given: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    """A port for every name, no port twice.
+
+    Two starts at the same moment may choose the same port: the later server then fails to bind, and its start chooses again.
+
+    Args:
+        names: what needs a port.
+        given: ports that the user named; they are used or refused.
+        before: ports of an earlier run; they are used while they are free.
+
+    Raises:
+        LocalHBaseError: a given port is taken or given twice, or no free one was found.
+    """
+    chosen: dict[str, int] = {}
+    for name in names:
+        if name in given:
+            if given[name] in chosen.values():
+                raise LocalHBaseError("The same port was given twice; every server needs its own.", port=given[name])
+            if not is_free(given[name]):
+                raise LocalHBaseError("The port is taken; name another one, or none to have a free one chosen.", port=given[name], server=name)
+            chosen[name] = given[name]
+    for name in names:
+        if name not in chosen:
+            wanted = before.get(name)
+            usable = wanted is not None and wanted not in chosen.values() and is_free(wanted)
+            chosen[name] = wanted if usable and wanted is not None else _any_free(chosen.values())
+    return chosen
+
+
+def _any_free(taken: Iterable[int]) -> int:
+    # The system's generator: two processes must not walk through the same ports because both were seeded alike, as tests do.
+    draw = random.SystemRandom()
+    avoid = set(taken)
+    for _ in range(_ATTEMPTS):
+        port = draw.randrange(LOWEST, HIGHEST)
+        if port not in avoid and is_free(port):
+            return port
+    raise LocalHBaseError("No free port was found; stop other servers or name the ports.", lowest=LOWEST, highest=HIGHEST)

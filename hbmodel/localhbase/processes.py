@@ -1,0 +1,152 @@
+"""Start processes that outlive this one, know them again later, and end them.
+
+A process is known by its id and the time at which it began, so that an id that the system gave to another process is not taken for
+it. What was started but never recorded is found by a mark on its command line.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from attrs import frozen
+
+from hbmodel.errors import LocalHBaseError
+from hbmodel.localhbase.extras import required
+
+_SAME_START = 1.0
+"""Seconds by which two readings of the time at which a process began may differ: the system derives it from ticks since boot."""
+
+
+@frozen
+class Process:
+    """One run of a program.
+
+    Attributes:
+        pid: its process id.
+        created: when it began, in seconds since 1970.
+    """
+
+    pid: int
+    created: float
+
+
+def this_process() -> Process:
+    """The process that runs this code."""
+    return known(os.getpid())
+
+
+def known(pid: int) -> Process:
+    """The process that has the id now.
+
+    Raises:
+        LocalHBaseError: none has.
+    """
+    psutil = required("psutil")
+    try:
+        return Process(pid, psutil.Process(pid).create_time())
+    except psutil.Error as error:
+        raise LocalHBaseError("There is no process of this id.", pid=pid) from error
+
+
+def is_alive(process: Process) -> bool:
+    """True if this very process still runs; a child that has ended is reaped by the question."""
+    psutil = required("psutil")
+    try:
+        found = psutil.Process(process.pid)
+        if abs(found.create_time() - process.created) > _SAME_START:
+            return False
+        if found.status() != psutil.STATUS_ZOMBIE:
+            return True
+        os.waitpid(process.pid, os.WNOHANG)
+    except (psutil.Error, ChildProcessError):
+        pass
+    return False
+
+
+def spawn(command: Sequence[str], *, environment: Mapping[str, str], output: Path) -> Process:
+    """Start a program in a session of its own: a hang-up or interrupt of this terminal does not reach it.
+
+    Args:
+        command: the program's path and its arguments.
+        environment: the whole environment that it gets.
+        output: file that receives its standard output and errors, cut to nothing first.
+
+    Raises:
+        LocalHBaseError: the program cannot be run or the output file cannot be written.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(output), flags, 0o644),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    try:
+        # Not subprocess.Popen: its object warns when it is dropped before its process ends, which is what is meant here.
+        pid = os.posix_spawn(command[0], list(command), dict(environment), file_actions=actions, setsid=True)
+    except OSError as error:
+        raise LocalHBaseError("A program could not be started.", program=command[0], cause=error.strerror) from error
+    return known(pid)
+
+
+def marked(mark: str) -> list[Process]:
+    """The running processes of this user that have `mark` as one whole argument."""
+    psutil = required("psutil")
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if mark in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(Process(process.pid, process.create_time()))
+        except psutil.Error:
+            continue  # it ended meanwhile, or belongs to somebody else
+    return found
+
+
+def listens(process: Process, port: int) -> bool:
+    """True if the process itself listens on the TCP port."""
+    psutil = required("psutil")
+    try:
+        connections = psutil.Process(process.pid).net_connections("tcp")
+    except psutil.Error:
+        return False
+    return any(each.status == psutil.CONN_LISTEN and each.laddr.port == port for each in connections)
+
+
+def end(processes: Iterable[Process], *, grace: float) -> None:
+    """End processes and wait until they are gone.
+
+    Args:
+        processes: those to end; the ones that have ended already are passed over.
+        grace: seconds that they have to end by themselves (SIGTERM) before they are killed; 0 kills at once.
+
+    Raises:
+        LocalHBaseError: one is still there after it was killed.
+    """
+    psutil = required("psutil")
+    alive = []
+    for process in processes:
+        try:
+            if is_alive(process):
+                alive.append(psutil.Process(process.pid))
+        except psutil.NoSuchProcess:
+            continue
+    if grace > 0:
+        _signal(alive, signal.SIGTERM)
+        _, alive = psutil.wait_procs(alive, timeout=grace)
+    _signal(alive, signal.SIGKILL)
+    _, alive = psutil.wait_procs(alive, timeout=30)
+    if alive:
+        raise LocalHBaseError("A process could not be ended; end it by hand.", pids=[each.pid for each in alive])
+
+
+def _signal(processes: Iterable[object], number: signal.Signals) -> None:
+    psutil = required("psutil")
+    for process in processes:
+        try:
+            process.send_signal(number)  # type: ignore[attr-defined]
+        except psutil.NoSuchProcess:
+            continue
+        except psutil.AccessDenied as error:
+            raise LocalHBaseError("The process belongs to another user; only that user can end it.", pid=error.pid) from error

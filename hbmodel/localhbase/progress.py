@@ -1,0 +1,58 @@
+"""How far the download of the jars is: a bar on a terminal, a line per tenth elsewhere; both on standard error."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+Advance = Callable[[int], None]
+"""Called with the bytes that just arrived; a negative number takes back bytes of a download that is tried again."""
+
+
+@contextmanager
+def download_progress(title: str, total: int, *, console: Console | None = None, shown: bool = True) -> Iterator[Advance]:
+    """Show a download while the block runs.
+
+    Args:
+        title: what is downloaded.
+        total: bytes to come.
+        console: where to show it; standard error by default.
+        shown: False shows nothing.
+    """
+    console = console or Console(stderr=True, quiet=not shown)
+    if console.is_terminal and shown:
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console) as bar:
+            task = bar.add_task(title, total=total)
+            yield lambda count: bar.advance(task, count)
+    else:
+        yield _Lines(title, total, console)
+
+
+class _Lines:
+    """Prints one line at the start and one for each further tenth of the bytes; called by several threads."""
+
+    def __init__(self, title: str, total: int, console: Console) -> None:
+        self._title = title
+        self._total = total
+        self._console = console
+        self._lock = threading.Lock()
+        self._done = 0
+        self._tenths = 0
+        self._say()
+
+    def __call__(self, count: int) -> None:
+        with self._lock:
+            self._done += count
+            tenths = self._done * 10 // self._total if self._total else 10
+            if tenths > self._tenths:
+                self._tenths = tenths
+                self._say()
+
+    def _say(self) -> None:
+        text = f"{self._title}: {self._done / 1e6:.0f} of {self._total / 1e6:.0f} MB ({self._tenths * 10} %)"
+        self._console.print(text, soft_wrap=True, highlight=False, markup=False)

@@ -1,0 +1,98 @@
+"""Tell when a process of HBase is ready, and why one was not."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+from hbmodel.localhbase.directory import log_file, output_file
+from hbmodel.localhbase.ports import ADDRESS
+
+SERVER_READY = "Master has completed initialization"
+"""What the server logs when it takes requests."""
+
+_CALLS = {"thrift1": b"getTableNames", "thrift2": b"listNamespaceDescriptors"}
+"""A call without arguments, by gateway, that a gateway can answer only with the help of the server."""
+
+_PORT_TAKEN = re.compile(r"BindException|Address already in use|Could not start ZK at requested port")
+_TROUBLE = re.compile(r"\b(ERROR|FATAL)\b|^Caused by: |^Exception in thread|^Error|^java\.\S+(Exception|Error)\b")
+_TAIL = 256 * 1024  # bytes of a log that are searched for trouble
+_LONGEST = 300  # characters of a quoted line
+
+
+def server_is_ready(directory: Path) -> bool:
+    """True once the server takes requests; its log must be of this run."""
+    try:
+        return SERVER_READY in log_file(directory, "server").read_text("utf-8", "replace")
+    except OSError:
+        return False
+
+
+def gateway_answers(role: str, port: int, properties: Mapping[str, str], *, timeout: float) -> bool:
+    """True if a gateway answers a call that needs the server.
+
+    Speaks the binary protocol, over TLS where the properties say so. Of a gateway that was set to another protocol or transport, only the
+    connection is tested.
+
+    Args:
+        role: `thrift1` or `thrift2`.
+        port: its port on the loopback address.
+        properties: its site properties.
+        timeout: seconds to wait for the answer.
+    """
+
+    def on(name: str) -> bool:
+        return properties.get(name, "").strip().lower() == "true"
+
+    try:
+        with socket.create_connection((ADDRESS, port), timeout) as connection:
+            if any(on(f"hbase.regionserver.thrift.{option}") for option in ("http", "framed", "compact")):
+                return True
+            if not on("hbase.thrift.ssl.enabled"):
+                return _answers(connection, _CALLS[role])
+            # This asks only whether the gateway is up; whom to trust is for those who connect to it.
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            with context.wrap_socket(connection) as secured:
+                return _answers(secured, _CALLS[role])
+    except OSError:
+        return False
+
+
+def _answers(connection: socket.socket, name: bytes) -> bool:
+    # Thrift's strict binary protocol. Message: version and type, name, sequence number; then a struct, here without fields.
+    head = len(name).to_bytes(4, "big") + name + bytes(4)
+    connection.sendall(b"\x80\x01\x00\x01" + head + b"\x00")
+    # The answer is a struct, too: its field 0 is the result, any other one is an exception.
+    expected = b"\x80\x01\x00\x02" + head
+    with connection.makefile("rb") as stream:
+        answer = stream.read(len(expected) + 3)
+    return answer[: len(expected)] == expected and answer[-2:] == b"\x00\x00"
+
+
+def last_trouble(directory: Path, role: str) -> str | None:
+    """The last line of a process's log, or of its output, that tells of an error."""
+    for path in (log_file(directory, role), output_file(directory, role)):
+        found = [line for line in _tail(path).splitlines() if _TROUBLE.search(line)]
+        if found:
+            line = " ".join(found[-1].split())
+            return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
+    return None
+
+
+def port_was_taken(directory: Path, role: str) -> bool:
+    """True if a process failed because another one listens on its port."""
+    return bool(_PORT_TAKEN.search(_tail(log_file(directory, role)) + _tail(output_file(directory, role))))
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,46 @@
+"""A small process that waits for the end of another one, its owner, and then stops the HBase of a directory.
+
+A context manager stops its HBase itself. The watchdog is for an owner that had no chance to: killed, crashed, or gone without closing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from hbmodel.localhbase import lifecycle
+from hbmodel.localhbase.processes import Process, is_alive
+
+INTERVAL = 0.5
+"""Seconds between two looks at the owner."""
+
+
+def watch(directory: Path, owner: Process, *, temporary: bool) -> None:
+    """Wait until the owner is gone, then stop HBase.
+
+    Args:
+        directory: of the local HBase.
+        owner: the process to wait for.
+        temporary: delete the directory, too; nothing is worth saving then, so the processes are killed at once.
+    """
+    while is_alive(owner):
+        time.sleep(INTERVAL)
+    lifecycle.stop(directory, grace=0 if temporary else lifecycle.STOP_GRACE)
+    if temporary:
+        lifecycle.remove(directory)
+
+
+def main() -> None:
+    """Read the command line and watch."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("pid", type=int)
+    parser.add_argument("created", type=float)
+    parser.add_argument("--temporary", action="store_true")
+    arguments = parser.parse_args()
+    watch(arguments.directory, Process(arguments.pid, arguments.created), temporary=arguments.temporary)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""Between objects and rows: compiled once per model and projection, then applied row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, UnknownField
+from hbmodel.keys import check_length
+from hbmodel.schema import LIVE, Field, Index, TableSchema
+from hbmodel.store import Row
+
+FLAG = b"\x01"
+"""Value of the existence flag."""
+
+Values = dict[str, Any]
+
+
+@frozen(eq=False)
+class RowReader:
+    """Decodes rows of one model, for one set of fields.
+
+    Attributes:
+        schema: of the model.
+        indexed: whether rows carry system cells, so that only rows with a live flag exist.
+        names: the fields wanted; None means all of them.
+    """
+
+    schema: TableSchema
+    indexed: bool
+    names: frozenset[str] | None = None
+
+    @cached_property
+    def fields(self) -> Sequence[Field]:
+        """The cell fields that are decoded."""
+        return tuple(f for f in self.schema.columns if self.names is None or f.name in self.names)
+
+    @cached_property
+    def anchor(self) -> bytes | None:
+        """A column that every existing row has, so that a projection still finds rows whose wanted cells are all missing."""
+        if self.indexed:
+            return self.schema.liveness_column
+        if self.schema.exists_column is not None:
+            return self.schema.exists_column
+        return next((f.column for f in self.schema.columns if f.required), None)
+
+    @cached_property
+    def columns(self) -> Sequence[bytes]:
+        """What a get or scan must ask for: whole families for whole objects, else just the cells needed."""
+        if self.names is not None and self.anchor is not None:
+            return tuple(sorted({self.anchor, *(f.column for f in self.fields)}))
+        if self.schema.foreign:
+            flag = () if self.schema.exists_column is None else (self.schema.exists_column,)
+            return tuple(sorted({*flag, *(f.column for f in self.schema.columns)}))
+        return self.schema.family_names
+
+    @cached_property
+    def exists(self) -> Callable[[Row], bool]:
+        """Whether a row that was read is an object of the model."""
+        if self.indexed:
+            column, mark = self.schema.liveness_column, LIVE
+        elif self.schema.exists_column is not None:
+            column, mark = self.schema.exists_column, FLAG
+        else:
+            return lambda row: True
+
+        def marked(row: Row) -> bool:
+            cell = row.columns.get(column)
+            return cell is not None and cell.value == mark
+
+        return marked
+
+    @cached_property
+    def values(self) -> Callable[[Row], Values]:
+        """Decodes the key and the wanted cells of an existing row; raises `IncompleteRow` and `DecodingError`."""
+        schema = self.schema
+        key_names, unpack, start = schema.layout.names, schema.layout.unpack, schema.salt.width
+        steps = tuple((f.name, f.column, f.decode_cell, None if f.required else f.default_value) for f in self.fields)
+
+        def decode(row: Row) -> Values:
+            cells = row.columns
+            name = None
+            try:
+                values = dict(zip(key_names, unpack(row.row, start), strict=True))
+                for name, column, from_cell, default in steps:
+                    cell = cells.get(column)
+                    if cell is not None:
+                        values[name] = from_cell(cell.value)
+                    elif default is not None:
+                        values[name] = default()
+                    else:
+                        raise IncompleteRow("The row lacks a required column.", table=schema.table, key=row.row, field=name)
+            except DecodingError as error:
+                raise DecodingError(
+                    error.message, **{**error.details, "table": schema.table, "key": row.row, "field": error.details.get("field", name)}
+                ) from None
+            return values
+
+        return decode
+
+    @cached_property
+    def make(self) -> Callable[[Values], Any]:
+        """Builds an object from all its values without running `__init__`, whose checks the stored row has passed before."""
+        model = self.schema.model
+        new, assign = object.__new__, object.__setattr__
+        after = getattr(model, "__attrs_post_init__", None)
+
+        def build(values: Values) -> Any:
+            built = new(model)
+            assign(built, "__dict__", values)
+            if after is not None:
+                after(built)
+            return built
+
+        return build
+
+
+@frozen(eq=False)
+class KeyMapper:
+    """Packs row keys and index entry keys of one model."""
+
+    schema: TableSchema
+
+    def complete(self, key: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The key fields in key order; raises `IncompleteKey` or `UnknownField`."""
+        names = self.schema.layout.names
+        unknown = sorted(set(key) - set(names))
+        if unknown:
+            raise UnknownField("The row key has no such field.", table=self.schema.table, field=unknown[0], known=list(names))
+        missing = [name for name in names if name not in key]
+        if missing:
+            raise IncompleteKey("Give every field of the row key.", table=self.schema.table, missing=missing)
+        return tuple(key[name] for name in names)
+
+    def parts(self, key: Sequence[Any]) -> list[bytes]:
+        """The packed key fields; raises `EncodingError` with the field's name."""
+        try:
+            return self.schema.layout.pack_parts(key)
+        except EncodingError as error:
+            raise EncodingError(error.message, **{"table": self.schema.table, **error.details}) from None
+
+    def rows(self, key: Sequence[Any]) -> list[bytes]:
+        """Every row key that an object of that key may be stored under: one, or one for each bucket of a random salt."""
+        parts, salt = self.parts(key), self.schema.salt
+        joined = b"".join(parts)
+        rows = [prefix + joined for prefix in salt.prefixes] if salt.random else [salt.prefix(salt.bucket_of(parts)) + joined]
+        check_length(rows[0], table=self.schema.table)
+        return rows
+
+    def new_row(self, key: Sequence[Any]) -> bytes:
+        """The row key to write a new object under; a random salt draws its bucket here."""
+        salt = self.schema.salt
+        rows = self.rows(key)
+        return rows[salt.draw()] if salt.random else rows[0]
+
+    def entry(self, index: Index, values: Mapping[str, Any], row: bytes) -> bytes:
+        """Row key of the entry in `index` for the object with these values stored under `row`."""
+        try:
+            parts = index.layout.pack_parts([values[name] for name in index.layout.names])
+        except EncodingError as error:
+            raise EncodingError(error.message, **{"table": index.table, "index": index.name, **error.details}) from None
+        tail = bytes((self.schema.salt.bucket_at(row),)) if index.layout.tail else b""
+        entry = index.salt.prefix(index.salt.bucket_of(parts)) + b"".join(parts) + tail
+        check_length(entry, table=index.table, index=index.name)
+        return entry
+
+    def row_of_entry(self, index: Index, entry: bytes) -> list[bytes]:
+        """The primary rows that an entry may stand for: the entry's own first, then, under a random salt, the other buckets."""
+        values = index.layout.unpack(entry, index.salt.width)
+        rows = self.rows([values[at] for at in index.primary_positions])
+        if not index.layout.tail:
+            return rows
+        bucket = entry[-1]
+        return [rows[bucket], *rows[:bucket], *rows[bucket + 1 :]]
+
+
+def key_of(schema: TableSchema, obj: object) -> tuple[Any, ...]:
+    """The key fields of an object, in key order."""
+    return tuple(getattr(obj, name) for name in schema.layout.names)
+
+
+def cells_of(schema: TableSchema, obj: object, names: Collection[str] | None = None) -> dict[bytes, bytes]:
+    """The cells of an object's ordinary columns (counters never): None as the empty cell.
+
+    Raises:
+        EncodingError: a value cannot be stored exactly; names the field.
+    """
+    cells: dict[bytes, bytes] = {}
+    for f in schema.columns:
+        if f.kind == "column" and (names is None or f.name in names):
+            cells[f.column] = encode_cell(schema, f, getattr(obj, f.name))
+    return cells
+
+
+def encode_cell(schema: TableSchema, of: Field, value: Any) -> bytes:
+    """The cell of one value; raises `EncodingError` with the field's name."""
+    if value is None and not of.nullable:
+        raise EncodingError("The field does not allow None.", table=schema.table, field=of.name)
+    try:
+        return of.encode_cell(value)
+    except EncodingError as error:
+        raise EncodingError(error.message, **{**error.details, "table": schema.table, "field": of.name}) from None

@@ -1,0 +1,328 @@
+"""The `model` decorator and the functions that declare fields and indexes: an attrs class in, a frozen schema beside it."""
+
+from __future__ import annotations
+
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
+
+import attrs
+from typing_extensions import dataclass_transform
+
+from hbmodel.codecs import Codec, JavaLong, codec_for
+from hbmodel.declaration import IndexField, IndexSpec, ModelOptions, build_schema
+from hbmodel.errors import DeclarationError
+from hbmodel.expressions import FieldExpression
+from hbmodel.salting import Salt
+from hbmodel.schema import REQUIRED, Field, TableSchema
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type[Any])
+
+
+class Key(Generic[T]):
+    """A key field: on the class a typed expression, on an instance the plain value.
+
+    A non-data descriptor, so an instance's own dictionary shadows it and reading a field costs a normal attribute access.
+    """
+
+    def __init__(self, expression: FieldExpression[T]) -> None:
+        self._expression = expression
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any]) -> FieldExpression[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type[Any]) -> T: ...
+    def __get__(self, instance: object, owner: type[Any]) -> FieldExpression[T] | T:
+        if instance is None:
+            return self._expression
+        raise AttributeError(f"{owner.__name__} object has no value for {self._expression.of.name!r}")
+
+    if TYPE_CHECKING:
+        # For type checkers only: the constructor and assignments take plain values. At run time it must not exist, or the
+        # descriptor would be a data descriptor and instances would pay for every access.
+        def __set__(self, instance: object, value: T) -> None: ...
+
+
+class Column(Key[T]):
+    """A field stored in a cell; see `Key`."""
+
+
+@attrs.frozen
+class FieldSpec:
+    """What `key`, `column` and `counter` return until the decorator resolves them."""
+
+    kind: Literal["key", "column", "counter"]
+    codec: Codec[Any] | None
+    alias: str | None = None
+    family: str | None = None
+    default: Any = REQUIRED
+    desc: bool = False
+    nullable: bool = False
+    null: Literal["marker", "delete"] = "marker"
+
+
+@attrs.frozen
+class FlagSpec:
+    """What `flag` returns: the qualifier of a cell that holds 01 while the row exists."""
+
+    alias: str
+
+
+@overload
+def key(codec: Codec[T], *, desc: bool = False) -> Key[T]: ...
+@overload
+def key(codec: Codec[T], *, desc: bool = False, nullable: Literal[True]) -> Key[T | None]: ...
+@overload
+def key(codec: None = None, *, desc: bool = False, nullable: bool = False) -> Any: ...
+def key(codec: Codec[Any] | None = None, *, desc: bool = False, nullable: bool = False) -> Any:
+    """Declares a field of the row key; the order of declaration is the order in the key.
+
+    Args:
+        codec: how values become bytes; by default what the annotation calls for (`int` is `Int64`, ...).
+        desc: sort descending (every byte is complemented).
+        nullable: says to type checkers that None is allowed; the annotation says it at run time.
+    """
+    return FieldSpec("key", codec, desc=desc, nullable=nullable)
+
+
+@overload
+def column(alias: str | None, codec: Codec[T], *, family: str | None = None, null: Literal["marker", "delete"] = "marker") -> Column[T]: ...
+@overload
+def column(
+    alias: str | None,
+    codec: Codec[T],
+    *,
+    nullable: Literal[True],
+    family: str | None = None,
+    null: Literal["marker", "delete"] = "marker",
+) -> Column[T | None]: ...
+@overload
+def column(
+    alias: str | None,
+    codec: Codec[T],
+    *,
+    default: None,
+    family: str | None = None,
+    nullable: bool = ...,
+    null: Literal["marker", "delete"] = "marker",
+) -> Column[T | None]: ...
+@overload
+def column(
+    alias: str | None,
+    codec: Codec[T],
+    *,
+    default: T | Callable[[], T],
+    family: str | None = None,
+    null: Literal["marker", "delete"] = "marker",
+) -> Column[T]: ...
+@overload
+def column(
+    alias: str | None = None,
+    codec: None = None,
+    *,
+    default: Any = ...,
+    family: str | None = None,
+    nullable: bool = False,
+    null: Literal["marker", "delete"] = "marker",
+) -> Any: ...
+def column(
+    alias: str | None = None,
+    codec: Codec[Any] | None = None,
+    *,
+    default: Any = REQUIRED,
+    family: str | None = None,
+    nullable: bool = False,
+    null: Literal["marker", "delete"] = "marker",
+) -> Any:
+    """Declares a field stored in a cell of its own.
+
+    Args:
+        alias: the column qualifier, as short as you like since every cell carries it; by default the attribute's name.
+        codec: how values become bytes; by default what the annotation calls for.
+        default: for new objects and for stored rows that lack the cell; `attrs.Factory(list)` makes one anew each time.
+            Without one the column is required: a row that lacks it is `IncompleteRow`.
+        family: column family; by default the model's.
+        nullable: says to type checkers that None is allowed; the annotation says it at run time.
+        null: `"marker"` stores None as an empty cell; `"delete"` deletes the cell (only on models without indexes).
+    """
+    return FieldSpec("column", codec, alias, family, default, nullable=nullable, null=null)
+
+
+def counter(alias: str | None = None, *, family: str | None = None, init: Literal[False] = False) -> Column[int]:
+    """Declares a counter: a Java long of 8 bytes that `Session.increment` changes atomically on the server.
+
+    It is 0 until it is incremented and is not part of the constructor, of `add`, of an index or of its covered columns.
+    """
+    del init  # tells type checkers that the constructor does not take the field
+    return typing.cast("Column[int]", FieldSpec("counter", JavaLong, alias, family, 0))
+
+
+def flag(alias: str) -> FlagSpec:
+    """Names the cell that holds 01 while a row exists, for `@hb.model(exists=hb.flag("e"))`.
+
+    Needed by `insert` where every required column may encode to nothing, since HBase's check cannot tell an empty cell from none.
+    """
+    return FlagSpec(alias)
+
+
+def index(*fields: str | IndexField, covers: Sequence[str] = (), salt: Salt | None = None) -> Any:
+    """Declares an index table.
+
+    Args:
+        fields: names of the fields to look rows up by, in key order; `asc("at")` and `desc("at")` set a direction, otherwise
+            each keeps its own. The rest of the primary key follows by itself.
+        covers: columns that are stored in the entries too.
+        salt: of the index table, by the names of its fields.
+    """
+    parts = tuple(part if isinstance(part, IndexField) else IndexField(part, None) for part in fields)
+    return IndexSpec(parts, tuple(covers), salt)
+
+
+def asc(name: str) -> IndexField:
+    """An index field that sorts ascending, whatever its direction in the row key."""
+    return IndexField(name, False)
+
+
+def desc(name: str) -> IndexField:
+    """An index field that sorts descending, whatever its direction in the row key."""
+    return IndexField(name, True)
+
+
+@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, counter))
+def model(
+    *,
+    table: str,
+    family: str = "d",
+    salt: Salt | None = None,
+    immutable: bool = False,
+    foreign: bool = False,
+    exists: FlagSpec | None = None,
+    frozen: bool = False,
+) -> Callable[[C], C]:
+    """Makes an attrs class of the decorated one and resolves its declarations.
+
+    The class gets no base, no metaclass and no I/O methods. Its constructor takes keyword arguments. A mistake in the
+    declaration is a `DeclarationError` here, not at the first write.
+
+    Args:
+        table: name of the primary table, `namespace:name` or `name`; an index lives in `<table>.<index>`.
+        family: column family of every column that names no other.
+        salt: spreads rows over buckets.
+        immutable: rows are never changed once written, which saves reading the old row; `update` and `increment` are refused.
+            Keys of deleted rows must not be used again within the grace time (an hour).
+        foreign: other programs write the table: deletes touch mapped columns only, and indexes are refused.
+        exists: the cell that says that a row exists, see `flag`.
+        frozen: instances cannot be changed (and can be hashed).
+
+    Raises:
+        DeclarationError: names the field and says what to do.
+    """
+    options = ModelOptions(
+        table=table, family=family, salt=salt, immutable=immutable, foreign=foreign, exists=None if exists is None else exists.alias
+    )
+
+    def decorate(cls: C) -> C:
+        namespace = sys._getframe(1).f_locals
+        specs = _declared(cls)
+        hints = _annotations(cls, namespace)
+        fields = tuple(_resolve(cls, name, spec, hints, options) for name, spec in specs.items() if isinstance(spec, FieldSpec))
+        indexes = {name: spec for name, spec in specs.items() if isinstance(spec, IndexSpec)}
+        for name in hints:
+            if name not in specs and not _is_class_var(hints[name]):
+                raise DeclarationError(
+                    "Every annotated attribute must be declared with hb.key, hb.column or hb.counter.", model=cls.__name__, field=name
+                )
+        made = _attrs_class(cls, fields, frozen)
+        schema = build_schema(made, fields, indexes, options)
+        for declared in fields:
+            descriptor = Key if declared.is_key else Column
+            setattr(made, declared.name, descriptor(FieldExpression(of=declared, model=made.__name__)))
+        for name in indexes:
+            setattr(made, name, schema.indexes[name])
+        made.__hbmodel__ = schema
+        return made
+
+    return decorate
+
+
+def _declared(cls: type[Any]) -> Mapping[str, FieldSpec | IndexSpec]:
+    """Specs of the class and of its undecorated bases, base first, each in the order of declaration."""
+    found: dict[str, FieldSpec | IndexSpec] = {}
+    for base in reversed(cls.__mro__):
+        if isinstance(vars(base).get("__hbmodel__"), TableSchema):
+            raise DeclarationError("A model cannot extend another model: put shared fields into a plain mixin.", model=cls.__name__)
+        for name, value in vars(base).items():
+            if isinstance(value, FieldSpec | IndexSpec):
+                found[name] = value
+            elif isinstance(value, FlagSpec):
+                raise DeclarationError("A flag is given to the decorator: @hb.model(exists=hb.flag(...)).", model=cls.__name__, field=name)
+    return found
+
+
+def _annotations(cls: type[Any], namespace: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Evaluated annotations; names local to the function that holds the class are found too."""
+    hints: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        module = sys.modules.get(base.__module__)
+        scope = {**vars(typing), **(vars(module) if module else {})}
+        for name, hint in base.__dict__.get("__annotations__", {}).items():
+            try:
+                evaluated = eval(hint, {**scope, **namespace}) if isinstance(hint, str) else hint
+            except Exception as error:
+                raise DeclarationError(
+                    "The annotation cannot be evaluated: define its names before the class.",
+                    model=cls.__name__, field=name, annotation=hint, reason=str(error),
+                ) from None  # fmt: skip
+            hints[name] = evaluated
+    return hints
+
+
+def _is_class_var(hint: Any) -> bool:
+    return hint is ClassVar or typing.get_origin(hint) is ClassVar
+
+
+def _resolve(cls: type[Any], name: str, spec: FieldSpec, hints: Mapping[str, Any], options: ModelOptions) -> Field:
+    def mistake(message: str, **details: Any) -> DeclarationError:
+        return DeclarationError(message, model=cls.__name__, field=name, **details)
+
+    hint = hints.get(name)
+    wrapper = typing.get_origin(hint)
+    expected = Key if spec.kind == "key" else Column
+    if wrapper is not expected:
+        raise mistake(f"The attribute must be annotated hb.{expected.__name__}[...].", annotation=repr(hint))
+    (inner,) = typing.get_args(hint)
+    nullable = type(None) in typing.get_args(inner) if typing.get_origin(inner) in {typing.Union, types.UnionType} else False
+    codec = spec.codec
+    if codec is None:
+        try:
+            codec, nullable = codec_for(inner)
+        except DeclarationError as error:
+            raise mistake(error.message, **error.details) from None
+    if spec.nullable and not nullable:
+        raise mistake("nullable=True needs an annotation that allows None, such as hb.Key[str | None].")
+    if spec.kind == "counter" and inner is not int:
+        raise mistake("A counter is annotated hb.Column[int].")
+    if spec.default is None and not nullable:
+        raise mistake("The default is None, so the annotation must allow None.")
+    if spec.kind == "key":
+        return Field(name, "key", codec, nullable, desc=spec.desc)
+    family = options.family if spec.family is None else spec.family
+    alias = name if spec.alias is None else spec.alias
+    return Field(name, spec.kind, codec, nullable, spec.default, family=family.encode(), qualifier=alias.encode(), null=spec.null)
+
+
+def _attrs_class(cls: C, fields: Sequence[Field], frozen: bool) -> C:
+    these = {
+        f.name: attrs.field(default=attrs.NOTHING if f.default is REQUIRED else f.default, init=f.kind != "counter", kw_only=True)
+        for f in fields
+    }
+    for name in these:
+        if name in vars(cls):
+            delattr(cls, name)
+    make = attrs.define(
+        these=these, auto_attribs=False, slots=False, kw_only=True, frozen=frozen, order=False, on_setattr=attrs.setters.NO_OP
+    )
+    return make(cls)

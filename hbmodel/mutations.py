@@ -1,0 +1,270 @@
+"""From an old row and a write to the mutations that carry it out: timestamps, entries, the row itself, stale entries.
+
+The rules are numbered as in the index protocol: the primary row is truth, index entries are a superset, reads verify.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+from hbmodel.errors import ClockError, HbmodelError, RowNotFound
+from hbmodel.mapper import FLAG, KeyMapper, RowReader, cells_of, encode_cell
+from hbmodel.schema import COUNTER_ZERO, LIVE, Index, TableSchema
+from hbmodel.store import Delete, Put, Row
+
+NONCE_LENGTH = 8
+LAST_WRITE_WINS = b"\x01"
+"""First byte of a version cell in last-write-wins mode; the nonce follows."""
+
+DEAD = b"\x00"
+"""First byte of the liveness cell of a dead row; the nonce follows."""
+
+
+def draw_nonce() -> bytes:
+    """A fresh nonce; from the system's source, so that forked processes never share one."""
+    return secrets.token_bytes(NONCE_LENGTH)
+
+
+@frozen(eq=False)
+class FullWrite:
+    """Put a whole object (insert or overwrite).
+
+    Attributes:
+        subject: the object.
+        row: its row key; a random salt has drawn the bucket.
+        values: by field name.
+        cells: of the ordinary columns.
+        entries: row key of the entry in each declared index, by the index's name.
+    """
+
+    subject: Any
+    row: bytes
+    values: Mapping[str, Any]
+    cells: Mapping[bytes, bytes]
+    entries: Mapping[str, bytes]
+
+
+@frozen(eq=False)
+class PartialWriteOf:
+    """Write some columns of a row that must exist."""
+
+    subject: Any
+    row: bytes
+    key: Mapping[str, Any]
+    changes: Mapping[str, Any]
+
+
+@frozen(eq=False)
+class RowDelete:
+    """Delete a row if it is there."""
+
+    subject: Any
+    row: bytes
+
+
+RowWrite = FullWrite | PartialWriteOf | RowDelete
+
+
+def full_write(schema: TableSchema, obj: Any) -> FullWrite:
+    """Encodes a whole object: row key, cells and index entries, so that every mistake shows before any call."""
+    keys = KeyMapper(schema)
+    values = {f.name: getattr(obj, f.name) for f in schema.fields}
+    row = keys.new_row(tuple(values[name] for name in schema.layout.names))
+    entries = {name: keys.entry(index, values, row) for name, index in schema.indexes.items()}
+    return FullWrite(obj, row, values, cells_of(schema, obj), entries)
+
+
+@frozen
+class Outcome:
+    """What became of one write.
+
+    Attributes:
+        action: `put`, `deleted`, `absent` (there was nothing to delete), `superseded` (a later write of the same commit put the
+            same key) or `failed`.
+        key: the row key.
+        timestamp: of the cells, in ms; None where the server gave it.
+        error: why it failed.
+    """
+
+    action: Literal["put", "deleted", "absent", "superseded", "failed"]
+    key: bytes
+    timestamp: int | None = None
+    error: HbmodelError | None = None
+
+
+@frozen(eq=False)
+class RowPlan:
+    """The mutations of one write, in the order of the protocol's phases.
+
+    Attributes:
+        outcome: that holds once the row is written.
+        entries: puts by index table; all land before the row.
+        put: the one put of the row.
+        row_delete: what the put of a dead marker leaves to delete in the row, at one below its time.
+        stale: deletes by index table; they start after the acknowledgement.
+    """
+
+    outcome: Outcome
+    entries: Sequence[tuple[str, Put]] = ()
+    put: Put | None = None
+    row_delete: Delete | None = None
+    stale: Sequence[tuple[str, Delete]] = ()
+
+
+@frozen(eq=False)
+class OldRow:
+    """The row as the write found it."""
+
+    live: bool
+    newest: int
+    row: Row | None
+
+
+@frozen(eq=False)
+class IndexedWriter:
+    """Plans writes of a model with live indexes (last-write-wins mode).
+
+    Attributes:
+        schema: of the model.
+        indexes: those that writes must keep, each with the table that is live.
+        bound: how far a timestamp may lie ahead of the corrected clock, in ms.
+        nonce: source of nonces.
+    """
+
+    schema: TableSchema
+    indexes: Sequence[Index]
+    bound: int
+    nonce: Callable[[], bytes] = draw_nonce
+    keys: KeyMapper = field(init=False)
+    reader: RowReader = field(init=False)
+    group: frozenset[str] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        columns = {f.name for f in self.schema.columns if f.kind == "column"}
+        object.__setattr__(self, "keys", KeyMapper(self.schema))
+        object.__setattr__(self, "reader", RowReader(self.schema, indexed=True))
+        used = {name for index in self.indexes for name in (*index.fields, *index.covers)}
+        object.__setattr__(self, "group", frozenset(used & columns))
+
+    def needs_read(self, write: RowWrite) -> bool:
+        """Whether the old row must be read first; full writes of immutable models need not (rule 3)."""
+        return not (self.schema.immutable and isinstance(write, FullWrite))
+
+    def old(self, row: Row | None) -> OldRow:
+        """Liveness and newest cell of a row that was read with every column of the model's families (rule 1)."""
+        if row is None:
+            return OldRow(False, -1, None)
+        return OldRow(self.reader.exists(row), max(cell.timestamp for cell in row.columns.values()), row)
+
+    def plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
+        """The mutations of `write` over `old`, at the time `now` of the corrected clock (ms)."""
+        try:
+            return self._plan(write, old, now)
+        except HbmodelError as error:  # this row cannot be written; the others of its round can
+            return RowPlan(Outcome("failed", write.row, error=error))
+
+    def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
+        timestamp = max(now, old.newest + 1)
+        if timestamp > now + self.bound:
+            raise ClockError(
+                "The row holds a cell from the future beyond the clock bound; writing over it would not be safe.",
+                table=self.schema.table, key=write.row, newest=old.newest, now=now, bound=self.bound,
+            )  # fmt: skip
+        if isinstance(write, FullWrite):
+            return self._full(write, old, timestamp)
+        if isinstance(write, PartialWriteOf):
+            return self._partial(write, old, timestamp)
+        return self._delete(write, old, timestamp)
+
+    def _entries(self, values: Mapping[str, Any], row: bytes) -> list[tuple[Index, bytes]]:
+        return [(index, self.keys.entry(index, values, row)) for index in self.indexes]
+
+    def _puts(
+        self, entries: Sequence[tuple[Index, bytes]], values: Mapping[str, Any], version: bytes, timestamp: int
+    ) -> tuple[list[tuple[str, Put]], set[tuple[str, bytes]]]:
+        puts: list[tuple[str, Put]] = []
+        kept: set[tuple[str, bytes]] = set()
+        for index, entry in entries:
+            cells = {self.schema.version_column: version}
+            for name in index.covers:
+                covered = self.schema.by_name[name]
+                cells[covered.column] = encode_cell(self.schema, covered, values[name])
+            puts.append((index.table, Put(entry, cells, timestamp)))
+            kept.add((index.table, entry))
+        return puts, kept
+
+    def _stale(self, old: OldRow, kept: set[tuple[str, bytes]], timestamp: int) -> list[tuple[str, Delete]]:
+        """Old-key entries go at one below the new version's time, so that a tie with another writer spares its entry (rule 3)."""
+        if not old.live or old.row is None:
+            return []
+        found = [(index.table, entry) for index, entry in self._entries(self.reader.values(old.row), old.row.row)]
+        return [(table, Delete(entry, timestamp=timestamp - 1)) for table, entry in found if (table, entry) not in kept]
+
+    def full_cells(self, write: FullWrite, old: OldRow, version: bytes) -> dict[bytes, bytes]:
+        """Every cell of a full write: over a dead or absent row also zero counters and blanks for whatever its read showed (rule 4)."""
+        schema = self.schema
+        cells = dict(write.cells)
+        cells[schema.version_column] = version
+        cells[schema.liveness_column] = LIVE
+        if schema.exists_column is not None:
+            cells[schema.exists_column] = FLAG
+        if not old.live and self.needs_read(write):
+            cells.update((f.column, COUNTER_ZERO) for f in schema.columns if f.kind == "counter")
+            if old.row is not None:
+                cells.update((column, b"") for column in old.row.columns if column not in cells)
+        return cells
+
+    def _full(self, write: FullWrite, old: OldRow, timestamp: int) -> RowPlan:
+        version = LAST_WRITE_WINS + self.nonce()
+        entries, kept = self._puts([(index, write.entries[index.name]) for index in self.indexes], write.values, version, timestamp)
+        return RowPlan(
+            outcome=Outcome("put", write.row, timestamp),
+            entries=entries,
+            put=Put(write.row, self.full_cells(write, old, version), timestamp),
+            stale=self._stale(old, kept, timestamp),
+        )
+
+    def _partial(self, write: PartialWriteOf, old: OldRow, timestamp: int) -> RowPlan:
+        schema = self.schema
+        if not old.live or old.row is None:
+            return RowPlan(Outcome("failed", write.row, error=not_found(schema, write.row)))
+        cells = {schema.by_name[n].column: encode_cell(schema, schema.by_name[n], value) for n, value in write.changes.items()}
+        if not self.group.intersection(write.changes):
+            return RowPlan(Outcome("put", write.row, timestamp), put=Put(write.row, cells, timestamp))
+        # The whole group and the version go in one put, so that no reader ever sees half of an index key (rule 2).
+        values = {**self.reader.values(old.row), **write.changes}
+        version = LAST_WRITE_WINS + self.nonce()
+        for name in self.group:
+            cells.setdefault(schema.by_name[name].column, encode_cell(schema, schema.by_name[name], values[name]))
+        cells[schema.version_column] = version
+        entries, kept = self._puts(self._entries(values, write.row), values, version, timestamp)
+        return RowPlan(
+            outcome=Outcome("put", write.row, timestamp),
+            entries=entries,
+            put=Put(write.row, cells, timestamp),
+            stale=self._stale(old, kept, timestamp),
+        )
+
+    def _delete(self, write: RowDelete, old: OldRow, timestamp: int) -> RowPlan:
+        schema = self.schema
+        if not old.live:
+            return RowPlan(Outcome("absent", write.row))
+        nonce = self.nonce()
+        cells = {schema.by_name[name].column: b"" for name in self.group}
+        cells[schema.version_column] = LAST_WRITE_WINS + nonce
+        cells[schema.liveness_column] = DEAD + nonce
+        return RowPlan(
+            outcome=Outcome("deleted", write.row, timestamp),
+            put=Put(write.row, cells, timestamp),
+            row_delete=Delete(write.row, families=schema.family_names, timestamp=timestamp - 1),
+            stale=self._stale(old, set(), timestamp),
+        )
+
+
+def not_found(schema: TableSchema, row: bytes) -> RowNotFound:
+    """The error of an update of a row that is not there."""
+    return RowNotFound("There is no such row to update.", table=schema.table, key=row)

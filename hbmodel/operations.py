@@ -1,0 +1,79 @@
+"""The storage operations that sans-IO protocol generators yield; whoever drives a generator carries them out and sends back the answer.
+
+A driver that fails to carry out an operation leaves the generator where it is and may carry out the same operation again later:
+every operation that a protocol yields is safe to repeat, since its timestamps are part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, TypeVar
+
+from attrs import frozen
+
+from hbmodel.store import Delete, Put
+
+R = TypeVar("R")
+
+
+@frozen
+class GetRows:
+    """Answer: `list[Row | None]`, in the order of `rows`."""
+
+    table: str
+    rows: Sequence[bytes]
+    columns: Sequence[bytes]
+
+
+@frozen
+class PutRows:
+    """Answer: None."""
+
+    table: str
+    puts: Sequence[Put]
+
+
+@frozen
+class DeleteRows:
+    """Answer: None."""
+
+    table: str
+    deletes: Sequence[Delete]
+
+
+@frozen
+class MutateRow:
+    """Puts and deletes of one row, atomically. Answer: None."""
+
+    table: str
+    mutations: Sequence[Put | Delete]
+
+
+@frozen
+class CheckAndMutate:
+    """Answer: whether it was applied. Safe to repeat because a protocol settles a refusal by looking for its own nonce."""
+
+    table: str
+    row: bytes
+    column: bytes
+    expected: bytes | None
+    mutations: Sequence[Put | Delete]
+
+
+@frozen
+class Together:
+    """Operations without an order between them; all must be done before the protocol goes on. Answer: None."""
+
+    operations: Sequence[PutRows | DeleteRows]
+
+
+@frozen
+class Acknowledge:
+    """The outcomes that hold from here on, by position of the write in its round. Answer: None."""
+
+    outcomes: Sequence[Any]
+
+
+Operation = GetRows | PutRows | DeleteRows | MutateRow | CheckAndMutate | Together | Acknowledge
+
+Protocol = Generator[Operation, Any, R]

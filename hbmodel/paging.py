@@ -1,0 +1,153 @@
+"""Pages and the continuation tokens between them: where a page ended and of which query, never an offset.
+
+A token is, before base64: version (1 byte), digest of the query (8), items left of the query's limit (8, all ones for none),
+length of the path's name (1), the name, the position (the last entry or row key, without salt), checksum (4). With a token
+key the whole is encrypted and authenticated instead of checksummed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import zlib
+from collections.abc import Sequence
+from typing import Generic, Protocol, TypeVar
+
+from attrs import frozen
+
+from hbmodel.errors import TokenError
+
+R_co = TypeVar("R_co", covariant=True)
+
+TOKEN_VERSION = 1
+_NO_LIMIT = 2**64 - 1
+_DIGEST = 8
+
+
+@frozen
+class Page(Generic[R_co]):
+    """A run of items and, unless the end is reached, the token of the next page.
+
+    Attributes:
+        items: in the query's order.
+        next_token: for `page(size, after=...)`; None only at the real end.
+    """
+
+    items: Sequence[R_co]
+    next_token: str | None
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing follows."""
+        return self.next_token is None
+
+
+@frozen
+class Token:
+    """What a continuation token says.
+
+    Attributes:
+        query: digest of the query with its values.
+        path: name of the path that was read, `primary` or an index.
+        position: the last key delivered, without its salt.
+        left: how many items the query's limit still allows, or None.
+    """
+
+    query: bytes
+    path: str
+    position: bytes
+    left: int | None
+
+
+class Seal(Protocol):
+    """Encrypts and authenticates tokens."""
+
+    def encrypt(self, data: bytes) -> bytes:
+        """Seals `data`."""
+        ...
+
+    def decrypt(self, data: bytes) -> bytes:
+        """Opens what `encrypt` sealed; raises `TokenError` for anything else."""
+        ...
+
+
+def digest_of(*parts: object) -> bytes:
+    """A digest of nested tuples of text, bytes and numbers, the same in every process."""
+    return hashlib.blake2b(repr(parts).encode(), digest_size=_DIGEST).digest()
+
+
+def encode_token(token: Token, seal: Seal | None = None) -> str:
+    """The token as URL-safe text."""
+    path = token.path.encode()
+    left = _NO_LIMIT if token.left is None else token.left
+    body = bytes((TOKEN_VERSION,)) + token.query + left.to_bytes(8, "big") + bytes((len(path),)) + path + token.position
+    data = body + zlib.crc32(body).to_bytes(4, "big") if seal is None else seal.encrypt(body)
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def decode_token(text: str, query: bytes | None, seal: Seal | None = None) -> Token:
+    """Reads a token and checks that it belongs to the query with that digest (None leaves that check to the caller).
+
+    Raises:
+        TokenError: the token is damaged, sealed with another key, of another version or of another query.
+    """
+    if not isinstance(text, str) or not text.isascii():
+        raise TokenError("A continuation token is the text that an earlier page gave.")
+    try:
+        data = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise TokenError("The continuation token is damaged.") from None
+    if base64.urlsafe_b64encode(data).rstrip(b"=").decode() != text:
+        raise TokenError("The continuation token is damaged.")
+    body = _unchecked(data) if seal is None else seal.decrypt(data)
+    if not body or body[0] != TOKEN_VERSION:
+        raise TokenError("The continuation token is of another version of hbmodel.")
+    head = 1 + _DIGEST + 8
+    if len(body) <= head or len(body) < head + 1 + body[head]:
+        raise TokenError("The continuation token is damaged.")
+    digest = body[1 : 1 + _DIGEST]
+    if query is not None and digest != query:
+        raise TokenError("The continuation token belongs to another query.")
+    left = int.from_bytes(body[1 + _DIGEST : head], "big")
+    name_end = head + 1 + body[head]
+    try:
+        path = body[head + 1 : name_end].decode()
+    except UnicodeDecodeError:
+        raise TokenError("The continuation token is damaged.") from None
+    return Token(digest, path, body[name_end:], None if left == _NO_LIMIT else left)
+
+
+def _unchecked(data: bytes) -> bytes:
+    if len(data) < 4 or zlib.crc32(data[:-4]).to_bytes(4, "big") != data[-4:]:
+        raise TokenError("The continuation token is damaged.")
+    return data[:-4]
+
+
+class FernetSeal:
+    """Seals tokens with Fernet (AES-128-CBC and HMAC-SHA256) from the `cryptography` package.
+
+    Args:
+        key: 32 bytes in URL-safe base64, as `cryptography.fernet.Fernet.generate_key()` makes them.
+    """
+
+    def __init__(self, key: bytes | str) -> None:
+        from cryptography.fernet import Fernet
+
+        try:
+            self._fernet = Fernet(key)
+        except (ValueError, binascii.Error):
+            raise TokenError("A token key is 32 bytes in URL-safe base64, as Fernet.generate_key() makes them.") from None
+
+    def encrypt(self, data: bytes) -> bytes:
+        """Seals `data`."""
+        return base64.urlsafe_b64decode(self._fernet.encrypt(data))
+
+    def decrypt(self, data: bytes) -> bytes:
+        """Opens what `encrypt` sealed; raises `TokenError` for anything else."""
+        from cryptography.fernet import InvalidToken
+
+        try:
+            return self._fernet.decrypt(base64.urlsafe_b64encode(data))
+        except InvalidToken:
+            raise TokenError("The continuation token is damaged or sealed with another key.") from None

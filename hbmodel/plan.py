@@ -1,0 +1,331 @@
+"""From a query to scans: which path is read, which key ranges of which salt buckets, and what is filtered where."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+from attrs import frozen
+
+from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
+from hbmodel.expressions import And, Comparison, Ordering, Predicate, Test, conjuncts
+from hbmodel.keys import KeyLayout
+from hbmodel.mapper import RowReader
+from hbmodel.matching import Match, match
+from hbmodel.pushdown import server_filter
+from hbmodel.query import Query
+from hbmodel.ranges import KeyRange, merge_ranges
+from hbmodel.salting import BoundSalt
+from hbmodel.schema import Index, TableSchema
+from hbmodel.store import Filter
+
+PRIMARY = "primary"
+"""Name of the path through the primary table."""
+
+MAX_RANGES = 10_000
+"""How many key ranges the equalities of one query may multiply to; further IN lists are then checked row by row."""
+
+
+@frozen(eq=False)
+class Path:
+    """A table that holds a model's rows in some order: the primary table or an index."""
+
+    name: str
+    table: str
+    layout: KeyLayout
+    salt: BoundSalt
+    index: Index | None
+
+    def position(self, row: bytes) -> bytes:
+        """The part of a row key that the order over all buckets is decided by: the key without its salt."""
+        return row[self.salt.width :]
+
+
+@frozen(eq=False)
+class Bucket:
+    """What is read of one salt bucket: disjoint ranges in key order, salt prefix included."""
+
+    prefix: bytes
+    ranges: Sequence[KeyRange]
+
+
+@frozen(eq=False)
+class Plan:
+    """How a query is carried out.
+
+    Attributes:
+        path: the table that is read first.
+        buckets: its salt buckets that can hold matches.
+        backwards: whether scans run from the last key to the first.
+        reader: decodes primary rows, with every field that items or predicates need.
+        filter: evaluated by the server while it scans the path's table, or None.
+        residual: predicates that the key ranges do not settle; the client tests them on every row.
+        rows: the exact row keys to get where the key is wholly given, instead of scans.
+        match: how the query meets the path's key.
+    """
+
+    path: Path
+    buckets: Sequence[Bucket]
+    backwards: bool
+    reader: RowReader
+    filter: Filter | None
+    residual: Sequence[Predicate]
+    rows: Sequence[bytes] | None
+    match: Match
+
+    @cached_property
+    def accepts(self) -> Test | None:
+        """The residual predicates as one function, or None where there are none."""
+        return And(tuple(self.residual)).test() if self.residual else None
+
+    @property
+    def full_scan(self) -> bool:
+        """Whether nothing bounds the scan."""
+        return not self.match.parts and self.match.bounds is None
+
+    def after(self, position: bytes) -> Sequence[Bucket]:
+        """The part of every bucket that lies behind `position` in the direction of the scan."""
+        if self.backwards:
+            return [Bucket(b.prefix, [r for r in (x.before(b.prefix + position) for x in b.ranges) if not r.empty]) for b in self.buckets]
+        return [Bucket(b.prefix, [r for r in (x.after(b.prefix + position) for x in b.ranges) if not r.empty]) for b in self.buckets]
+
+
+@frozen
+class Explanation:
+    """What `explain()` returns; its text is made for reading.
+
+    Attributes:
+        path: `primary` or the name of the index.
+        access: `get`, `scan` or, through an index, `scan + get`.
+        equalities: names of the leading key fields that the query fixes.
+        range_field: the next key field, if the query bounds it.
+        buckets: salt buckets read, of how many.
+        ranges: key ranges scanned, over all buckets.
+        backwards: whether the scans run backwards.
+        server: what the server filters by, or None.
+        client: what the client checks on every row.
+        calls: round trips to the first item, at least.
+    """
+
+    path: str
+    table: str
+    access: Literal["get", "scan", "scan + get", "nothing"]
+    equalities: Sequence[str]
+    range_field: str | None
+    buckets: int
+    of_buckets: int
+    ranges: int
+    backwards: bool
+    server: str | None
+    client: Sequence[str]
+    calls: int
+    full_scan: bool
+
+    def __str__(self) -> str:
+        fixed = ", ".join(self.equalities) or "nothing"
+        lines = [
+            f"{self.access} of {self.table} ({self.path})",
+            f"  key:     {fixed} fixed"
+            + (f", {self.range_field} bounded" if self.range_field else "")
+            + (" - full scan" if self.full_scan else ""),
+            f"  scans:   {self.ranges} range(s) in {self.buckets} of {self.of_buckets} bucket(s)"
+            + (", backwards" if self.backwards else ""),
+            f"  server:  {self.server or 'no filter'}",
+            f"  client:  {', '.join(self.client) or 'no check'}",
+            f"  calls:   {self.calls} to the first item",
+        ]
+        return "\n".join(lines)
+
+
+def paths_of(schema: TableSchema, indexes: Iterable[Index]) -> list[Path]:
+    """The primary path, then one for each readable index, as the registry knows it."""
+    primary = Path(PRIMARY, schema.table, schema.layout, schema.salt, None)
+    return [primary, *(Path(index.name, index.table, index.layout, index.salt, index) for index in indexes)]
+
+
+def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name: str | None = None) -> Plan:
+    """Chooses a path and turns the query into gets or scans of it.
+
+    The path with the longest bounded prefix of its key wins: more fixed leading fields, then a bounded next field; a tie goes
+    to the primary table, then to the index declared first.
+
+    Args:
+        query: to plan.
+        readable: indexes that may be read, with their live tables.
+        indexed: whether rows carry system cells.
+        path_name: the path to take (a continuation token's), instead of choosing.
+
+    Raises:
+        UnknownIndex, IndexUnavailable: `use_index` names an index that is not there or cannot be read yet.
+        OrderNotAvailable: no path gives the order.
+        FullScanRefused: nothing bounds the scan and the query does not allow that.
+        QueryError: a range on a key field whose bytes do not keep its order.
+    """
+    schema = query.schema
+    wanted = path_name or query.index_name
+    paths = paths_of(schema, readable)
+    if wanted is not None:
+        paths = [_named(schema, paths, wanted)]
+    parts = conjuncts(query.predicate)
+    candidates: list[tuple[tuple[int, bool], Path, Match, bool]] = []
+    for path in paths:
+        found = match(path.layout, parts, schema, MAX_RANGES)
+        direction = _direction(path.layout, found, query.ordering)
+        if direction is not None:
+            candidates.append(((len(found.parts), found.bounds is not None), path, found, direction))
+    if not candidates:
+        raise OrderNotAvailable(
+            "No path gives this order: declare an index for it, or sort the items yourself.",
+            table=schema.table, fields=[part.field.name for part in query.ordering], path=wanted,
+        )  # fmt: skip
+    best = max(candidates, key=lambda candidate: candidate[0])
+    made = _build(query, best[1], best[2], best[3] != query.backwards, indexed)
+    if made.full_scan and not query.full_scan and made.buckets:
+        raise FullScanRefused(
+            "The query would read the whole table: bound the leading key fields of the table or an index, or say .allow_full_scan().",
+            table=schema.table, path=made.path.name, leading=made.path.layout.names[0],
+        )  # fmt: skip
+    if made.match.unordered and not query.full_scan:
+        raise QueryError(
+            "The bytes of this key field do not keep the order of its values, so it cannot bound a scan; "
+            "say .allow_full_scan() to check every row instead.",
+            table=schema.table, field=made.match.unordered,
+        )  # fmt: skip
+    return made
+
+
+def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
+    for path in paths:
+        if path.name == wanted:
+            return path
+    if wanted in schema.indexes:
+        raise IndexUnavailable(
+            "The index is not readable: it was declared on an existing table and is not built.", table=schema.table, index=wanted
+        )
+    raise UnknownIndex("The model has no such index.", table=schema.table, index=wanted)
+
+
+def _direction(layout: KeyLayout, found: Match, ordering: Sequence[Ordering]) -> bool | None:
+    """Whether the path gives the order forwards (False) or backwards (True); None where it does not give it at all.
+
+    Fields that the query fixes to one value may stand anywhere in an order, or be left out.
+    """
+    if not ordering:
+        return False
+    fixed = {name for name, parts in zip(layout.names, found.parts, strict=False) if len(parts) == 1}
+    asked = [part for part in ordering if part.field.name not in fixed]
+    free = [at for at, name in enumerate(layout.names) if name not in fixed]
+    if len(asked) > len(free):
+        return None
+    backwards: bool | None = None
+    for part, at in zip(asked, free, strict=False):
+        order = layout.order_of(at)
+        if layout.names[at] != part.field.name or order is None:
+            return None
+        opposite = (order == "descending") != part.desc
+        if backwards is not None and opposite != backwards:
+            return None
+        backwards = opposite
+    return bool(backwards)
+
+
+def _build(query: Query[Any], path: Path, found: Match, backwards: bool, indexed: bool) -> Plan:
+    schema = query.schema
+    every = conjuncts(query.predicate)
+    residual = tuple(p for p in every if not any(p is consumed for consumed in found.consumed))
+    names: frozenset[str] | None = None
+    if query.selection is not None:
+        names = frozenset({f.name for f in query.selection}).union(*(p.names() for p in every))
+    if path.index is not None and names is not None:
+        names |= {name for name in path.layout.names if not schema.by_name[name].is_key}
+    buckets = _buckets(path, found)
+    rows = None
+    if path.index is None and found.complete(path.layout) and not found.bounds:
+        rows = sorted((bucket.prefix + r.start[len(bucket.prefix) :] for bucket in buckets for r in bucket.ranges), key=path.position)
+    return Plan(
+        path=path,
+        buckets=buckets,
+        backwards=backwards,
+        reader=RowReader(schema, indexed, names),
+        filter=None
+        if rows is not None
+        else server_filter(
+            schema, path.layout, residual, on_index=path.index is not None, indexed=indexed
+        ),
+        # Whatever an index range settles is settled for the entry only: the primary row decides (rule 5).
+        residual=every if path.index is not None else residual,
+        rows=rows if rows is None else tuple(reversed(rows) if backwards else rows),
+        match=found,
+    )
+
+
+def _buckets(path: Path, found: Match) -> list[Bucket]:
+    """One entry for each bucket that can hold a match, with its ranges."""
+    layout, salt = path.layout, path.salt
+    fixed = layout.names[: len(found.parts)]
+    located = not salt.random and salt.buckets > 1 and set(salt.by) <= set(fixed)
+    gathered: dict[int, list[KeyRange]] = {}
+    for parts in itertools.product(*found.parts):
+        unsalted = layout.range_of(parts, found.bounds)
+        if unsalted.empty:
+            continue
+        homes = (salt.bucket_of_fields(dict(zip(fixed, parts, strict=True))),) if located else range(salt.buckets)
+        for bucket in homes:
+            gathered.setdefault(bucket, []).append(salt.range_in(bucket, unsalted))
+    return [Bucket(salt.prefix(bucket), merge_ranges(gathered[bucket])) for bucket in sorted(gathered)]
+
+
+def explain(query: Query[Any], made: Plan) -> Explanation:
+    """Describes a plan."""
+    ranges = sum(len(bucket.ranges) for bucket in made.buckets)
+    through_index = made.path.index is not None
+    access: Literal["get", "scan", "scan + get", "nothing"] = "scan + get" if through_index else "scan"
+    if not made.buckets:
+        access = "nothing"
+    elif made.rows is not None:
+        access = "get"
+    fixed = made.path.layout.names[: len(made.match.parts)]
+    bounded = made.path.layout.names[len(fixed)] if made.match.bounds is not None else None
+    calls = {"nothing": 0, "get": 1, "scan": 2 * len(made.buckets), "scan + get": 2 * len(made.buckets) + 1}[access]
+    return Explanation(
+        path=made.path.name,
+        table=made.path.table,
+        access=access,
+        equalities=fixed,
+        range_field=bounded,
+        buckets=len(made.buckets),
+        of_buckets=made.path.salt.buckets,
+        ranges=ranges,
+        backwards=made.backwards,
+        server=None if made.filter is None else describe_filter(made.filter),
+        client=[describe(p) for p in made.residual],
+        calls=calls,
+        full_scan=made.full_scan and bool(made.buckets),
+    )
+
+
+def describe(predicate: Predicate) -> str:
+    """A predicate as text, without its values."""
+    parts = getattr(predicate, "parts", None)
+    if parts is not None:
+        kind = {"And": " & ", "Or": " | ", "Not": ""}[type(predicate).__name__]
+        inner = kind.join(describe(part) for part in parts)
+        return f"~({inner})" if kind == "" else f"({inner})"
+    name = next(iter(predicate.names()))
+    if isinstance(predicate, Comparison):
+        return f"{name} {'==' if predicate.operator == '=' else predicate.operator} ..."
+    return f"{name} {'in' if type(predicate).__name__ == 'In' else 'starts with'} ..."
+
+
+def describe_filter(of: Filter) -> str:
+    """A server filter as text, without its values."""
+    inner = getattr(of, "filters", None)
+    if inner is not None:
+        joined = (" & " if type(of).__name__ == "And" else " | ").join(describe_filter(part) for part in inner)
+        return f"({joined})"
+    column = getattr(of, "column", None)
+    if column is not None:
+        return f"{column.decode('latin-1')} {of.operator} ..."  # type: ignore[union-attr]
+    return "row key contains text" if type(of).__name__ == "RowContains" else type(of).__name__

@@ -1,0 +1,242 @@
+"""The write and read protocols as sans-IO generators: they yield storage operations and receive the answers.
+
+A session drives them against a store; the model checker in the tests drives the same code through every interleaving and crash.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from typing import Protocol as Port
+
+from attrs import frozen
+
+from hbmodel.errors import RowExists
+from hbmodel.mapper import FLAG, KeyMapper, RowReader, Values, encode_cell
+from hbmodel.mutations import FullWrite, IndexedWriter, OldRow, Outcome, PartialWriteOf, RowDelete, RowPlan, RowWrite, not_found
+from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Protocol, PutRows, Together
+from hbmodel.schema import Index, TableSchema
+from hbmodel.store import Delete, Put, Row
+
+
+class Clock(Port):
+    """What the protocols ask of time."""
+
+    def now(self) -> int:
+        """Milliseconds since 1970, corrected to the server's clock."""
+        ...
+
+    def fresh(self, since: int) -> bool:
+        """Whether a write whose timestamp was chosen from the reading `since` of `now` may still be acknowledged.
+
+        False once more than half of the grace time has passed, by any clock, or when the schema lease ran out: index states
+        may have changed and a repairer may soon take the write's entries for orphans (rule 3).
+        """
+        ...
+
+
+def write_round(writer: IndexedWriter, writes: Sequence[RowWrite], clock: Clock, atomic_rows: bool) -> Protocol[None]:
+    """Writes rows of an indexed model, each row at most once, in four phases with one call per table and phase.
+
+    Read the old rows; put the new entries and await all; put the rows; acknowledge; delete the old-key entries. A driver that
+    could not carry out an operation repeats that very operation, timestamps included.
+
+    Args:
+        writer: plans the mutations.
+        writes: at most one per row.
+        clock: see `Clock`.
+        atomic_rows: whether the store mutates a row atomically; then a single delete is one call.
+    """
+    table = writer.schema.table
+    earlier: list[tuple[str, Delete]] = []  # stale entries that an attempt given up for its age had found
+    while True:
+        reading = [write for write in writes if writer.needs_read(write)]
+        rows: Sequence[Row | None] = ()
+        if reading:
+            rows = yield GetRows(table, [write.row for write in reading], writer.schema.family_names)
+        found = {write.row: writer.old(row) for write, row in zip(reading, rows, strict=True)}
+        now = clock.now()
+        unread = OldRow(False, -1, None)
+        plans = [writer.plan(write, found.get(write.row, unread), now) for write in writes]
+
+        entries = _by_table(entry for plan in plans for entry in plan.entries)
+        if entries:
+            yield Together([PutRows(name, puts) for name, puts in entries.items()])
+        yield from _write_rows(table, plans, atomic_rows)
+        stale = [delete for plan in plans for delete in plan.stale]
+        if clock.fresh(now):
+            break
+        earlier += stale
+    yield Acknowledge([plan.outcome for plan in plans])
+    kept = {(name, put.row) for name, puts in entries.items() for put in puts}
+    stale += [(name, delete) for name, delete in earlier if (name, delete.row) not in kept]
+    if stale:
+        yield Together([DeleteRows(name, deletes) for name, deletes in _by_table(stale).items()])
+
+
+def _write_rows(table: str, plans: Sequence[RowPlan], atomic_rows: bool) -> Protocol[None]:
+    puts = [plan.put for plan in plans if plan.put is not None]
+    deletes = [plan.row_delete for plan in plans if plan.row_delete is not None]
+    if atomic_rows and len(puts) == len(deletes) == 1:
+        yield MutateRow(table, [*puts, *deletes])
+        return
+    if puts:
+        yield PutRows(table, puts)
+    if deletes:  # the markers stand before anything is deleted (rule 4)
+        yield DeleteRows(table, deletes)
+
+
+def _by_table(mutations: Iterable[tuple[str, Any]]) -> Mapping[str, list[Any]]:
+    gathered: dict[str, list[Any]] = defaultdict(list)
+    for table, mutation in mutations:
+        gathered[table].append(mutation)
+    return gathered
+
+
+def plain_round(schema: TableSchema, writes: Sequence[RowWrite]) -> Protocol[None]:
+    """Writes rows of a model without live indexes, each row at most once: no system cells, the server gives the time."""
+    table = schema.table
+    reader = RowReader(schema, indexed=False, names=frozenset())
+    updates = [write for write in writes if isinstance(write, PartialWriteOf)]
+    found: dict[bytes, bool] = {}
+    if updates:
+        rows: Sequence[Row | None] = yield GetRows(table, [write.row for write in updates], reader.columns)
+        found = {write.row: row is not None and reader.exists(row) for write, row in zip(updates, rows, strict=True)}
+    puts: list[Put] = []
+    deletes: list[Delete] = []
+    outcomes: list[Outcome] = []
+    gone = frozenset(f.column for f in schema.columns if f.null == "delete")
+    for write in writes:
+        if isinstance(write, RowDelete):
+            deletes.append(_plain_delete(schema, write.row))
+            outcomes.append(Outcome("deleted", write.row))
+            continue
+        if isinstance(write, PartialWriteOf) and not found[write.row]:
+            outcomes.append(Outcome("failed", write.row, error=not_found(schema, write.row)))
+            continue
+        cells = plain_cells(schema, write)
+        nulls = tuple(column for column, value in cells.items() if not value and column in gone)
+        kept = {column: value for column, value in cells.items() if column not in nulls}
+        if kept:
+            puts.append(Put(write.row, kept))
+        if nulls:
+            deletes.append(Delete(write.row, columns=nulls))
+        outcomes.append(Outcome("put", write.row))
+    if puts:
+        yield PutRows(table, puts)
+    if deletes:
+        yield DeleteRows(table, deletes)
+    yield Acknowledge(outcomes)
+
+
+def plain_cells(schema: TableSchema, write: FullWrite | PartialWriteOf) -> dict[bytes, bytes]:
+    """The cells of a write on a model without system cells; None is still the empty cell here."""
+    if isinstance(write, PartialWriteOf):
+        return {schema.by_name[n].column: encode_cell(schema, schema.by_name[n], value) for n, value in write.changes.items()}
+    cells = dict(write.cells)
+    if schema.exists_column is not None:
+        cells[schema.exists_column] = FLAG
+    return cells
+
+
+def _plain_delete(schema: TableSchema, row: bytes) -> Delete:
+    if not schema.foreign:
+        return Delete(row, families=schema.family_names)
+    flag = () if schema.exists_column is None else (schema.exists_column,)
+    return Delete(row, columns=(*flag, *(f.column for f in schema.columns)))
+
+
+def insert_indexed(writer: IndexedWriter, write: FullWrite, clock: Clock) -> Protocol[Outcome]:
+    """Puts an object if its key is free: entries first, then one check-and-mutate on the exact liveness cell that was read.
+
+    A loser keeps its entries (they are orphans until repair); one that lost to its own repeated call finds its nonce in the
+    version cell. Raises `RowExists`.
+    """
+    schema = writer.schema
+    while True:
+        (row,) = yield GetRows(schema.table, [write.row], schema.family_names)
+        old = writer.old(row)
+        if old.live:
+            raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
+        now = clock.now()
+        plan = writer.plan(write, old, now)
+        if plan.put is None or plan.outcome.error is not None:
+            raise plan.outcome.error or AssertionError("a full write always puts its row")
+        if plan.entries:
+            yield Together([PutRows(name, puts) for name, puts in _by_table(plan.entries).items()])
+        seen = None if row is None else row.columns.get(schema.liveness_column)
+        applied = yield CheckAndMutate(schema.table, write.row, schema.liveness_column, None if seen is None else seen.value, [plan.put])
+        if not applied:
+            (row,) = yield GetRows(schema.table, [write.row], schema.family_names)
+            version = None if row is None else row.columns.get(schema.version_column)
+            applied = version is not None and version.value == plan.put.cells[schema.version_column]
+        if applied and clock.fresh(now):
+            yield Acknowledge([plan.outcome])
+            return plan.outcome
+        if applied:  # too old to acknowledge: the row is ours, so write it again at a fresh time
+            yield from write_round(writer, [write], clock, atomic_rows=True)
+            return plan.outcome
+
+
+def insert_plain(schema: TableSchema, write: FullWrite, column: bytes) -> Protocol[Outcome]:
+    """Puts an object of a model without system cells if `column`, which is never empty in a row, is absent; raises `RowExists`."""
+    cells = {name: value for name, value in plain_cells(schema, write).items() if value or name == column}
+    applied = yield CheckAndMutate(schema.table, write.row, column, None, [Put(write.row, cells)])
+    if not applied:
+        raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
+    outcome = Outcome("put", write.row)
+    yield Acknowledge([outcome])
+    return outcome
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class EntryVerifier:
+    """Decides which index entries stand for a row (rule 5): no memory, no clock, and readers never delete.
+
+    Attributes:
+        schema: of the model.
+        index: that is read.
+        reader: decodes the primary rows; its fields include the index's and the predicate's.
+        accepts: the query's predicate, over the values of the primary row.
+    """
+
+    schema: TableSchema
+    index: Index
+    reader: RowReader
+    accepts: Callable[[Values], bool]
+
+    def verify(self, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
+        """The values of the row behind each entry, or None for an entry that must not be returned.
+
+        One multi-get for all of them. An entry counts if and only if its row is live, satisfies the predicate and has exactly
+        this entry as its current one; a row has one entry in an index, so it comes once. Under a random salt the newest of
+        the rows with the same key is the object.
+        """
+        keys = KeyMapper(self.schema)
+        candidates = [keys.row_of_entry(self.index, entry) for entry in entries]
+        wanted = list(dict.fromkeys(row for rows in candidates for row in rows))
+        if not wanted:
+            return []
+        got: Sequence[Row | None] = yield GetRows(self.schema.table, wanted, self.reader.columns)
+        found = {row.row: row for row in got if row is not None and self.reader.exists(row)}
+        return [
+            self._decide(keys, entry, [found[row] for row in rows if row in found]) for entry, rows in zip(entries, candidates, strict=True)
+        ]
+
+    def _decide(self, keys: KeyMapper, entry: bytes, rows: Sequence[Row]) -> Values | None:
+        if not rows:
+            return None
+        row = rows[0] if len(rows) == 1 else newest(rows)
+        values = self.reader.values(row)
+        if keys.entry(self.index, values, row.row) != entry or not self.accepts(values):
+            return None
+        return values
+
+
+def newest(rows: Iterable[Row]) -> Row:
+    """The row with the newest cell; of equals the one with the greatest key, so that every reader picks the same."""
+    return max(rows, key=lambda row: (max(cell.timestamp for cell in row.columns.values()), row.row))

@@ -1,0 +1,105 @@
+"""Which predicates the server can evaluate while it scans, as filter values; the client checks them all again.
+
+A filter may let too much pass, never too little. Four traps decide what is left to the client: an empty cell (None) sorts below
+every value, a counter compares wrongly when negative, a filtered column must be among those read, and a filter that strips
+values hides the liveness cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hbmodel.expressions import And, Comparison, In, Or, Predicate, StartsWith
+from hbmodel.keys import KeyLayout
+from hbmodel.mapper import FLAG
+from hbmodel.ranges import prefix_successor
+from hbmodel.schema import LIVE, Field, TableSchema
+from hbmodel.store import And as AllOf
+from hbmodel.store import Filter, RowContains, ValueFilter
+from hbmodel.store import Or as AnyOf
+
+MAX_ALTERNATIVES = 100
+"""Longest IN list that is sent to the server."""
+
+
+def server_filter(schema: TableSchema, layout: KeyLayout, residual: Sequence[Predicate], *, on_index: bool, indexed: bool) -> Filter | None:
+    """A filter for the scan of a path, or None.
+
+    Args:
+        schema: of the model.
+        layout: of the path's key.
+        residual: what the key ranges leave open.
+        on_index: whether an index is scanned; then only its key is filtered, since covered cells of a writer that crashed
+            hold values that the row does not.
+        indexed: whether rows carry system cells; dead rows then stay on the server.
+    """
+    filters = [made for made in (_filter(p, layout, on_index) for p in residual) if made is not None]
+    if not on_index and indexed:
+        filters.insert(0, ValueFilter(schema.liveness_column, "=", LIVE))
+    elif not on_index and schema.exists_column is not None:
+        filters.insert(0, ValueFilter(schema.exists_column, "=", FLAG))
+    if not filters:
+        return None
+    return filters[0] if len(filters) == 1 else AllOf(filters)
+
+
+def _filter(predicate: Predicate, layout: KeyLayout, on_index: bool) -> Filter | None:
+    if isinstance(predicate, And):
+        known = [made for made in (_filter(part, layout, on_index) for part in predicate.parts) if made is not None]
+        return AllOf(known) if known else None
+    if isinstance(predicate, Or):
+        parts = [_filter(part, layout, on_index) for part in predicate.parts]
+        return None if None in parts else AnyOf([part for part in parts if part is not None])
+    if not isinstance(predicate, Comparison | In | StartsWith):
+        return None
+    of = predicate.field
+    if of.is_key or on_index:
+        return _key_filter(predicate, layout)
+    if of.kind == "counter" or not of.codec.key or of.null == "delete":
+        return None
+    missing = not of.required and predicate.test()({of.name: of.default_value()})
+    return _column_filter(predicate, of, missing)
+
+
+def _key_filter(predicate: Comparison | In | StartsWith, layout: KeyLayout) -> Filter | None:
+    """An equality on ASCII text in a key: its bytes stand in the key as they are, so the key must contain them.
+
+    Not for descending fields, whose bytes are complemented; those are left to the client.
+    """
+    of = predicate.field
+    packed = next((f for f in layout.fields if f.name == of.name), None)
+    if packed is None or packed.desc or of.codec.python_type is not str:
+        return None
+    if isinstance(predicate, Comparison) and predicate.operator == "=":
+        text = predicate.value
+        if text and text.isascii() and text.isprintable() and text.encode() in of.codec.encode_part(text):
+            return RowContains(text)
+    return None
+
+
+def _column_filter(predicate: Comparison | In | StartsWith, of: Field, missing: bool) -> Filter | None:
+    column = of.column
+    if isinstance(predicate, In):
+        if not predicate.values or len(predicate.values) > MAX_ALTERNATIVES:
+            return None
+        equal = [ValueFilter(column, "=", of.encode_cell(value), missing) for value in predicate.values]
+        return equal[0] if len(equal) == 1 else AnyOf(equal)
+    if isinstance(predicate, StartsWith):
+        if of.codec.raw_order != "ascending" or not predicate.prefix:
+            return None
+        start = of.codec.raw_prefix(predicate.prefix)
+        if not start or start[0] == 0:  # escaped in nullable columns
+            return None
+        stop = prefix_successor(start)
+        filters = [ValueFilter(column, ">=", start, missing)]
+        if stop is not None:
+            filters.append(ValueFilter(column, "<", stop, missing))
+        return AllOf(filters)
+    if predicate.operator == "=":
+        return ValueFilter(column, "=", of.encode_cell(predicate.value), missing)
+    if predicate.operator == "!=" or of.codec.raw_order != "ascending":
+        return None
+    bound = ValueFilter(column, predicate.operator, of.encode_cell(predicate.value), missing)
+    if of.nullable and predicate.operator in {"<", "<="}:  # None is the empty cell, below every value
+        return AllOf([ValueFilter(column, "!=", b"", missing), bound])
+    return bound

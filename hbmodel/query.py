@@ -1,0 +1,216 @@
+"""The immutable query: what to read, built step by step; a session's reader carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+
+from attrs import evolve, field, frozen
+
+from hbmodel.errors import QueryError, UnknownField
+from hbmodel.expressions import And, FieldExpression, Ordering, Predicate, conjuncts
+from hbmodel.schema import Field, TableSchema
+
+if TYPE_CHECKING:
+    from hbmodel.paging import Page
+    from hbmodel.plan import Explanation
+
+R_co = TypeVar("R_co", covariant=True)
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+
+
+class Source(Protocol):
+    """Carries out queries."""
+
+    def stream(self, query: Query[Any]) -> Iterator[Any]:
+        """The items, as they come, in bounded memory."""
+        ...
+
+    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+        """At most `size` items behind the token `after`."""
+        ...
+
+    def count(self, query: Query[Any]) -> int:
+        """How many items there are."""
+        ...
+
+    def explain(self, query: Query[Any]) -> Explanation:
+        """How the query would be carried out."""
+        ...
+
+
+@frozen(eq=False)
+class Query(Generic[R_co]):
+    """A query over one model; every method that refines it returns a new one.
+
+    Iterating it streams the items in bounded memory. Without `order_by` their order is the chosen path's and not promised.
+    """
+
+    schema: TableSchema
+    source: Source = field(repr=False)
+    predicate: Predicate | None = None
+    ordering: Sequence[Ordering] = ()
+    backwards: bool = False
+    maximum: int | None = None
+    skipped: int = 0
+    index_name: str | None = None
+    selection: Sequence[Field] | None = None
+    full_scan: bool = False
+
+    def where(self, *predicates: Predicate) -> Query[R_co]:
+        """Keeps what satisfies every predicate, these and earlier ones.
+
+        Raises:
+            QueryError: something else than a predicate was given.
+            UnknownField: a predicate is about a field of another model.
+        """
+        parts = list(conjuncts(self.predicate))
+        for predicate in predicates:
+            if not isinstance(predicate, Predicate):
+                raise QueryError("where() takes predicates such as Model.field == value.", found=type(predicate).__name__)
+            for name in predicate.names():
+                self.schema.field(name)
+            _check_own(self.schema, predicate)
+            parts += conjuncts(predicate)
+        return evolve(self, predicate=And(tuple(parts)) if parts else None)
+
+    def limit(self, count: int) -> Query[R_co]:
+        """At most `count` items, in pages and `count()` too."""
+        return evolve(self, maximum=_whole(count, "limit"))
+
+    def offset(self, count: int) -> Query[R_co]:
+        """Leaves out the first `count` items; they are read all the same, so prefer pages."""
+        return evolve(self, skipped=_whole(count, "offset"))
+
+    def reversed(self) -> Query[R_co]:
+        """The opposite order, by a reversed scan."""
+        return evolve(self, backwards=not self.backwards)
+
+    def order_by(self, *fields: FieldExpression[Any] | Ordering) -> Query[R_co]:
+        """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` where no path gives it."""
+        if not fields:
+            raise QueryError("order_by() takes at least one field.")
+        ordering = tuple(part if isinstance(part, Ordering) else Ordering(_field_of(part), False) for part in fields)
+        for part in ordering:
+            _check_field(self.schema, part.field)
+        return evolve(self, ordering=ordering)
+
+    def use_index(self, name: str | None) -> Query[R_co]:
+        """Reads through that index; `"primary"` reads the primary table, None leaves the choice to the planner."""
+        if name is not None and name != "primary":
+            self.schema.index(name)
+        return evolve(self, index_name=name)
+
+    def allow_full_scan(self) -> Query[R_co]:
+        """Allows a plan that reads a whole table."""
+        return evolve(self, full_scan=True)
+
+    @overload
+    def select(self, a: FieldExpression[A], /) -> Query[tuple[A]]: ...
+    @overload
+    def select(self, a: FieldExpression[A], b: FieldExpression[B], /) -> Query[tuple[A, B]]: ...
+    @overload
+    def select(self, a: FieldExpression[A], b: FieldExpression[B], c: FieldExpression[C], /) -> Query[tuple[A, B, C]]: ...
+    @overload
+    def select(
+        self, a: FieldExpression[A], b: FieldExpression[B], c: FieldExpression[C], d: FieldExpression[D], /
+    ) -> Query[tuple[A, B, C, D]]: ...
+    @overload
+    def select(
+        self, a: FieldExpression[A], b: FieldExpression[B], c: FieldExpression[C], d: FieldExpression[D], e: FieldExpression[E], /
+    ) -> Query[tuple[A, B, C, D, E]]: ...
+    @overload
+    def select(
+        self,
+        a: FieldExpression[A],
+        b: FieldExpression[B],
+        c: FieldExpression[C],
+        d: FieldExpression[D],
+        e: FieldExpression[E],
+        f: FieldExpression[Any],
+        /,
+        *more: FieldExpression[Any],
+    ) -> Query[tuple[Any, ...]]: ...
+    def select(self, *fields: FieldExpression[Any]) -> Query[Any]:
+        """Tuples of these fields instead of objects; only their cells (and those that predicates need) are read."""
+        if not fields:
+            raise QueryError("select() takes at least one field.")
+        chosen = tuple(_field_of(part) for part in fields)
+        for part in chosen:
+            _check_field(self.schema, part)
+        return evolve(self, selection=chosen)
+
+    def __iter__(self) -> Iterator[R_co]:
+        return self.source.stream(self)
+
+    def all(self) -> list[R_co]:
+        """Every item, in memory."""
+        return list(self)
+
+    def first(self) -> R_co | None:
+        """The first item, or None."""
+        maximum = 1 if self.maximum is None else min(self.maximum, 1)
+        return next(iter(self.limit(maximum)), None)
+
+    def last(self) -> R_co | None:
+        """The last item, or None, by a reversed scan."""
+        if self.maximum is not None or self.skipped:
+            raise QueryError("last() cannot be combined with limit() or offset().")
+        return self.reversed().first()
+
+    def exists(self) -> bool:
+        """Whether there is at least one item."""
+        return self.first() is not None
+
+    def count(self) -> int:
+        """How many items there are; rows are counted by reading keys, never on the client's memory."""
+        return self.source.count(self)
+
+    def page(self, size: int, after: str | None = None) -> Page[R_co]:
+        """One page.
+
+        Args:
+            size: items on the page, at most.
+            after: `next_token` of the page before, or None for the first page.
+
+        Raises:
+            TokenError: the token is damaged or belongs to another query.
+        """
+        if _whole(size, "page") < 1:
+            raise QueryError("A page holds at least one item.")
+        return self.source.page(self, size, after)
+
+    def explain(self) -> Explanation:
+        """How the query would be carried out; print it."""
+        return self.source.explain(self)
+
+
+def _whole(count: int, what: str) -> int:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise QueryError("Give a whole number, zero or more.", argument=what, found=repr(count))
+    return count
+
+
+def _field_of(part: object) -> Field:
+    if not isinstance(part, FieldExpression):
+        raise QueryError("Give fields as they stand on the model class, such as Model.field.", found=type(part).__name__)
+    return part.of
+
+
+def _check_field(schema: TableSchema, of: Field) -> None:
+    if schema.by_name.get(of.name) is not of:
+        raise UnknownField("The field belongs to another model.", table=schema.table, field=of.name)
+
+
+def _check_own(schema: TableSchema, predicate: Predicate) -> None:
+    parts = getattr(predicate, "parts", None)
+    if parts is not None:
+        for part in parts:
+            _check_own(schema, part)
+    else:
+        of: Field = predicate.field  # type: ignore[attr-defined]
+        _check_field(schema, of)

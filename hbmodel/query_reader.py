@@ -1,0 +1,72 @@
+"""Carries out the queries of a session: plans them against its bindings and shapes what is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+from hbmodel.paging import Page, Seal
+from hbmodel.plan import Explanation, Plan, explain, plan
+from hbmodel.query import Query
+from hbmodel.reading import PlanReader, read_page, read_token, shape
+from hbmodel.registry import Binding
+from hbmodel.schema import TableSchema
+from hbmodel.store import Store
+
+
+class QueryReader:
+    """Carries out queries; the `Source` of a session's queries.
+
+    Args:
+        store: to read from.
+        bind: gives a model's binding, and raises once the session is closed.
+        seal: for continuation tokens, or None.
+    """
+
+    def __init__(self, store: Store, bind: Callable[[TableSchema], Binding], seal: Seal | None) -> None:
+        self._store, self._bind, self._seal = store, bind, seal
+
+    def _plan(self, query: Query[Any], path: str | None = None) -> Plan:
+        binding = self._bind(query.schema)
+        return plan(query, binding.readable, binding.indexed, path)
+
+    def stream(self, query: Query[Any]) -> Iterator[Any]:
+        """The items, as they come."""
+        made = self._plan(query)
+        return self._items(query, made)
+
+    def _items(self, query: Query[Any], made: Plan) -> Iterator[Any]:
+        if query.maximum == 0:
+            return
+        wanted = None if query.maximum is None else query.skipped + query.maximum
+        item = shape(query, made)
+        left, skip = query.maximum, query.skipped
+        with closing(PlanReader(self._store, made, wanted).items()) as found:
+            for _, values in found:
+                if skip:
+                    skip -= 1
+                    continue
+                yield item(values)
+                if left is not None:
+                    left -= 1
+                    if not left:
+                        return
+
+    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+        """One page."""
+        if after is None:
+            return read_page(self._store, query, self._plan(query), size, None, self._seal)
+        token, made = read_token(after, query, lambda path: self._plan(query, path), self._seal)
+        return read_page(self._store, query, made, size, token, self._seal)
+
+    def count(self, query: Query[Any]) -> int:
+        """How many items there are."""
+        made = self._plan(query)
+        if query.maximum is not None:
+            return sum(1 for _ in self._items(query, made))
+        return max(0, PlanReader(self._store, made).count() - query.skipped)
+
+    def explain(self, query: Query[Any]) -> Explanation:
+        """How a query would be carried out."""
+        return explain(query, self._plan(query))

@@ -1,0 +1,42 @@
+"""Raw access: the row key of a model's object and the object of a stored row, for work beside sessions."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from hbmodel.errors import CapabilityError
+from hbmodel.mapper import KeyMapper, RowReader
+from hbmodel.schema import LIVENESS_QUALIFIER, schema_of
+from hbmodel.store import Row
+
+T = TypeVar("T")
+
+
+def row_key(model: type[Any], **key: Any) -> bytes:
+    """The row key, salt included, that a model's object is stored under.
+
+    Raises:
+        IncompleteKey: names the missing key fields.
+        CapabilityError: the model has a random salt, so the key fields do not say the bucket.
+    """
+    schema = schema_of(model)
+    if schema.salt.random:
+        raise CapabilityError("Under RandomSalt the key fields do not say the bucket.", table=schema.table)
+    mapper = KeyMapper(schema)
+    return mapper.rows(mapper.complete(key))[0]
+
+
+def decode(model: type[T], row: Row) -> T | None:
+    """The object of a row that was read with the model's families; None for a row that is marked as dead.
+
+    Raises:
+        IncompleteRow: the row lacks a required column.
+        DecodingError: key or cells are not what the model writes.
+    """
+    schema = schema_of(model)
+    indexed = any(column.endswith(b":" + LIVENESS_QUALIFIER) for column in row.columns)
+    reader = RowReader(schema, indexed)
+    if not reader.exists(row):
+        return None
+    made: T = reader.make(reader.values(row))
+    return made

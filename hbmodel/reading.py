@@ -1,0 +1,241 @@
+"""Carries out plans: gets, merged scans over salt buckets, verified index scans, and pages of them."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.driver import drive
+from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, TokenError, UnknownIndex
+from hbmodel.mapper import Values
+from hbmodel.paging import Page, Seal, Token, decode_token, digest_of, encode_token
+from hbmodel.plan import Bucket, Plan
+from hbmodel.protocol import EntryVerifier, newest
+from hbmodel.query import Query
+from hbmodel.ranges import KeyRange
+from hbmodel.store import And as AllOf
+from hbmodel.store import FirstCellOnly, KeyOnly, Row, Scan, Store
+
+BATCH = 1000
+"""Rows that one round trip of a long scan fetches."""
+
+GET_CHUNK = 500
+"""Rows that one multi-get asks for."""
+
+Found = tuple[bytes, Values]
+"""An item before it is made into an object: its position on the path and its field values."""
+
+
+@frozen(eq=False)
+class PlanReader:
+    """Reads what a plan says from a store.
+
+    Attributes:
+        store: to read from.
+        plan: to carry out.
+        wanted: how many items will be taken at most, or None; sizes the requests, does not cut the result.
+    """
+
+    store: Store
+    plan: Plan
+    wanted: int | None = None
+
+    def items(self, buckets: Sequence[Bucket] | None = None) -> Generator[Found, None, None]:
+        """Every item of the plan, or of the part of it that `buckets` (from `Plan.after`) leaves, in the path's order."""
+        plan = self.plan
+        if plan.rows is not None:
+            return self._gotten(self._remaining(plan.rows, buckets))
+        ranges = plan.buckets if buckets is None else buckets
+        if plan.path.index is not None:
+            return self._through_index(self._merged(ranges, plan.filter, (plan.reader.schema.version_column,)))
+        return self._decoded(self._merged(ranges, plan.filter, plan.reader.columns))
+
+    def count(self) -> int:
+        """How many items the plan has; reads keys only, where nothing else decides."""
+        plan = self.plan
+        if plan.path.index is not None or plan.rows is not None or plan.accepts is not None or plan.path.salt.random:
+            return sum(1 for _ in self.items())
+        if plan.filter is not None:
+            # The filter needs the values, and of the columns just the one that it looks at.
+            return sum(1 for _ in self._merged(plan.buckets, plan.filter, plan.reader.columns, merge=False))
+        keys_only = AllOf((FirstCellOnly(), KeyOnly()))
+        return sum(1 for _ in self._merged(plan.buckets, keys_only, plan.reader.columns, merge=False))
+
+    # --- rows of the path's table -------------------------------------------------------------------------------------
+
+    def _remaining(self, rows: Sequence[bytes], buckets: Sequence[Bucket] | None) -> Sequence[bytes]:
+        if buckets is None:
+            return rows
+        return [row for row in rows if any(row in r for bucket in buckets for r in bucket.ranges)]
+
+    def _gotten(self, rows: Sequence[bytes]) -> Generator[Found, None, None]:
+        plan = self.plan
+        size = (
+            GET_CHUNK
+            if self.wanted is None
+            else max(1, min(GET_CHUNK, self.wanted * (plan.path.salt.buckets if plan.path.salt.random else 1)))
+        )
+        for start in range(0, len(rows), size):
+            got = self.store.get(plan.path.table, rows[start : start + size], plan.reader.columns)
+            yield from self._decoded(row for row in got if row is not None)
+
+    def _scan(self, of: KeyRange, table_filter: Any, columns: Sequence[bytes]) -> Scan:
+        exact = self.wanted is not None and self.plan.accepts is None and self.plan.path.index is None and not self.plan.path.salt.random
+        limit = self.wanted if exact else None
+        batch = BATCH if self.wanted is None else max(2, min(BATCH, self.wanted))
+        return Scan(of, reversed=self.plan.backwards, columns=columns, filter=table_filter, limit=limit, batch_size=batch)
+
+    def _merged(
+        self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes], merge: bool = True
+    ) -> Generator[Row, None, None]:
+        """Rows of all buckets in the order of their unsalted keys; scans are closed with the iterator."""
+        live = [bucket for bucket in buckets if bucket.ranges]
+        if not live:
+            return
+        ordered = [tuple(reversed(bucket.ranges)) if self.plan.backwards else tuple(bucket.ranges) for bucket in live]
+        table = self.plan.path.table
+        # The first range of every bucket is started at once, so that a store can have all requests under way.
+        started = self.store.scan(table, [self._scan(ranges[0], table_filter, columns) for ranges in ordered])
+        runs = [
+            self._run(first, [self._scan(r, table_filter, columns) for r in ranges[1:]])
+            for first, ranges in zip(started, ordered, strict=True)
+        ]
+        try:
+            if len(runs) == 1 or not merge:
+                yield from itertools.chain.from_iterable(runs)
+            else:
+                width = self.plan.path.salt.width
+                # Equal keys of a random salt come out by bucket: the order is (key, bucket) in both directions.
+                yield from heapq.merge(*runs, key=lambda row: row.row[width:], reverse=self.plan.backwards)
+        finally:
+            for run in runs:
+                run.close()
+
+    def _run(self, first: Iterator[Sequence[Row]], rest: Sequence[Scan]) -> Generator[Row, None, None]:
+        batches = first
+        try:
+            for batch in batches:
+                yield from batch
+            for scan in rest:
+                (batches,) = self.store.scan(self.plan.path.table, [scan])
+                for batch in batches:
+                    yield from batch
+        finally:
+            close = getattr(batches, "close", None)
+            if close is not None:
+                close()
+
+    # --- from rows to items -------------------------------------------------------------------------------------------
+
+    def _decoded(self, rows: Generator[Row, None, None]) -> Generator[Found, None, None]:
+        plan = self.plan
+        position, exists, values, accepts = plan.path.position, plan.reader.exists, plan.reader.values, plan.accepts
+        with closing(rows):
+            for row in self._distinct(filter(exists, rows)) if plan.path.salt.random else filter(exists, rows):
+                found = values(row)
+                if accepts is None or accepts(found):
+                    yield position(row.row), found
+
+    def _distinct(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """Of rows with the same key in several buckets the newest."""
+        for _, same in itertools.groupby(rows, key=lambda row: self.plan.path.position(row.row)):
+            yield newest(same)
+
+    def _through_index(self, entries: Generator[Row, None, None]) -> Generator[Found, None, None]:
+        plan = self.plan
+        assert plan.path.index is not None
+        every = plan.accepts
+        verifier = EntryVerifier(plan.reader.schema, plan.path.index, plan.reader, every if every is not None else _anything)
+        key_test = self._entry_test()
+        size = GET_CHUNK if self.wanted is None else max(2, min(GET_CHUNK, self.wanted))
+        with closing(entries):
+            while batch := [row.row for row in itertools.islice(entries, size)]:
+                kept = [entry for entry in batch if key_test is None or key_test(entry)]
+                for entry, values in zip(kept, drive(self.store, verifier.verify(kept)), strict=True):
+                    if values is not None:
+                        yield plan.path.position(entry), values
+
+    def _entry_test(self) -> Callable[[bytes], bool] | None:
+        """Tests an entry's own key for the predicates on it, so that rows that cannot match are not fetched.
+
+        Safe for entries too: a row's current entry holds the row's own values.
+        """
+        plan = self.plan
+        names = frozenset(plan.path.layout.names)
+        settled = plan.match.consumed
+        tests = [p.test() for p in plan.residual if p.names() <= names and not any(p is done for done in settled)]
+        if not tests:
+            return None
+        unpack, start, ordered = plan.path.layout.unpack, plan.path.salt.width, plan.path.layout.names
+
+        def passes(entry: bytes) -> bool:
+            values = dict(zip(ordered, unpack(entry, start), strict=True))
+            return all(test(values) for test in tests)
+
+        return passes
+
+
+def _anything(values: Values) -> bool:
+    return True
+
+
+def shape(query: Query[Any], plan: Plan) -> Callable[[Values], Any]:
+    """Makes an item of the query out of field values: an object, or a tuple of the selected fields."""
+    if query.selection is None:
+        return plan.reader.make
+    names = tuple(f.name for f in query.selection)
+    return lambda values: tuple(values[name] for name in names)
+
+
+def digest(query: Query[Any], plan: Plan) -> bytes:
+    """What a continuation token is bound to: the query with its values, the path's key layout and the direction."""
+    predicate = None if query.predicate is None else query.predicate.canonical()
+    order = tuple((part.field.name, part.desc) for part in query.ordering)
+    return digest_of(
+        query.schema.table, plan.path.table, str(plan.path.layout.spec), predicate, order, query.backwards, query.maximum, query.skipped
+    )
+
+
+def read_page(store: Store, query: Query[Any], plan: Plan, size: int, token: Token | None, seal: Seal | None) -> Page[Any]:
+    """One page: `size` items at most, and a token unless the end is reached.
+
+    One item more than the page holds is read to tell whether something follows.
+    """
+    left = query.maximum if token is None else token.left
+    take = size if left is None else min(size, left)
+    skip = query.skipped if token is None else 0
+    if take == 0:
+        return Page((), None)
+    buckets = None
+    if token is not None:
+        buckets = plan.after(token.position)
+    made = shape(query, plan)
+    with closing(PlanReader(store, plan, skip + take + 1).items(buckets)) as items:
+        found = list(itertools.islice(itertools.islice(items, skip, None), take + 1))
+    remaining = None if left is None else left - take
+    page = [made(values) for _, values in found[:take]]
+    if len(found) <= take or remaining == 0:
+        return Page(page, None)
+    following = Token(digest(query, plan), plan.path.name, found[take - 1][0], remaining)
+    return Page(page, encode_token(following, seal))
+
+
+def read_token(text: str, query: Query[Any], plan_for: Callable[[str], Plan], seal: Seal | None) -> tuple[Token, Plan]:
+    """Decodes a token and finds the plan that it continues: the same path while that is readable.
+
+    Raises:
+        TokenError: the token is damaged or of another query, or its path cannot be read any more.
+    """
+    unchecked = decode_token(text, None, seal)
+    try:
+        plan = plan_for(unchecked.path)
+    except (UnknownIndex, IndexUnavailable, OrderNotAvailable, FullScanRefused):
+        raise TokenError("The path that the continuation token follows is not available to this query.", path=unchecked.path) from None
+    if unchecked.query != digest(query, plan):
+        raise TokenError("The continuation token belongs to another query.")
+    return unchecked, plan

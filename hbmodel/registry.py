@@ -1,0 +1,233 @@
+"""The registry table: what layout every table was created with and which of its indexes are live.
+
+Row key: `<table>` 00 `<family>`. Family `m`: `m:layout` is the layout as canonical JSON, `m:i.<index>` one index's state, table
+and layout. Row 00 holds `m:clock`, which sessions put to learn the server's time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from hbmodel.errors import IndexUnavailable, SchemaMismatch, StoreError, TableExists, TableNotFound
+from hbmodel.schema import Index, TableSchema
+from hbmodel.store import Family, Put, Row, Store
+
+REGISTRY_TABLE = "hbmodel"
+FAMILY = b"m"
+LAYOUT = b"m:layout"
+INDEX_PREFIX = b"m:i."
+CLOCK_ROW = b"\x00"
+CLOCK = b"m:clock"
+
+ABSENT, READABLE = "absent", "readable"
+STATES = (ABSENT, "write-only", "building", "verifying", READABLE)
+"""The life of an index; writes keep it from the second state on, reads use it in the last."""
+
+
+@frozen
+class IndexState:
+    """One index as the registry knows it."""
+
+    state: str
+    table: str
+    spec: Mapping[str, Any]
+
+
+@frozen
+class Registration:
+    """One table as the registry knows it, with the bytes that a change must be checked against."""
+
+    layout: Mapping[str, Any]
+    indexes: Mapping[str, IndexState]
+    raw: Mapping[bytes, bytes] = field(repr=False)
+
+
+@frozen(eq=False)
+class Binding:
+    """A model as it may be used right now.
+
+    Attributes:
+        schema: of the model.
+        written: indexes that writes must keep, with their live tables.
+        readable: indexes that queries may use.
+        unknown: names of live indexes that the model does not declare; it may then read but not write.
+    """
+
+    schema: TableSchema
+    written: Sequence[Index]
+    readable: Sequence[Index]
+    unknown: Sequence[str]
+
+    @property
+    def indexed(self) -> bool:
+        """Whether rows carry system cells: some index, declared here or not, is beyond absent."""
+        return bool(self.written or self.unknown)
+
+    def check_writable(self) -> None:
+        """Raises `IndexUnavailable` where writing would leave a live index behind."""
+        if self.unknown:
+            raise IndexUnavailable(
+                "The table has a live index that the model does not declare: it may read, but a write would leave the index behind.",
+                table=self.schema.table, index=self.unknown[0],
+            )  # fmt: skip
+
+
+def canonical_json(value: Mapping[str, Any]) -> bytes:
+    """JSON with sorted keys and no spaces: equal values give equal bytes."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def registry_row(schema: TableSchema) -> bytes:
+    """The registry's row of a model."""
+    return schema.table.encode() + b"\x00" + schema.family
+
+
+class Registry:
+    """Reads and changes the registry of a store.
+
+    Args:
+        store: that holds the tables.
+        table: name of the registry table.
+    """
+
+    def __init__(self, store: Store, table: str = REGISTRY_TABLE) -> None:
+        self._store = store
+        self.table = table
+
+    def create(self) -> None:
+        """Creates the registry table unless it is there."""
+        if self.table not in self._store.tables():
+            try:
+                self._store.create_table(self.table, [Family(FAMILY)])
+            except TableExists:  # somebody else was faster
+                return
+
+    def read(self, schema: TableSchema) -> Registration | None:
+        """What is registered for a model's table, or None."""
+        try:
+            (row,) = self._store.get(self.table, [registry_row(schema)])
+        except TableNotFound as error:
+            if error.table not in {None, self.table}:
+                raise
+            return None
+        return None if row is None else self._parse(schema, row)
+
+    def _parse(self, schema: TableSchema, row: Row) -> Registration | None:
+        raw = {column: cell.value for column, cell in row.columns.items()}
+        if not raw.get(LAYOUT):
+            return None
+        try:
+            layout = json.loads(raw[LAYOUT])
+            indexes = {
+                column[len(INDEX_PREFIX) :].decode(): IndexState(**json.loads(value))
+                for column, value in raw.items()
+                if column.startswith(INDEX_PREFIX) and value
+            }
+        except (ValueError, TypeError):
+            raise StoreError("The registry entry of the table cannot be read.", table=schema.table, registry=self.table) from None
+        return Registration(layout, indexes, raw)
+
+    def bind(self, schema: TableSchema) -> Binding:
+        """Holds a model against its registration.
+
+        Raises:
+            SchemaMismatch: the layouts differ, or a model with indexes is not registered.
+        """
+        found = self.read(schema)
+        if found is None:
+            if schema.indexes:
+                raise SchemaMismatch(
+                    "A model with indexes needs a registered table: call hb.create_tables() first.", table=schema.table, registry=self.table
+                )
+            return Binding(schema, (), (), ())
+        check_layout(schema, found)
+        live = {name: state for name, state in found.indexes.items() if state.state != ABSENT}
+        written = tuple(evolve(index, table=live[name].table) for name, index in schema.indexes.items() if name in live)
+        return Binding(
+            schema=schema,
+            written=written,
+            readable=tuple(index for index in written if live[index.name].state == READABLE),
+            unknown=tuple(sorted(set(live) - set(schema.indexes))),
+        )
+
+    def register(self, schema: TableSchema, new_state: str) -> None:
+        """Writes what is not there yet: the layout, columns that are new, indexes in `new_state`; checks the rest.
+
+        Every change is a check-and-put on what was read, so that of two programs one repeats its look.
+
+        Raises:
+            SchemaMismatch: the registered layout differs.
+        """
+        row = registry_row(schema)
+        while True:
+            found = self.read(schema)
+            expected = None
+            layout = dict(schema.layout_spec)
+            if found is not None:
+                check_layout(schema, found)
+                expected = found.raw[LAYOUT]
+                layout["columns"] = {
+                    **found.layout["columns"],
+                    **{c: s for c, s in layout["columns"].items() if c not in found.layout["columns"]},
+                }
+            changes: list[tuple[bytes, bytes | None, bytes]] = []
+            for name, index in schema.indexes.items():
+                if found is None or name not in found.indexes:
+                    value = canonical_json({"state": new_state, "table": index.table, "spec": index.spec})
+                    changes.append((INDEX_PREFIX + name.encode(), None, value))
+            # The layout is written last: an entry without one is not an entry, so an interrupted registration is begun anew.
+            if canonical_json(layout) != expected:
+                changes.append((LAYOUT, expected, canonical_json(layout)))
+            if all(self._change(row, *change) for change in changes):
+                return
+
+    def _change(self, row: bytes, column: bytes, expected: bytes | None, value: bytes) -> bool:
+        if self._store.check_and_put(self.table, row, column, expected, Put(row, {column: value})):
+            return True
+        (found,) = self._store.get(self.table, [row], [column])
+        return found is not None and found.columns[column].value == value
+
+    def server_time(self) -> int:
+        """The server's clock in ms, as it stamps a put of the clock cell."""
+        self._store.put(self.table, [Put(CLOCK_ROW, {CLOCK: b"\x01"})])
+        (row,) = self._store.get(self.table, [CLOCK_ROW], [CLOCK])
+        if row is None:
+            raise StoreError("The clock cell just written cannot be read back.", table=self.table)
+        return row.columns[CLOCK].timestamp
+
+
+def check_layout(schema: TableSchema, found: Registration) -> None:
+    """Raises `SchemaMismatch` with every difference that would make the model misread or misplace rows."""
+    differences = layout_differences(schema.layout_spec, found.layout)
+    for name, index in schema.indexes.items():
+        state = found.indexes.get(name)
+        if state is not None and canonical_json(index.spec) != canonical_json(state.spec):
+            differences.append(f"index {name}: declared {_short(index.spec)}, live {_short(state.spec)}")
+    if differences:
+        raise SchemaMismatch("The live table has another layout than the model declares.", table=schema.table, differences=differences)
+
+
+def layout_differences(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
+    """What differs between two layouts, a line each; columns that only one side has do not matter."""
+    found: list[str] = []
+    for part in ("format", "key", "salt", "exists"):
+        if _plain(declared[part]) != _plain(live.get(part)):
+            found.append(f"{part}: declared {_short(declared[part])}, live {_short(live.get(part))}")
+    for column, spec in declared["columns"].items():
+        other = live.get("columns", {}).get(column)
+        if other is not None:
+            changed = [name for name in ("kind", "codec", "nullable", "null") if _plain(spec[name]) != _plain(other.get(name))]
+            found += [f"column {column} {name}: declared {_short(spec[name])}, live {_short(other.get(name))}" for name in changed]
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def _short(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

@@ -1,0 +1,347 @@
+"""Salts: a short prefix of the row key that spreads neighbouring rows over buckets, chosen by some key fields or at random."""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from zlib import crc32
+
+from attrs import Factory, field, frozen
+
+from hbmodel.codecs import JSON
+from hbmodel.codecs.layouts import digest_function
+from hbmodel.errors import DeclarationError, DecodingError, RowKeyError
+from hbmodel.keys import KeyLayout
+from hbmodel.ranges import KeyRange, prefix_successor
+
+
+def _field_names(by: Any) -> tuple[str, ...]:
+    names = (by,) if isinstance(by, str) else tuple(by)
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise DeclarationError("A salt is computed by key fields, each named once.", found=repr(by))
+    return names
+
+
+class Salt(ABC):
+    """How rows are spread over buckets: number of buckets, the prefix of each, and the bucket of a row.
+
+    Attributes:
+        buckets: how many there are.
+        width: length of every bucket's prefix, in bytes.
+        by: names of the key fields whose bytes choose the bucket; empty means all.
+        random: whether the bucket is drawn and not computed.
+    """
+
+    __slots__ = ()
+
+    buckets: int
+    width: int
+    by: tuple[str, ...] = ()
+    random: bool = False
+
+    @abstractmethod
+    def prefix(self, bucket: int) -> bytes:
+        """What the keys of a bucket begin with; `width` bytes, different for each bucket."""
+
+    @abstractmethod
+    def bucket(self, data: bytes) -> int:
+        """The bucket of a row.
+
+        Args:
+            data: the bytes of the fields `by` as packed in the key, joined in key order.
+
+        Raises:
+            RowKeyError: the bucket is not a function of the key.
+        """
+
+    @property
+    @abstractmethod
+    def spec(self) -> dict[str, JSON]:
+        """The salt as canonical JSON."""
+
+    def draw(self) -> int:
+        """A bucket at random, for a salt that is."""
+        raise RowKeyError("The bucket of this salt is computed from the key, not drawn.", salt=type(self).__name__)
+
+    def bind(self, layout: KeyLayout) -> BoundSalt:
+        """The salt applied to the keys of a layout.
+
+        Raises:
+            DeclarationError: `by` names something that is no field of the key.
+        """
+        unknown = [name for name in self.by if name not in layout.names]
+        if unknown:
+            raise DeclarationError("A salt names fields that are not in the key.", unknown=unknown, fields=layout.names)
+        return BoundSalt(self, layout.names)
+
+
+def _bucket_count(buckets: Any) -> int:
+    if type(buckets) is not int or not 2 <= buckets <= 256:
+        raise DeclarationError("A salt of one byte has 2 to 256 buckets.", found=buckets)
+    return buckets
+
+
+@frozen
+class HashSalt(Salt):
+    """One byte: zlib's crc32 of the fields' bytes, modulo the number of buckets.
+
+    A query that fixes the fields `by` reads one bucket; any other reads all and merges them.
+
+    Args:
+        buckets: 2 to 256.
+        by: names of key fields; by default all of them.
+    """
+
+    buckets: int = field(converter=_bucket_count)
+    by: tuple[str, ...] = field(default=(), converter=_field_names)
+
+    width = 1
+
+    def prefix(self, bucket: int) -> bytes:
+        """The bucket's number as a byte."""
+        return bytes((bucket,))
+
+    def bucket(self, data: bytes) -> int:
+        """By checksum."""
+        return crc32(data) % self.buckets
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """Buckets and fields."""
+        return {"salt": "hash", "buckets": self.buckets, "by": list(self.by)}
+
+
+@frozen
+class RandomSalt(Salt):
+    """One byte, drawn for each write: the most even spread, for rows that never change. A get asks all buckets at once.
+
+    Args:
+        buckets: 2 to 256.
+    """
+
+    buckets: int = field(converter=_bucket_count)
+
+    width = 1
+    random = True
+
+    def prefix(self, bucket: int) -> bytes:
+        """The bucket's number as a byte."""
+        return bytes((bucket,))
+
+    def bucket(self, data: bytes) -> int:
+        """Always an error: nothing in the key tells."""
+        raise RowKeyError("A random salt is drawn for each write; the key does not tell the bucket.")
+
+    def draw(self) -> int:
+        """A bucket, each equally likely."""
+        return secrets.randbelow(self.buckets)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """Buckets."""
+        return {"salt": "random", "buckets": self.buckets, "by": []}
+
+
+def _prefixes(prefixes: Any) -> tuple[bytes, ...]:
+    if isinstance(prefixes, str | bytes):
+        raise DeclarationError("A text salt takes a collection of prefixes, not one string.")
+    found = tuple(prefix.encode() if isinstance(prefix, str) else bytes(prefix) for prefix in prefixes)
+    if len(found) < 2 or len(set(found)) < len(found) or len({len(prefix) for prefix in found}) > 1 or not found[0]:
+        raise DeclarationError("A text salt takes two or more different prefixes of equal length.", found=found)
+    return found
+
+
+@frozen
+class TextSalt(Salt):
+    """Prefixes of one's own, such as `a-` and `b-`, for tables that another program salts.
+
+    Args:
+        prefixes: text or bytes, of equal length, in the order of the buckets' numbers.
+        by: names of key fields; by default all of them.
+        choose: from the fields' bytes to the number of the bucket; by default zlib's crc32 modulo the number of prefixes.
+    """
+
+    prefixes: tuple[bytes, ...] = field(converter=_prefixes)
+    by: tuple[str, ...] = field(default=(), converter=_field_names)
+    choose: Callable[[bytes], int] | None = None
+    buckets: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: len(self.prefixes), takes_self=True))
+    width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: len(self.prefixes[0]), takes_self=True))
+
+    def prefix(self, bucket: int) -> bytes:
+        """The one declared at that position."""
+        return self.prefixes[bucket]
+
+    def bucket(self, data: bytes) -> int:
+        """As chosen."""
+        if self.choose is None:
+            return crc32(data) % len(self.prefixes)
+        bucket = self.choose(data)
+        if type(bucket) is not int or not 0 <= bucket < len(self.prefixes):
+            raise RowKeyError("The function of a text salt chose a bucket that does not exist.", buckets=self.buckets, found=bucket)
+        return bucket
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """Prefixes, in hex, fields, and whether the choice is one's own."""
+        return {
+            "salt": "text",
+            "prefixes": [prefix.hex() for prefix in self.prefixes],
+            "by": list(self.by),
+            "choose": "crc32" if self.choose is None else "own",
+        }
+
+
+def _digit_count(digits: Any) -> int:
+    if type(digits) is not int or not 1 <= digits <= 3:
+        raise DeclarationError(
+            "A digest salt has 1 to 3 hex digits: each further one makes a scan read 16 times as many buckets.", found=digits
+        )
+    return digits
+
+
+@frozen
+class DigestSalt(Salt):
+    """The first hex digits, lower-case text, of a digest of the fields' bytes, for tables that another program salts.
+
+    Args:
+        digits: 1 to 3, for 16, 256 or 4096 buckets.
+        by: names of key fields; by default all of them.
+        algorithm: a name that `hashlib` knows.
+    """
+
+    digits: int = field(converter=_digit_count)
+    by: tuple[str, ...] = field(default=(), converter=_field_names)
+    algorithm: str = "md5"
+    buckets: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: 1 << 4 * self.digits, takes_self=True))
+    width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.digits, takes_self=True))
+    _new: Callable[[bytes], Any] = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: digest_function(self.algorithm), takes_self=True)
+    )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.digits, self.by, self.algorithm)
+
+    def prefix(self, bucket: int) -> bytes:
+        """The bucket's number in hex."""
+        return b"%0*x" % (self.digits, bucket)
+
+    def bucket(self, data: bytes) -> int:
+        """By digest."""
+        return int(self._new(data).hexdigest()[: self.digits], 16)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """Digits, fields and algorithm."""
+        return {"salt": "digest", "digits": self.digits, "by": list(self.by), "algorithm": self.algorithm}
+
+
+@frozen
+class NoSalt(Salt):
+    """One bucket without a prefix."""
+
+    buckets = 1
+    width = 0
+
+    def prefix(self, bucket: int) -> bytes:
+        """Nothing."""
+        return b""
+
+    def bucket(self, data: bytes) -> int:
+        """The only one."""
+        return 0
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The name alone."""
+        return {"salt": "none"}
+
+
+def _positions(bound: BoundSalt) -> tuple[int, ...]:
+    return tuple(i for i, name in enumerate(bound.names) if not bound.salt.by or name in bound.salt.by)
+
+
+@frozen
+class BoundSalt:
+    """A salt applied to the keys of one layout.
+
+    Attributes:
+        salt: as declared.
+        names: of all key fields, in key order.
+        by: of those whose bytes choose the bucket, in key order.
+        buckets: how many there are.
+        width: length of the prefix, in bytes.
+        random: whether buckets are drawn.
+        prefixes: of all buckets, in bucket order.
+    """
+
+    salt: Salt
+    names: tuple[str, ...]
+    buckets: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.salt.buckets, takes_self=True))
+    width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.salt.width, takes_self=True))
+    random: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.salt.random, takes_self=True))
+    prefixes: tuple[bytes, ...] = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: tuple(map(self.salt.prefix, range(self.buckets))), takes_self=True)
+    )
+    _positions: tuple[int, ...] = field(init=False, eq=False, repr=False, default=Factory(_positions, takes_self=True))
+    by: tuple[str, ...] = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: tuple(self.names[i] for i in self._positions), takes_self=True)
+    )
+    _by_prefix: Mapping[bytes, int] = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: {p: i for i, p in enumerate(self.prefixes)}, takes_self=True)
+    )
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The salt with its fields in key order: equal specs put equal rows into equal buckets."""
+        return {**self.salt.spec, "by": list(self.by)}
+
+    def prefix(self, bucket: int) -> bytes:
+        """What the keys of a bucket begin with."""
+        return self.prefixes[bucket]
+
+    def draw(self) -> int:
+        """A bucket at random, for a salt that is."""
+        return self.salt.draw()
+
+    def bucket_of(self, parts: Sequence[bytes]) -> int:
+        """The bucket of a row, by the parts of all its key fields in key order.
+
+        Raises:
+            RowKeyError: the salt is random.
+        """
+        if len(self._positions) == len(parts):
+            return self.salt.bucket(b"".join(parts))
+        return self.salt.bucket(b"".join([parts[i] for i in self._positions]))
+
+    def bucket_of_fields(self, parts: Mapping[str, bytes]) -> int:
+        """The bucket of all rows whose fields `by` have these parts, by field name; other names are ignored.
+
+        Raises:
+            RowKeyError: the salt is random, or a field of `by` is missing.
+        """
+        missing = [name for name in self.by if name not in parts]
+        if missing:
+            raise RowKeyError("The bucket depends on fields that are not given.", missing=missing)
+        return self.salt.bucket(b"".join([parts[name] for name in self.by]))
+
+    def bucket_at(self, key: bytes) -> int:
+        """The bucket that a stored key lies in.
+
+        Raises:
+            DecodingError: it begins with no bucket's prefix.
+        """
+        bucket = self._by_prefix.get(key[: self.width])
+        if bucket is None:
+            raise DecodingError("A stored key begins with the prefix of no bucket.", prefix=key[: self.width])
+        return bucket
+
+    def range_in(self, bucket: int, keys: KeyRange) -> KeyRange:
+        """The stored keys of a bucket whose part behind the salt lies in `keys`."""
+        prefix = self.prefixes[bucket]
+        return KeyRange(prefix + keys.start, prefix_successor(prefix) if keys.stop is None else prefix + keys.stop)
+
+
+UNSALTED: Final = BoundSalt(NoSalt(), ())
+"""One bucket without a prefix, whatever the layout."""

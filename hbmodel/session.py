@@ -1,0 +1,380 @@
+"""The session: reads objects, gathers writes and carries them out together."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+from hbmodel.clock import CLOCK_BOUND, GRACE, ServerClock
+from hbmodel.driver import drive
+from hbmodel.errors import (
+    CapabilityError,
+    QueryError,
+    RowNotFound,
+    SchemaMismatch,
+    SessionClosed,
+    SessionError,
+    SessionThreadError,
+    UnknownField,
+)
+from hbmodel.expressions import FieldExpression
+from hbmodel.loading import DEFAULT_BATCH, Loader, Progress
+from hbmodel.mapper import KeyMapper, RowReader, encode_cell, key_of
+from hbmodel.mutations import IndexedWriter, Outcome, PartialWriteOf, RowDelete, full_write
+from hbmodel.paging import FernetSeal, Seal
+from hbmodel.protocol import insert_indexed, insert_plain, newest
+from hbmodel.query import Query
+from hbmodel.query_reader import QueryReader
+from hbmodel.registry import REGISTRY_TABLE, Binding, Registry
+from hbmodel.schema import TableSchema, schema_of
+from hbmodel.store import Store
+from hbmodel.writing import Pending, UnitOfWork
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+LEASE = 60.0
+"""Seconds for which a session trusts what it read from the registry."""
+
+
+def _one_thread(method: F) -> F:
+    """Refuses calls on a closed session and calls while another thread is inside one."""
+
+    @functools.wraps(method)
+    def guarded(self: Session, *args: Any, **kwargs: Any) -> Any:
+        with self._entered():
+            return method(self, *args, **kwargs)
+
+    return cast("F", guarded)
+
+
+class Session:
+    """Reads and writes objects of a store.
+
+    Writes are pending until `commit()`; reads never see what is pending. As a context manager it commits on a clean exit and
+    discards on an exception. Not thread-safe: open one per thread, on one store.
+
+    Args:
+        store: a store, from `hb.connect` for example.
+        registry: name of the registry table.
+        lease: seconds for which what was read from the registry is trusted.
+        grace: how old an index entry must be before a repairer may take it for an orphan, in seconds; the same for every
+            program that writes a table.
+        clock_bound: how far this machine's clock may be off the server's, in seconds.
+        token_key: seals continuation tokens; 32 bytes in URL-safe base64. By default the store's, see `hb.connect`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        registry: str = REGISTRY_TABLE,
+        lease: float = LEASE,
+        grace: float = GRACE / 1000,
+        clock_bound: float = CLOCK_BOUND / 1000,
+        token_key: bytes | str | None = None,
+    ) -> None:
+        self.store = store
+        self._registry = Registry(store, registry)
+        self._lease = lease
+        self._bindings: dict[TableSchema, tuple[Binding, float]] = {}
+        sealing = token_key if token_key is not None else getattr(store, "token_key", None)
+        self._seal: Seal | None = None if sealing is None else FernetSeal(sealing)
+        self._clock = ServerClock(self._registry.server_time, self._lease_valid, grace=round(grace * 1000), bound=round(clock_bound * 1000))
+        self._work = UnitOfWork(store, self._bind, self._clock)
+        self._closed = False
+        self._lock = threading.RLock()
+        self._reader = QueryReader(store, self._planning_binding, self._seal)
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def _entered(self) -> _Guard:
+        return _Guard(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._closed:
+            return
+        if kind is None:
+            self.commit()  # a PartialWrite leaves the session open, so that the caller can commit again
+        self.close()
+
+    def close(self) -> None:
+        """Discards what is pending and ends the session; the store stays open."""
+        self._work.discard()
+        self._closed = True
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session has ended."""
+        return self._closed
+
+    # --- the registry -------------------------------------------------------------------------------------------------
+
+    def _bind(self, schema: TableSchema) -> Binding:
+        known = self._bindings.get(schema)
+        now = time.monotonic()
+        if known is not None and now - known[1] < self._lease:
+            return known[0]
+        binding = self._registry.bind(schema)
+        self._bindings[schema] = (binding, now)
+        return binding
+
+    def _planning_binding(self, schema: TableSchema) -> Binding:
+        with self._entered():
+            return self._bind(schema)
+
+    def _lease_valid(self) -> bool:
+        """Whether every model's binding is current; where a lease ran out it is read again and must say the same."""
+        valid = True
+        for schema, (binding, _) in list(self._bindings.items()):
+            current = self._bind(schema)
+            if (current.written, current.unknown) != (binding.written, binding.unknown):
+                valid = False
+                if current.unknown != binding.unknown or len(current.written) != len(binding.written):
+                    raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=schema.table)
+        return valid
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    @_one_thread
+    def get(self, model: type[T], /, **key: Any) -> T | None:
+        """The object under a key, or None.
+
+        Args:
+            model: its class.
+            **key: every key field by name.
+
+        Raises:
+            IncompleteKey: names the missing fields.
+            IncompleteRow: the row lacks a required column.
+        """
+        found: T | None = self._get_many(schema_of(model), [key])[0]
+        return found
+
+    @_one_thread
+    def get_many(self, model: type[T], keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[T | None]:
+        """The objects under many keys, in their order, None for each that is absent; one call to the store.
+
+        Args:
+            model: their class.
+            keys: each a mapping of key fields, or their values in key order.
+        """
+        return self._get_many(schema_of(model), keys)
+
+    def _get_many(self, schema: TableSchema, keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[Any]:
+        mapper = KeyMapper(schema)
+        homes = [mapper.rows(_complete(mapper, schema, key)) for key in keys]
+        if not homes:
+            return []
+        reader = RowReader(schema, self._bind(schema).indexed)
+        wanted = list(dict.fromkeys(row for rows in homes for row in rows))
+        found = {row.row: row for row in self.store.get(schema.table, wanted, reader.columns) if row is not None and reader.exists(row)}
+        objects: list[Any] = []
+        for rows in homes:
+            present = [found[row] for row in rows if row in found]
+            objects.append(reader.make(reader.values(newest(present))) if present else None)
+        return objects
+
+    def query(self, model: type[T]) -> Query[T]:
+        """A query over a model; refine it with `where` and read it by iterating, `all`, `page`, ..."""
+        return Query(schema_of(model), self._reader)
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    @_one_thread
+    def add(self, obj: Any) -> None:
+        """Puts the whole object, new or over what is there, at the next commit.
+
+        Raises:
+            EncodingError: a value cannot be stored exactly; names the field.
+            KeyTooLong: the row key or an index entry would be too long.
+        """
+        self._add(obj)
+
+    @_one_thread
+    def add_all(self, objs: Iterable[Any]) -> None:
+        """`add` for each of them."""
+        for obj in objs:
+            self._add(obj)
+
+    def _add(self, obj: Any) -> None:
+        schema = schema_of(type(obj))
+        self._work.add(Pending(schema, obj, [full_write(schema, obj)]))
+
+    @_one_thread
+    def insert(self, obj: T) -> T:
+        """Puts an object if its key is free; atomic, runs at once.
+
+        Raises:
+            RowExists: it is not.
+            CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty.
+        """
+        schema = schema_of(type(obj))
+        if schema.salt.random:
+            raise CapabilityError(
+                "insert() is not possible under RandomSalt: a free key in one bucket says nothing of the others.", table=schema.table
+            )
+        if not self.store.capabilities.check_and_mutate:
+            raise CapabilityError(
+                "insert() needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.", table=schema.table
+            )
+        binding = self._bind(schema)
+        binding.check_writable()
+        write = full_write(schema, obj)
+        if binding.indexed:
+            writer = IndexedWriter(schema, binding.written, self._clock.bound)
+            drive(self.store, insert_indexed(writer, write, self._clock))
+            return obj
+        column = schema.exists_column or next(
+            (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
+        )
+        if column is None:
+            raise CapabilityError(
+                'insert() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table
+            )
+        drive(self.store, insert_plain(schema, write, column))
+        return obj
+
+    @_one_thread
+    def update(self, obj: T, /, **changes: Any) -> T:
+        """Writes just these fields at the next commit and returns a changed copy; takes only the key from `obj`.
+
+        The other fields are read from the row, so a stale object undoes nothing that others wrote. If the row is absent when
+        the commit runs, that is `RowNotFound`.
+
+        Args:
+            obj: whose key says which row.
+            **changes: new values by field name; no key fields, no counters.
+        """
+        schema = schema_of(type(obj))
+        if not changes:
+            raise SessionError("update() takes at least one field to change.", table=schema.table)
+        if schema.immutable:
+            raise SessionError("Rows of an immutable model cannot be updated.", table=schema.table)
+        for name, value in changes.items():
+            declared = schema.field(name)
+            if declared.is_key:
+                raise SessionError("A key field cannot be updated: add the object under its new key and delete the old one.", field=name)
+            if declared.kind == "counter":
+                raise SessionError("A counter is changed with increment().", field=name)
+            encode_cell(schema, declared, value)
+        key = dict(zip(schema.layout.names, key_of(schema, obj), strict=True))
+        (row,) = KeyMapper(schema).rows(tuple(key.values()))
+        changed = _changed(obj, changes)
+        self._work.add(Pending(schema, obj, [PartialWriteOf(obj, row, key, changes)]))
+        return changed
+
+    @_one_thread
+    def delete(self, obj: Any) -> None:
+        """Deletes the object's row and its index entries at the next commit; takes only the key from `obj`. An absent row is no error."""
+        schema = schema_of(type(obj))
+        self._delete(schema, obj, key_of(schema, obj))
+
+    @_one_thread
+    def delete_key(self, model: type[Any], /, **key: Any) -> None:
+        """`delete` by key; under a random salt in every bucket."""
+        schema = schema_of(model)
+        self._delete(schema, dict(key), KeyMapper(schema).complete(key))
+
+    def _delete(self, schema: TableSchema, subject: Any, key: tuple[Any, ...]) -> None:
+        self._work.add(Pending(schema, subject, [RowDelete(subject, row) for row in KeyMapper(schema).rows(key)]))
+
+    @_one_thread
+    def increment(self, obj: Any, counter: FieldExpression[int], amount: int = 1) -> int:
+        """Adds to a counter atomically on the server, at once, and returns its new value.
+
+        A row that must exist for the model to read it (one with live indexes, or with required columns) is looked for first;
+        without those an increment may begin a row. Never repeated by itself: after `UnknownOutcome` it may or may not have
+        been counted.
+
+        Raises:
+            RowNotFound: there is no such row.
+        """
+        schema = schema_of(type(obj))
+        if not isinstance(counter, FieldExpression) or schema.by_name.get(counter.of.name) is not counter.of:
+            raise UnknownField("increment() takes a counter as it stands on the model class.", table=schema.table)
+        if counter.of.kind != "counter":
+            raise SessionError("Only a field declared with hb.counter can be incremented.", table=schema.table, field=counter.of.name)
+        if schema.immutable:
+            raise SessionError("Rows of an immutable model cannot be incremented.", table=schema.table)
+        (row,) = KeyMapper(schema).rows(key_of(schema, obj))
+        binding = self._bind(schema)
+        reader = RowReader(schema, binding.indexed, frozenset())
+        if binding.indexed or any(f.required for f in schema.columns) or schema.exists_column is not None:
+            (found,) = self.store.get(schema.table, [row], reader.columns)
+            if found is None or not reader.exists(found):
+                raise RowNotFound("There is no such row to increment.", table=schema.table, key=row)
+        return self.store.increment(schema.table, row, counter.of.column, amount)
+
+    @_one_thread
+    def load(self, objs: Iterable[Any], *, batch_size: int = DEFAULT_BATCH, shuffle: int = 0, progress: Progress | None = None) -> int:
+        """Writes many objects at once, in bounded memory, apart from what is pending, and returns how many it read.
+
+        The last of a repeated key wins. Repeating a load that failed is safe.
+
+        Args:
+            objs: objects, of one or several models.
+            batch_size: objects per batch, at most; batches are bounded in bytes too.
+            shuffle: mixes the objects within windows of so many, so that sorted input does not run down one region.
+            progress: called with the number of objects written so far, after each batch.
+
+        Raises:
+            PartialWrite: the store failed; `position` is how many leading objects are certainly written.
+            EncodingError: an object cannot be stored; `position` is its place in the input.
+        """
+        return Loader(self.store, self._bind, self._clock, batch_size, shuffle, progress, full_write).load(objs)
+
+    @_one_thread
+    def commit(self) -> list[Outcome]:
+        """Carries out what is pending and returns the outcome of each call, in order.
+
+        Batched per table and phase. Not atomic over objects: after `PartialWrite` the session stays open and `commit()` goes
+        on with the rest.
+
+        Raises:
+            PartialWrite: says what is applied and what is pending.
+            RowNotFound: the only pending call updates a row that is not there.
+        """
+        return self._work.commit()
+
+    @_one_thread
+    def discard(self) -> None:
+        """Drops what is pending."""
+        self._work.discard()
+
+
+class _Guard:
+    """Keeps a second thread out while one is inside a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        if self._session._closed:
+            raise SessionClosed("The session is closed: open another one.")
+        if not self._session._lock.acquire(blocking=False):
+            raise SessionThreadError("Another thread is using this session: open one session per thread; the store can be shared.")
+
+    def __exit__(self, *args: object) -> None:
+        self._session._lock.release()
+
+
+def _complete(keys: KeyMapper, schema: TableSchema, key: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...]:
+    if isinstance(key, Mapping):
+        return keys.complete(key)
+    if isinstance(key, str | bytes) or not isinstance(key, Sequence):
+        raise QueryError("A key is a mapping of key fields, or their values in key order.", table=schema.table, found=type(key).__name__)
+    return tuple(key)
+
+
+def _changed(obj: T, changes: Mapping[str, Any]) -> T:
+    copy = object.__new__(type(obj))
+    object.__setattr__(copy, "__dict__", {**vars(obj), **changes})
+    return copy

@@ -1,0 +1,367 @@
+"""The port to storage: the `Store` protocol that every adapter fulfils, and the values that pass through it.
+
+A store speaks HBase's language (tables, rows, cells, timestamps) and knows nothing of models. Columns are written
+`family:qualifier` as bytes, as everywhere in HBase. Timestamps are milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Literal, Protocol, Self
+
+from attrs import field, frozen
+
+from hbmodel.errors import InvalidRequest
+from hbmodel.ranges import KeyRange
+
+MAX_ROW_LENGTH = 32_767
+"""Longest row key that HBase stores, in bytes (`HConstants.MAX_ROW_LENGTH`)."""
+
+MAX_CELL_SIZE = 10 * 1024 * 1024
+"""Largest cell that HBase accepts by default, in bytes (`hbase.client.keyvalue.maxsize`), key and overhead included."""
+
+
+class Cell(Protocol):
+    """The newest visible version of one column of one row."""
+
+    @property
+    def value(self) -> bytes:
+        """The stored bytes."""
+        ...
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since 1970."""
+        ...
+
+
+class Row(Protocol):
+    """One row as read; adapters hand out their own types, unconverted, where these fit."""
+
+    @property
+    def row(self) -> bytes:
+        """The row key."""
+        ...
+
+    @property
+    def columns(self) -> Mapping[bytes, Cell]:
+        """The cells that were asked for and exist, by `family:qualifier`. Never empty."""
+        ...
+
+
+@frozen
+class Put:
+    """Cells to write to one row, atomically.
+
+    Attributes:
+        row: row key, 1 to 32,767 bytes.
+        cells: `family:qualifier` -> value; at least one.
+        timestamp: of every cell, in ms; None lets the server give its time.
+        ttl: life of the cells in ms, or None for the family's own.
+    """
+
+    row: bytes
+    cells: Mapping[bytes, bytes]
+    timestamp: int | None = None
+    ttl: int | None = None
+
+
+@frozen
+class Delete:
+    """Tombstones to write to one row.
+
+    Attributes:
+        row: row key.
+        families: families whose cells up to `timestamp` go.
+        columns: single columns (`family:qualifier`) whose cells up to `timestamp` go. With neither families nor columns the
+            whole row goes.
+        timestamp: in ms, inclusive: a cell of exactly this time goes, a newer one stays, and so does no older one that is
+            put later (until a major compaction). None means the server's time.
+    """
+
+    row: bytes
+    families: Sequence[bytes] = ()
+    columns: Sequence[bytes] = ()
+    timestamp: int | None = None
+
+
+# --- filters ----------------------------------------------------------------------------------------------------------
+
+Operator = Literal["=", "!=", "<", "<=", ">", ">="]
+
+
+@frozen
+class ValueFilter:
+    """Rows whose newest cell of `column` compares so with `value`, bytewise (HBase's `SingleColumnValueFilter`).
+
+    The column must be among the columns that the scan reads, or HBase answers as if the cell were missing.
+
+    Attributes:
+        column: `family:qualifier`.
+        operator: cell value on the left, `value` on the right.
+        if_missing: whether rows without the column pass.
+    """
+
+    column: bytes
+    operator: Operator
+    value: bytes
+    if_missing: bool = False
+
+
+@frozen
+class RowContains:
+    """Rows whose key, read as UTF-8 and lower-cased, contains the lower-cased ASCII `text` (HBase's `SubstringComparator`).
+
+    Coarser than equality by design: it lets the server drop most rows and the reader must check the rest.
+    """
+
+    text: str
+
+    def __attrs_post_init__(self) -> None:
+        if not self.text or not self.text.isascii():
+            raise InvalidRequest("A row substring filter takes non-empty ASCII text.")
+
+
+@frozen
+class ColumnRange:
+    """Cells whose qualifier lies in a range (HBase's `ColumnRangeFilter`); an empty or None bound is unbounded."""
+
+    start: bytes | None
+    start_inclusive: bool
+    stop: bytes | None
+    stop_inclusive: bool
+
+
+@frozen
+class ColumnPrefix:
+    """Cells whose qualifier starts with a prefix (HBase's `ColumnPrefixFilter`)."""
+
+    prefix: bytes
+
+
+@frozen
+class Pagination:
+    """At most `limit` cells of each row, from the `offset`-th on, in column order (HBase's `ColumnPaginationFilter`)."""
+
+    limit: int
+    offset: int
+
+
+@frozen
+class KeyOnly:
+    """Cells without their values (HBase's `KeyOnlyFilter`)."""
+
+
+@frozen
+class FirstCellOnly:
+    """Only the first cell of each row (HBase's `FirstKeyOnlyFilter`)."""
+
+
+def _filters(filters: Iterable[Filter]) -> tuple[Filter, ...]:
+    return tuple(filters)
+
+
+@frozen
+class And:
+    """Everything that all the filters let pass (HBase's `FilterList`, MUST_PASS_ALL)."""
+
+    filters: tuple[Filter, ...] = field(converter=_filters)
+
+
+@frozen
+class Or:
+    """Everything that at least one of the filters lets pass (HBase's `FilterList`, MUST_PASS_ONE)."""
+
+    filters: tuple[Filter, ...] = field(converter=_filters)
+
+
+EVERYTHING = KeyRange()
+"""All rows."""
+
+Filter = ValueFilter | RowContains | ColumnRange | ColumnPrefix | Pagination | KeyOnly | FirstCellOnly | And | Or
+
+
+@frozen
+class Scan:
+    """One range of one table to read.
+
+    Attributes:
+        range: the rows, half-open, whatever the direction.
+        reversed: from the last row of the range to the first.
+        columns: `family:qualifier` or `family` each; empty reads every family. A row with none of them is not returned.
+        filter: evaluated by the store.
+        limit: stop after so many rows, or None.
+        batch_size: rows fetched in one round trip, at most.
+    """
+
+    range: KeyRange = EVERYTHING
+    reversed: bool = False
+    columns: Sequence[bytes] = ()
+    filter: Filter | None = None
+    limit: int | None = None
+    batch_size: int = 1000
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Family:
+    """Options of one column family; None leaves the server's default.
+
+    Attributes:
+        name: without the colon.
+        max_versions: how many versions of a cell are kept.
+        ttl: life of cells, in seconds.
+        compression: e.g. `"SNAPPY"`.
+        bloom_filter: `"NONE"`, `"ROW"` or `"ROWCOL"`.
+        block_size: of HFile blocks, in bytes.
+        in_memory: whether the block cache favours the family.
+        configuration: further settings by name; stores without a place for them refuse them.
+    """
+
+    name: bytes
+    max_versions: int = 1
+    ttl: int | None = None
+    compression: str | None = None
+    bloom_filter: str | None = None
+    block_size: int | None = None
+    in_memory: bool | None = None
+    configuration: Mapping[str, str] = field(factory=dict)
+
+
+@frozen
+class Region:
+    """One region of a table: its rows and the server's name for it."""
+
+    range: KeyRange
+    name: bytes
+
+
+@frozen
+class Capabilities:
+    """What a store can do; callers ask, never guess.
+
+    Attributes:
+        check_and_mutate: conditional, atomic change of a whole row with timestamps.
+        mutate_row: puts and deletes of one row in one atomic call.
+        presplit: tables created with split keys.
+        family_configuration: free-form family settings.
+        put_ttl_mixed: puts with different TTLs in one call.
+    """
+
+    check_and_mutate: bool
+    mutate_row: bool
+    presplit: bool
+    family_configuration: bool
+    put_ttl_mixed: bool
+
+
+class Store(Protocol):
+    """A map of bytes with HBase's semantics. Thread-safe. Every method may raise `StoreError` and its subclasses.
+
+    `StoreUnavailable` promises that nothing was done; `UnknownOutcome` promises nothing, so callers repeat the same
+    mutation with the same timestamp.
+    """
+
+    token_key: bytes | str | None
+    """Carried for sessions: seals their continuation tokens."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this store can do."""
+        ...
+
+    def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
+        """Reads rows in one call; the answer has the order and length of `rows`, None where a row has none of the columns."""
+        ...
+
+    def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+        """Starts scans; each answer yields batches of rows (never an empty batch) and can be closed early (`close()`).
+
+        The adapter may send the first requests of all scans before it waits for any answer.
+        """
+        ...
+
+    def put(self, table: str, puts: Sequence[Put]) -> None:
+        """Writes many rows; atomic per row only. After an error any subset may be applied."""
+        ...
+
+    def delete(self, table: str, deletes: Sequence[Delete]) -> None:
+        """Deletes in many rows; after an error any subset may be applied."""
+        ...
+
+    def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
+        """Applies puts and deletes of one row atomically. Needs `capabilities.mutate_row`, else `CapabilityError`."""
+        ...
+
+    def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
+        """Puts one cell if `column` holds exactly `expected`; None or empty expects an absent or empty cell.
+
+        `put.timestamp` must be None (the server gives the larger of its clock and the checked cell's time) and `put` holds
+        exactly one cell of the same row. Returns whether it was applied. Never repeated by the store.
+        """
+        ...
+
+    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+        """Applies mutations of one row atomically if `column` holds exactly `expected` (None or empty: absent or empty).
+
+        Needs `capabilities.check_and_mutate`, else `CapabilityError`. Never repeated by the store.
+        """
+        ...
+
+    def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
+        """Adds to an 8-byte counter atomically and returns its new value. Never repeated by the store."""
+        ...
+
+    def tables(self) -> list[str]:
+        """Names of all tables, sorted."""
+        ...
+
+    def families(self, table: str) -> list[Family]:
+        """The column families of a table, sorted by name."""
+        ...
+
+    def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
+        """Creates a table; raises `TableExists`. Split keys need `capabilities.presplit`."""
+        ...
+
+    def delete_table(self, table: str) -> None:
+        """Disables and drops a table and all its rows."""
+        ...
+
+    def regions(self, table: str) -> list[Region]:
+        """The regions of a table in key order; together they cover every key."""
+        ...
+
+    def close(self) -> None:
+        """Releases connections and files; further calls raise `StoreClosed`. Closing twice is allowed."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+
+
+# --- checks shared by adapters ----------------------------------------------------------------------------------------
+
+
+def check_row(table: str, row: bytes) -> None:
+    """Raises `InvalidRequest` for a row key that HBase answers only with "internal error"."""
+    if not row:
+        raise InvalidRequest("A row key must not be empty.", table=table)
+    if len(row) > MAX_ROW_LENGTH:
+        raise InvalidRequest("A row key must not be longer than 32,767 bytes.", table=table, length=len(row))
+
+
+def check_cells(table: str, row: bytes, cells: Mapping[bytes, bytes]) -> None:
+    """Raises `InvalidRequest` for cells that HBase answers only with "internal error"."""
+    if not cells:
+        raise InvalidRequest("A put needs at least one cell.", table=table, key=row)
+    for column, value in cells.items():
+        if b":" not in column:
+            raise InvalidRequest("A column must be written family:qualifier.", table=table, key=row, column=column)
+        # Key-value overhead: lengths (8), row length (2), family length (1), timestamp (8), type (1).
+        if len(row) + len(column) + len(value) + 20 > MAX_CELL_SIZE:
+            raise InvalidRequest("A cell is larger than the 10 MiB that HBase accepts.", table=table, key=row, column=column)

@@ -1,0 +1,159 @@
+"""Single calls to a gateway: which failures are tried again, and what is raised when trying does not help."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import Any, TypeVar
+
+from attrs import frozen
+
+from hbmodel.errors import HbmodelError, StoreUnavailable, UnknownOutcome
+from hbmodel.stores.connection import ThriftConnection
+from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
+from hbmodel.stores.pool import Pool
+
+logger = logging.getLogger("hbmodel")
+
+T = TypeVar("T")
+
+
+class Effect(Enum):
+    """What it means to carry out the same request a second time."""
+
+    NONE = "a read"
+    SAME = "a write that leaves the same cells however often it is applied: all its timestamps are given"
+    ANEW = "a write that counts each time, or whose timestamp the server gives"
+
+
+@frozen
+class Backoff:
+    """How often a request is tried, and how long to wait between.
+
+    Attributes:
+        attempts: tries in all, at least 1.
+        first: seconds before the second try; each further wait is twice the last.
+        cap: the longest wait.
+
+    The waits are shortened by up to half at random, so that many clients of one gateway do not come back all at once
+    ("equal jitter", Brooker, Exponential Backoff And Jitter, 2015).
+    """
+
+    attempts: int = 5
+    first: float = 0.1
+    cap: float = 2.0
+
+    def waits(self) -> Iterator[float]:
+        """The waits between the tries, in seconds: one fewer than there are tries."""
+        for retry in range(self.attempts - 1):
+            yield min(self.cap, self.first * 2**retry) * random.uniform(0.5, 1.0)
+
+
+class Exchange:
+    """Requests to carry out in order, of which some are sent ahead, and the replies so far.
+
+    Called with a connection it goes on where the last one broke: what is acknowledged is not sent again.
+
+    Args:
+        requests: names and arguments, taken one by one, so that preparing one overlaps with the gateway's work on another.
+        ahead: how many may be under way.
+    """
+
+    def __init__(self, requests: Iterable[tuple[str, dict[str, Any]]], ahead: int = 3) -> None:
+        self._rest = iter(requests)
+        self._ahead = ahead
+        self._sent: deque[tuple[str, dict[str, Any]]] = deque()
+        self.replies: list[Any] = []
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a request was sent before whose reply did not come."""
+        return bool(self._sent)
+
+    def __call__(self, connection: ThriftConnection) -> list[Any]:
+        """Sends the rest of the requests and returns all replies; raises what a connection raises."""
+        connection.settle()
+        try:
+            for api, arguments in self._sent:
+                connection.send(api, **arguments)
+            while True:
+                while len(self._sent) < self._ahead and (request := next(self._rest, None)) is not None:
+                    self._sent.append(request)
+                    connection.send(request[0], **request[1])
+                if not self._sent:
+                    return self.replies
+                self.replies.append(connection.receive())
+                self._sent.popleft()
+        except StoreUnavailable as error:
+            if connection.outstanding:  # this request was not sent, but others were
+                raise UnknownOutcome(error.message, **error.details) from error
+            raise
+
+
+class Caller:
+    """Carries out calls on pooled connections.
+
+    Args:
+        pool: where the connections come from.
+        backoff: how often a call is tried.
+        failures: the exceptions that a connection passes on from the gateway.
+    """
+
+    def __init__(self, pool: Pool[ThriftConnection], backoff: Backoff, failures: tuple[type[Exception], ...]) -> None:
+        self._pool = pool
+        self._backoff = backoff
+        self._failures = failures
+
+    def run(self, effect: Effect, call: Callable[[ThriftConnection], T], **details: object) -> T:
+        """Calls `call` with a connection until it succeeds, as often as its effect allows.
+
+        A request that was certainly not sent is always sent again. One whose reply was lost, or that met a passing condition
+        in HBase, is repeated unless it would count anew.
+
+        Args:
+            effect: what a repetition does. `call` may keep what is acknowledged and go on from there.
+            call: makes requests on the connection it is given; anything it leaves outstanding is read past.
+            **details: what the call is about, for errors (`table`, `key`, ...).
+
+        Raises:
+            StoreUnavailable: it was certainly not carried out (or is a read).
+            UnknownOutcome: it may have been carried out.
+            StoreError: HBase refused it.
+        """
+        doubtful = False
+        with self._pool.lease() as lease:
+            waits = self._backoff.waits()
+            while True:
+                try:
+                    return call(lease.connection())
+                except StoreUnavailable as error:
+                    lease.drop()
+                    cause: Exception = error
+                    reason: str | None = error.message
+                except UnknownOutcome as error:
+                    lease.drop()
+                    doubtful = True
+                    cause, reason = error, error.message
+                except self._failures as failure:
+                    if not is_passing(failure):
+                        raise store_error(failure, **details) from failure
+                    doubtful = True
+                    cause, reason = failure, first_line(failure)
+                if doubtful and effect is Effect.ANEW:
+                    break
+                wait = next(waits, None)
+                if wait is None:
+                    break
+                logger.warning("A call to HBase is tried again in %.2f s: %s", wait, reason)
+                time.sleep(wait)
+        raise _given_up(doubtful and effect is not Effect.NONE, reason, details) from cause
+
+
+def _given_up(doubtful: bool, reason: str | None, details: dict[str, object]) -> HbmodelError:
+    if doubtful:
+        return UnknownOutcome("The write may or may not have been applied, wholly or in part.", **details, reason=reason)
+    return StoreUnavailable("HBase cannot be reached.", **details, reason=reason)

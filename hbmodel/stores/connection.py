@@ -1,0 +1,197 @@
+"""One connection to a Thrift gateway, with requests and replies apart, so that several requests can be on their way at once."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Literal, cast
+
+from attrs import frozen
+from thriftpy2.protocol import TBinaryProtocol, TCompactProtocol
+from thriftpy2.thrift import TClient, TException, TType
+from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket
+
+from hbmodel.errors import InvalidRequest, StoreUnavailable, UnknownOutcome
+
+Transport = Literal["buffered", "framed"]
+Protocol = Literal["binary", "compact"]
+
+TRANSPORTS: dict[str, Callable[..., Any]] = {"buffered": TBufferedTransport, "framed": TFramedTransport}
+PROTOCOLS: dict[str, Callable[..., Any]] = {"binary": TBinaryProtocol, "compact": TCompactProtocol}
+
+# thriftpy2 asks the kernel for 4 KiB at a time by default; a batch of rows has hundreds.
+BUFFER_SIZE = 64 * 1024
+
+
+@frozen
+class Endpoint:
+    """Where a gateway listens and how it is spoken to.
+
+    Attributes:
+        host: name or address.
+        port: TCP port.
+        timeout: seconds that a request may go without a sign of life from the gateway.
+        connect_timeout: seconds that opening a connection may take.
+        transport: `"buffered"` for a gateway started with `-threadpool` (the default there), else `"framed"`.
+        protocol: `"binary"`, or `"compact"` for a gateway started with `-compact`.
+    """
+
+    host: str
+    port: int
+    timeout: float = 30.0
+    connect_timeout: float = 5.0
+    transport: Transport = "buffered"
+    protocol: Protocol = "binary"
+
+
+class ThriftConnection:
+    """An open connection to one gateway.
+
+    Replies come in the order of the requests, so a caller may `send` several times and then `receive` as often. Replies that
+    nobody wants any more may stay outstanding: `settle` reads past them without decoding them.
+
+    happybase's own connection class is not used: it has no separate time limit for connecting, and its destructor shuts the
+    socket down, which in a forked child would cut the parent's connection.
+
+    Args:
+        endpoint: what to connect to.
+        service: the Thrift service, as thriftpy2 generated it.
+        failures: exceptions by which the gateway answers; `receive` passes them on, and the connection stays in step.
+
+    Raises:
+        StoreUnavailable: nobody answers there.
+    """
+
+    def __init__(self, endpoint: Endpoint, service: Any, failures: tuple[type[Exception], ...]) -> None:
+        self.endpoint = endpoint
+        self.pid = os.getpid()
+        self.used_at = time.monotonic()
+        self._failures = failures
+        self._outstanding: deque[str] = deque()
+        self._in_step = True
+        self._socket: Any = cast(Any, TSocket)(
+            endpoint.host,
+            endpoint.port,
+            socket_family=socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET,
+            socket_timeout=endpoint.timeout * 1000,
+            connect_timeout=endpoint.connect_timeout * 1000,
+        )
+        transport = TRANSPORTS[endpoint.transport](self._socket, BUFFER_SIZE)
+        self._protocol: Any = PROTOCOLS[endpoint.protocol](transport, decode_response=False)
+        self._client: Any = TClient(service, self._protocol)
+        try:
+            transport.open()
+        except (TException, OSError, UnicodeError, OverflowError) as error:
+            self._socket.close()
+            raise StoreUnavailable("Cannot connect to the HBase gateway.", host=endpoint.host, port=endpoint.port) from error
+
+    def call(self, api: str, **arguments: Any) -> Any:
+        """Sends one request and waits for its reply; raises what `send` and `receive` raise."""
+        self.send(api, **arguments)
+        return self.receive()
+
+    def send(self, api: str, **arguments: Any) -> None:
+        """Sends one request without waiting.
+
+        A gateway reads a request to its end before it does anything, so a request that could not be sent whole was not
+        carried out.
+
+        Raises:
+            StoreUnavailable: the connection is broken; this request was certainly not carried out.
+            InvalidRequest: an argument has no place in the Thrift type of its field.
+        """
+        if not self._in_step:
+            raise StoreUnavailable("The connection to the HBase gateway is broken.", **self._address)
+        self._in_step = False
+        try:
+            self._client._send(api, **arguments)
+        except (OSError, EOFError) as error:
+            raise StoreUnavailable("The connection to the HBase gateway broke before the request was sent.", **self._address) from error
+        except Exception:
+            # What thriftpy2 says here quotes the argument, and row values do not belong in errors.
+            raise InvalidRequest("The request holds a value that does not fit its Thrift type.", request=api) from None
+        self._outstanding.append(api)
+        self._in_step = True
+
+    def receive(self) -> Any:
+        """The reply to the oldest outstanding request.
+
+        Raises:
+            UnknownOutcome: the connection was lost or timed out; the gateway may or may not have done what was asked.
+            Exception: one of the gateway's `failures`.
+        """
+        return self._read(self._client._recv)
+
+    def skip(self) -> None:
+        """Reads past the reply to the oldest outstanding request, whatever it says; raises UnknownOutcome as `receive` does."""
+        self._read(self._read_past)
+
+    def settle(self) -> None:
+        """Reads past all outstanding replies; raises UnknownOutcome as `receive` does."""
+        while self._outstanding:
+            self.skip()
+
+    def _read(self, read: Callable[[str], Any]) -> Any:
+        if not self._in_step:
+            raise UnknownOutcome("The connection to the HBase gateway was lost.", **self._address)
+        self._in_step = False
+        try:
+            answer = read(self._outstanding.popleft())
+        except self._failures:
+            self._in_step = True
+            raise
+        except TimeoutError as error:
+            raise UnknownOutcome("The HBase gateway did not answer in time.", **self._address, timed_out=True) from error
+        except Exception as error:  # end of file, a reset, or bytes that are no Thrift reply
+            raise UnknownOutcome("The connection to the HBase gateway was lost.", **self._address) from error
+        self._in_step = True
+        self.used_at = time.monotonic()
+        return answer
+
+    def _read_past(self, api: str) -> None:
+        self._protocol.read_message_begin()
+        self._protocol.skip(TType.STRUCT)
+        self._protocol.read_message_end()
+
+    @property
+    def _address(self) -> dict[str, Any]:
+        return {"host": self.endpoint.host, "port": self.endpoint.port}
+
+    @property
+    def outstanding(self) -> int:
+        """How many replies have not been read yet."""
+        return len(self._outstanding)
+
+    def limit(self, timeout: float) -> None:
+        """Sets the seconds that a request may go without a sign of life, for this connection only."""
+        if self._socket.sock is not None:
+            self._socket.sock.settimeout(timeout)
+
+    def ready(self) -> bool:
+        """Whether the connection can take a new request: in step, nothing outstanding, and not closed by the other side."""
+        if not self._in_step or self._socket.sock is None:
+            return False
+        try:
+            self.settle()
+            poll = select.poll()
+            poll.register(self._socket.sock, select.POLLIN)
+            # Nothing was asked, so whatever can be read now is the end of the connection.
+            return not poll.poll(0)
+        except (UnknownOutcome, OSError, ValueError):
+            return False
+
+    def close(self) -> None:
+        """Closes the connection; in a forked child only the child's copy of it, so that the parent's goes on."""
+        self._in_step = False
+        self._outstanding.clear()
+        opened, self._socket.sock = self._socket.sock, None
+        if opened is not None:
+            with suppress(OSError):
+                if self.pid == os.getpid():
+                    opened.shutdown(socket.SHUT_RDWR)
+                opened.close()

@@ -1,0 +1,189 @@
+"""Stored cells and rows, their bytes, and the rules by which versions of a cell hide and outlive each other.
+
+The port reads only the newest visible version of a cell, and its deletes hide every version up to a time. So most versions can
+never be seen again and are not kept: one that a tombstone hides (also one that arrives behind the tombstone), and one below a
+newer version that lives as long. What is kept of a cell is a chain, newest first; it is longer than one version only where
+puts with a life of their own (`Put.ttl`) lie above longer-lived ones.
+
+The cells of a row are stored as one MessagePack map, column to `[value, timestamp, ttl, older]`, sorted by column; a row that
+outgrows `SEGMENT_SIZE` is cut into several such segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from hbmodel.errors import StoreError
+
+SEGMENT_SIZE = 16 * 1024
+"""Bytes of an encoded segment above which it is cut into pieces of half the size."""
+
+NEVER = 1 << 63
+"""A time later than every timestamp."""
+
+
+class StoredCell(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One version of one cell, as read and as stored.
+
+    Attributes:
+        value: the stored bytes.
+        timestamp: milliseconds since 1970.
+        ttl: life of its own, in ms from `timestamp`, or None.
+        older: the next older version that could still be seen, or None.
+    """
+
+    value: bytes
+    timestamp: int
+    ttl: int | None = None
+    older: StoredCell | None = None
+
+    @property
+    def last_instant(self) -> int:
+        """The last millisecond at which the version's own life lets it be seen."""
+        return NEVER if self.ttl is None else self.timestamp + self.ttl
+
+
+class StoredRow(msgspec.Struct, frozen=True, gc=False):
+    """One row as read."""
+
+    row: bytes
+    columns: dict[bytes, StoredCell]
+
+
+Cells = dict[bytes, StoredCell]
+"""The chains of a row or of a segment by `family:qualifier`."""
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Cells)
+
+
+def decode_cells(data: bytes) -> Cells:
+    """Reads one segment.
+
+    Raises:
+        StoreError: the bytes are not what this module writes.
+    """
+    try:
+        return _decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise StoreError("The embedded store's file is damaged: the cells of a row cannot be read.") from error
+
+
+def encode_segments(first: bytes, cells: Mapping[bytes, StoredCell]) -> Iterator[tuple[bytes, Mapping[bytes, StoredCell], bytes]]:
+    """Cuts the sorted cells of one segment into as many segments as their size asks for.
+
+    Args:
+        first: the lower bound of the segment; the first piece keeps it, each other one begins at its first column.
+        cells: sorted by column.
+
+    Yields:
+        Lower bound, cells and encoded bytes of each piece.
+    """
+    data = _encoder.encode(cells)
+    if len(data) <= SEGMENT_SIZE or len(cells) == 1:
+        yield first, cells, data
+        return
+    piece: Cells = {}
+    size = 0
+    for column, cell in cells.items():
+        cost = len(column) + len(_encoder.encode(cell))
+        if piece and size + cost > SEGMENT_SIZE // 2:
+            yield first, piece, _encoder.encode(piece)
+            first, piece, size = column, {}, 0
+        piece[column] = cell
+        size += cost
+    yield first, piece, _encoder.encode(piece)
+
+
+def earliest_end(cells: Mapping[bytes, StoredCell]) -> int | None:
+    """The first time at which the own life of a newest version ends, or None where none has one."""
+    earliest = min((cell.last_instant for cell in cells.values()), default=NEVER)
+    return None if earliest >= NEVER else earliest
+
+
+def visible(cell: StoredCell | None, now: int, oldest: int) -> StoredCell | None:
+    """The newest version of a chain that is still alive.
+
+    A version of exactly the age of its TTL is alive (HBase's `isCellTTLExpired` and `ColumnTracker.isExpired`).
+
+    Args:
+        cell: the chain.
+        now: the server's time in ms.
+        oldest: the oldest timestamp that the family's TTL lets live.
+    """
+    while cell is not None:
+        if cell.timestamp < oldest:
+            return None
+        if cell.ttl is None or cell.timestamp + cell.ttl >= now:
+            return cell
+        cell = cell.older
+    return None
+
+
+def masked(cell: StoredCell | None, tombstone: int) -> StoredCell | None:
+    """What a tombstone leaves of a chain: the versions newer than it."""
+    if cell is None or cell.timestamp <= tombstone:
+        return None
+    if cell.older is None:
+        return cell
+    return _chain([version for version in _versions(cell) if version.timestamp > tombstone])
+
+
+def with_version(chain: StoredCell | None, value: bytes, timestamp: int, ttl: int | None, max_versions: int) -> StoredCell:
+    """A chain after a put: among versions of equal timestamps the one that arrives last is the newest.
+
+    Args:
+        chain: what was there.
+        value: the bytes put.
+        timestamp: in ms.
+        ttl: the put's own, in ms, or None.
+        max_versions: of the family; so many versions that outlive an older one make it unseen for good.
+    """
+    if ttl is None:
+        if chain is None or timestamp >= chain.timestamp:
+            return StoredCell(value, timestamp)
+        if chain.ttl is None:
+            return chain
+    versions = _versions(chain)
+    place = next((place for place, version in enumerate(versions) if timestamp >= version.timestamp), len(versions))
+    versions.insert(place, StoredCell(value, timestamp, ttl))
+    kept: list[StoredCell] = []
+    for version in versions:
+        outliving = {newer.timestamp for newer in kept if newer.last_instant >= version.last_instant}
+        if version.timestamp in outliving or len(outliving) >= max_versions:
+            continue
+        kept.append(version)
+        if version.ttl is None:
+            break  # nothing below it can be seen: it lives as long as the family lets anything live
+    result = _chain(kept)
+    assert result is not None
+    return result
+
+
+def compacted(cell: StoredCell, now: int, oldest: int, max_versions: int) -> StoredCell | None:
+    """What a major compaction leaves of a chain: the newest `max_versions` timestamps that are still alive."""
+    kept: list[StoredCell] = []
+    for version in _versions(cell):
+        if version.timestamp < oldest or len(kept) == max_versions:
+            break
+        if version.last_instant < now or (kept and kept[-1].timestamp == version.timestamp):
+            continue
+        kept.append(version)
+    return _chain(kept)
+
+
+def _versions(cell: StoredCell | None) -> list[StoredCell]:
+    versions = []
+    while cell is not None:
+        versions.append(cell)
+        cell = cell.older
+    return versions
+
+
+def _chain(versions: list[StoredCell]) -> StoredCell | None:
+    chain: StoredCell | None = None
+    for version in reversed(versions):
+        chain = StoredCell(version.value, version.timestamp, version.ttl, chain)
+    return chain

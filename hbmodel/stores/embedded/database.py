@@ -1,0 +1,263 @@
+"""The SQLite file of an embedded store: its format, its connections per thread and process, transactions, and errors."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hbmodel.errors import HbmodelError, StoreClosed, StoreError, StoreUnavailable, StoreURLError
+
+APPLICATION_ID = 0x68626D64
+"""What SQLite's `application_id` says in a file of ours: "hbmd"."""
+
+FORMAT_VERSION = 1
+"""What SQLite's `user_version` says; a file of another version is refused."""
+
+_BUSY_TIMEOUT = 30.0
+"""Seconds to wait for another process that writes."""
+
+_CACHE_KIB = 16 * 1024
+
+_SCHEMA = (
+    "CREATE TABLE tables (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, layout BLOB NOT NULL)",
+    # The cells of a row from column `first` up to the next segment's; `ends` is when the first TTL of a put in it is over.
+    "CREATE TABLE segments (table_id INTEGER, row BLOB, first BLOB, ends INTEGER, cells BLOB NOT NULL,"
+    " PRIMARY KEY (table_id, row, first)) WITHOUT ROWID",
+    # `target` is a family or a column; its cells up to `timestamp` are deleted, late ones too.
+    "CREATE TABLE tombstones (table_id INTEGER, row BLOB, target BLOB, timestamp INTEGER NOT NULL,"
+    " PRIMARY KEY (table_id, row, target)) WITHOUT ROWID",
+)
+
+
+class _Link:
+    """A connection and the lock that keeps its users (and `close`) apart."""
+
+    __slots__ = ("__weakref__", "connection", "lock")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.lock = threading.Lock()
+        weakref.finalize(self, _close_in, os.getpid(), connection)
+
+
+def _close_in(pid: int, connection: sqlite3.Connection) -> None:
+    # A connection must not be touched in a process that was forked from its owner.
+    if os.getpid() == pid:
+        connection.close()
+
+
+class _Process:
+    """What a database holds open in one process."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.writing = threading.Lock()
+        self.opening = threading.Lock()
+        self.links: weakref.WeakSet[_Link] = weakref.WeakSet()
+        self.local = threading.local()
+        self.shared: _Link | None = None
+
+
+class Database:
+    """Transactions on one SQLite file, or on a private database in memory.
+
+    Safe for threads (each has its own connection to a file; all share the one to memory) and for several processes, also after
+    a fork: a process never uses what its parent opened.
+
+    Args:
+        path: of the file, created if it is missing; None keeps everything in memory.
+
+    Raises:
+        StoreError: the file cannot be opened, or is not one of ours.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        if path is not None and (not path or path == ":memory:"):
+            raise StoreURLError("An embedded store needs the path of a file; for a store in memory use memory:.")
+        self._path = None if path is None else os.path.abspath(path)
+        self._closed = False
+        self._inherited: list[object] = []
+        self._process = _Process()
+        self._link(self._process)
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that sees one state of the file."""
+        link = self._link(self._here())
+        with link.lock:
+            self._check_open()
+            connection = link.connection
+            try:
+                connection.execute("BEGIN")
+                try:
+                    yield connection
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+            except sqlite3.Error as error:
+                raise translated(error, self._path) from error
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that alone may write; it is committed unless the block raises."""
+        process = self._here()
+        link = self._link(process)
+        # Threads queue here rather than in SQLite, which would let them poll.
+        with process.writing, link.lock:
+            self._check_open()
+            connection = link.connection
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+            except sqlite3.Error as error:
+                raise translated(error, self._path) from error
+
+    def close(self) -> None:
+        """Closes every connection of this process, each as soon as it is idle; further transactions raise `StoreClosed`."""
+        self._closed = True
+        if self._process.pid == os.getpid():
+            for link in list(self._process.links):
+                with link.lock:
+                    link.connection.close()
+
+    # --- connections ----------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed("The store was closed.")
+
+    def _here(self) -> _Process:
+        self._check_open()
+        process = self._process
+        if process.pid != os.getpid():
+            if self._path is None:
+                raise StoreError("A store in memory belongs to the process that made it and cannot be used after a fork.")
+            # Kept for the life of the store: closing them here would act on the parent's file locks.
+            self._inherited.append((process, list(process.links)))
+            process = self._process = _Process()
+        return process
+
+    def _link(self, process: _Process) -> _Link:
+        link: _Link | None = process.shared if self._path is None else getattr(process.local, "link", None)
+        if link is None:
+            with process.opening:
+                try:
+                    if self._path is None:
+                        link = process.shared = process.shared or _Link(_open_memory())
+                    else:
+                        link = process.local.link = _Link(_open_file(self._path))
+                except sqlite3.Error as error:
+                    raise translated(error, self._path) from error
+                process.links.add(link)
+        return link
+
+
+def _connect(target: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(target, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=256)
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    return connection
+
+
+def _open_memory() -> sqlite3.Connection:
+    connection = _connect(":memory:")
+    for statement in _SCHEMA:
+        connection.execute(statement)
+    return connection
+
+
+def _open_file(path: str) -> sqlite3.Connection:
+    connection = _connect(path)
+    try:
+        # Lost power may lose the last transactions, a killed process loses none; as with HBase's default durability.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if _is_empty(connection):
+            _use_write_ahead_log(connection)
+            connection.execute("BEGIN IMMEDIATE")
+            if _is_empty(connection):  # nobody else was faster
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+            connection.execute("COMMIT")
+        _check_format(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return tables == 0 and _pragma(connection, "application_id") == 0
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    # SQLite does not wait for its busy timeout here when another process does the same at this moment.
+    deadline = time.monotonic() + _BUSY_TIMEOUT
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if _primary_code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
+
+
+def _check_format(connection: sqlite3.Connection, path: str) -> None:
+    if _pragma(connection, "application_id") != APPLICATION_ID:
+        raise StoreError("The file is a SQLite database of another program, not an embedded store.", path=path)
+    version = _pragma(connection, "user_version")
+    if version != FORMAT_VERSION:
+        raise StoreError(
+            "The embedded store's file has a format that this version of hbmodel does not read.",
+            path=path,
+            format=version,
+            expected=FORMAT_VERSION,
+        )
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
+    return int(value)
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------------
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def translated(error: sqlite3.Error, path: str | None) -> HbmodelError:
+    """The error of this library's tree for one of SQLite's. A failed transaction is rolled back, so nothing was done."""
+    match _primary_code(error):
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreUnavailable("The embedded store's file is locked by another process.", path=path)
+        case sqlite3.SQLITE_NOTADB:
+            return StoreError("The file is not an embedded store.", path=path)
+        case sqlite3.SQLITE_CORRUPT:
+            return StoreError("The embedded store's file is damaged.", path=path)
+        case sqlite3.SQLITE_FULL:
+            return StoreError("The disk of the embedded store's file is full.", path=path)
+        case sqlite3.SQLITE_CANTOPEN:
+            return StoreError("The embedded store's file cannot be opened or created; its directory must exist.", path=path)
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
+            return StoreError("The embedded store's file cannot be written.", path=path)
+        case sqlite3.SQLITE_IOERR:
+            return StoreError("The embedded store's file cannot be read or written.", path=path)
+        case sqlite3.SQLITE_NOMEM | sqlite3.SQLITE_TOOBIG:
+            return StoreError("The embedded store ran out of memory or met a row that is too large for SQLite.", path=path)
+        case _:
+            return StoreError("SQLite refused an operation of the embedded store.", path=path, reason=str(error))

@@ -1,0 +1,161 @@
+"""The stored description of a table: its families and split keys, what follows from them, and the checks on both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import msgspec
+from attrs import field, frozen
+
+from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError
+from hbmodel.ranges import KeyRange
+from hbmodel.store import Family, Region
+from hbmodel.stores.embedded.cells import Cells
+
+# `TableName.isLegalNamespaceName` and `isLegalTableQualifierName`.
+_TABLE_NAME = re.compile(r"(?:\w+:)?\w[\w.-]*")
+
+_MAX_FAMILY_LENGTH = 127
+
+
+def is_table_name(name: str) -> bool:
+    """Whether HBase allows the name for a table."""
+    return _TABLE_NAME.fullmatch(name) is not None
+
+
+def _sorted_families(families: Iterable[Family]) -> tuple[Family, ...]:
+    return tuple(sorted(families, key=lambda family: family.name))
+
+
+def _sorted_keys(keys: Iterable[bytes]) -> tuple[bytes, ...]:
+    return tuple(sorted(keys))
+
+
+@frozen(slots=False)
+class TableLayout:
+    """What a table was created with.
+
+    Attributes:
+        families: sorted by name.
+        split_keys: the first keys of all regions but the first, sorted.
+    """
+
+    families: tuple[Family, ...] = field(converter=_sorted_families)
+    split_keys: tuple[bytes, ...] = field(converter=_sorted_keys, default=())
+
+    def encode(self) -> bytes:
+        """The layout as the file stores it."""
+        return msgspec.msgpack.encode({"families": self.families, "split_keys": self.split_keys})
+
+    @classmethod
+    def decode(cls, data: bytes) -> TableLayout:
+        """Reads what `encode` wrote.
+
+        Raises:
+            StoreError: the bytes are something else.
+        """
+        try:
+            stored = msgspec.msgpack.decode(data, type=_StoredLayout)
+        except msgspec.DecodeError as error:
+            raise StoreError("The embedded store's file is damaged: the layout of a table cannot be read.") from error
+        return cls(stored.families, stored.split_keys)
+
+    @cached_property
+    def prefixes(self) -> tuple[bytes, ...]:
+        """What the columns of the families start with: each name and the colon."""
+        return tuple(family.name + b":" for family in self.families)
+
+    @cached_property
+    def by_name(self) -> dict[bytes, Family]:
+        """The families by name."""
+        return {family.name: family for family in self.families}
+
+    @cached_property
+    def lives(self) -> dict[bytes, int]:
+        """Family to the life of its cells in ms, of the families that have one."""
+        return {family.name: family.ttl * 1000 for family in self.families if family.ttl is not None}
+
+    @cached_property
+    def plain_order(self) -> bool:
+        """Whether columns sort as bytes just as HBase sorts them (by family, then qualifier)."""
+        return list(self.prefixes) == sorted(self.prefixes)
+
+    def ordered(self, cells: Cells) -> Cells:
+        """Cells that are sorted as bytes, in HBase's order."""
+        if self.plain_order:
+            return cells
+        return dict(sorted(cells.items(), key=lambda item: item[0].partition(b":")))
+
+    def family_of(self, table: str, column: bytes) -> Family:
+        """The family of a column.
+
+        Raises:
+            InvalidRequest: the column is not written `family:qualifier`.
+            FamilyNotFound: the table has no such family.
+        """
+        name, colon, _ = column.partition(b":")
+        if not colon:
+            raise InvalidRequest("A column must be written family:qualifier.", table=table, column=column)
+        return self.family(table, name)
+
+    def family(self, table: str, name: bytes) -> Family:
+        """The family of that name.
+
+        Raises:
+            FamilyNotFound: the table has no such family.
+        """
+        family = self.by_name.get(name)
+        if family is None:
+            raise FamilyNotFound("The table has no column family of that name.", table=table, family=name)
+        return family
+
+    def regions(self, table: str, identity: int) -> list[Region]:
+        """The regions between the split keys, named as HBase does: table, start key, number."""
+        starts = (b"", *self.split_keys)
+        stops = (*self.split_keys, None)
+        prefix, suffix = table.encode() + b",", b",%d." % identity
+        return [Region(KeyRange(start, stop), prefix + start + suffix) for start, stop in zip(starts, stops, strict=True)]
+
+
+class _StoredLayout(msgspec.Struct):
+    families: list[Family]
+    split_keys: list[bytes]
+
+
+def new_layout(table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> TableLayout:
+    """The layout of a table to create, checked as HBase's client and master do.
+
+    Raises:
+        InvalidRequest: a name, an option or a split key that HBase refuses.
+    """
+    if not is_table_name(table):
+        raise InvalidRequest(
+            "A table name has letters, digits, '_', '-' and '.', and begins with neither '-' nor '.'; one namespace may precede it.",
+            table=table,
+        )
+    if not families:
+        raise InvalidRequest("A table needs at least one column family.", table=table)
+    if len({family.name for family in families}) < len(families):
+        raise InvalidRequest("A table cannot have two column families of one name.", table=table)
+    for family in families:
+        _check_family(table, family)
+    if any(not key for key in split_keys) or len(set(split_keys)) < len(split_keys):
+        raise InvalidRequest("Split keys must not be empty and must differ.", table=table)
+    return TableLayout(families, split_keys)
+
+
+def _check_family(table: str, family: Family) -> None:
+    name = family.name
+    # `ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName`, and the length byte of a key-value.
+    if not name or name.startswith(b".") or len(name) > _MAX_FAMILY_LENGTH or any(byte < 32 or byte in b":/\\\x7f" for byte in name):
+        raise InvalidRequest(
+            "A column family's name is 1 to 127 bytes without control characters, ':', '/' and '\\', and does not begin with '.'.",
+            table=table,
+            family=name,
+        )
+    if family.max_versions < 1:
+        raise InvalidRequest("A column family keeps at least one version.", table=table, family=name)
+    if family.ttl is not None and family.ttl < 1:
+        raise InvalidRequest("A column family's TTL is at least one second.", table=table, family=name)

@@ -1,0 +1,147 @@
+"""Filters as HBase's region server evaluates them: which cells of a row pass, and which filters a scan may have.
+
+The loop over the cells follows `StoreScanner` and `RegionScannerImpl` (2.6): families are scanned one after the other, those
+that decide nothing ("not essential") after the row is found to pass. Filters see the newest version of each cell.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from operator import itemgetter
+
+from hbmodel.errors import InvalidRequest
+from hbmodel.ranges import KeyRange, key_successor
+from hbmodel.store import And, ColumnPrefix, ColumnRange, Filter, Or, Pagination, ValueFilter
+from hbmodel.stores.embedded.cells import Cells, StoredCell
+from hbmodel.stores.embedded.filters import HINT, NEXT_ROW, OPERATORS, node
+
+
+def check_filter(filter: Filter, reversed: bool) -> None:
+    """Raises `InvalidRequest` for filters that no store can evaluate.
+
+    In a reversed scan, a column range or prefix inside an Or would lose cells or never end in HBase 2.6: `FilterListWithOR`
+    compares hints the wrong way round there.
+    """
+    match filter:
+        case ValueFilter(operator=operator):
+            if operator not in OPERATORS:
+                raise InvalidRequest("A value filter compares with =, !=, <, <=, > or >=.", operator=operator)
+        case Pagination(limit, offset):
+            if limit < 0 or offset < 0:
+                raise InvalidRequest("A pagination filter takes no negative limit or offset.", limit=limit, offset=offset)
+        case And(filters) | Or(filters):
+            if not filters:
+                raise InvalidRequest("And and Or take at least one filter.")
+            if reversed and isinstance(filter, Or) and any(_seeks(part) for part in filters):
+                raise InvalidRequest("A reversed scan cannot have a column range or prefix inside Or.")
+            for part in filters:
+                check_filter(part, reversed)
+        case _:
+            pass
+
+
+def _seeks(filter: Filter) -> bool:
+    match filter:
+        case ColumnRange(start=start):
+            return bool(start)
+        case ColumnPrefix():
+            return True
+        case And(filters) | Or(filters):
+            return any(_seeks(part) for part in filters)
+        case _:
+            return False
+
+
+def seen_qualifiers(filter: Filter) -> KeyRange:
+    """A range of qualifiers outside of which no part of the filter takes notice of a cell.
+
+    Only a column range or prefix that comes first says so: what stands before it in an And sees every cell.
+    """
+    match filter:
+        case ColumnRange(start, start_inclusive, stop, stop_inclusive):
+            first = (start if start_inclusive else key_successor(start)) if start else b""
+            last = (key_successor(stop) if stop_inclusive else stop) if stop else None
+            return KeyRange(first, last)
+        case ColumnPrefix(prefix):
+            return KeyRange.prefix(prefix)
+        case And(filters):
+            return seen_qualifiers(filters[0])
+        case _:
+            return KeyRange()
+
+
+_Entry = tuple[bytes, bytes, StoredCell]
+"""Qualifier, column and newest version."""
+
+_qualifier = itemgetter(0)
+
+
+class RowFilter:
+    """A scan's filter, asked about one row after the other.
+
+    Args:
+        filter: checked with `check_filter`.
+        reversed: the direction of the scan; a reversed scanner does not jump to hints.
+
+    Attributes:
+        seen: a range of qualifiers; cells outside of it need not be shown to the filter.
+    """
+
+    def __init__(self, filter: Filter, reversed: bool) -> None:
+        self.seen = seen_qualifiers(filter)
+        self._root = node(filter)
+        self._reversed = reversed
+
+    def rejects(self, row: bytes) -> bool:
+        """Begins a row and tells whether its key alone excludes it."""
+        self._root.reset()
+        return self._root.rejects(row)
+
+    def kept(self, cells: Cells) -> Cells:
+        """What the filter lets pass of the row's cells, given and returned in HBase's order; empty if the row is excluded."""
+        families: dict[bytes, list[_Entry]] = {}
+        for column, cell in cells.items():
+            family, _, qualifier = column.partition(b":")
+            families.setdefault(family, []).append((qualifier, column, cell))
+        essential = {family: self._root.essential(family) for family in families}
+        kept: Cells = {}
+        for family, entries in families.items():
+            if essential[family]:
+                self._pass(family, (entries,), kept)
+        if not kept or self._root.excludes():
+            return {}
+        if all(essential.values()):
+            return kept
+        for family, entries in families.items():
+            if not essential[family]:
+                self._pass(family, (entries,), kept)
+        return {column: kept[column] for column in cells if column in kept}
+
+    def kept_of_family(self, family: bytes, parts: Iterable[Cells]) -> Cells:
+        """The same for a row that has but one family, given in parts of which no more are taken than the filter wants to see."""
+        kept: Cells = {}
+        start = len(family) + 1
+        if self._root.essential(family):
+            entries = ([(column[start:], column, cell) for column, cell in part.items()] for part in parts)
+            self._pass(family, entries, kept)
+        return {} if self._root.excludes() else kept
+
+    def _pass(self, family: bytes, parts: Iterable[list[_Entry]], kept: Cells) -> None:
+        root = self._root
+        resume = b""
+        for entries in parts:
+            position = bisect_left(entries, resume, key=_qualifier) if resume else 0
+            while position < len(entries):
+                qualifier, column, cell = entries[position]
+                code = root.code(family, qualifier, cell)
+                if not code & 1:
+                    kept[column] = root.changed(cell)
+                if code == NEXT_ROW:
+                    return
+                position += 1
+                if code == HINT and not self._reversed:
+                    hint = root.hint(qualifier)
+                    if hint is not None and hint > qualifier:
+                        resume = hint
+                        position = bisect_left(entries, hint, lo=position, key=_qualifier)

@@ -1,0 +1,255 @@
+"""A bounded pool of connections: leased for one operation or for a scan, replaced when stale or broken, safe over threads and forks."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+from hbmodel.errors import StoreClosed, StoreUnavailable
+
+MAX_IDLE = 45.0
+"""Seconds after which an unused connection is not used again; HBase's gateways hang up after 60
+(`hbase.thrift.server.socket.read.timeout`), and a request that crosses the hang-up would have an unknown outcome."""
+
+STREAMS_PER_CALL = 4
+"""How many connections scans may hold, for each that short calls may."""
+
+RECLAIM_INTERVAL = 0.5
+"""Seconds between looks, while waiting, for leases whose owner was garbage-collected: those wake nobody."""
+
+_TOO_MANY_CALLS = "All connections stayed in use; give the store a larger pool."
+_TOO_MANY_SCANS = "Too many scans are open; exhaust or close them, or give the store a larger pool."
+
+
+class Connection(Protocol):
+    """What the pool needs to know of a connection."""
+
+    used_at: float
+    """When it was last heard from, on `time.monotonic`'s clock."""
+
+    def ready(self) -> bool:
+        """Whether it can take a new request."""
+        ...
+
+    def close(self) -> None:
+        """Closes it; in a forked child without harm to the parent's."""
+        ...
+
+
+C = TypeVar("C", bound=Connection)
+
+
+class _Members(Generic[C]):
+    """The state of a pool in one process; a forked child starts with a fresh one, locks included."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.changed = threading.Condition()
+        self.idle: deque[C] = deque()
+        self.calls = 0
+        self.streams = 0
+        self.closed = False
+        # Leases whose owner was garbage-collected. A finaliser may run anywhere, also while the lock is held by its own
+        # thread, so it only puts the lease here (SimpleQueue.put is reentrant).
+        self.orphans: SimpleQueue[Lease[C]] = SimpleQueue()
+
+
+class Lease(Generic[C]):
+    """The right to use one connection at a time; released by `release` or at the end of a `with` block.
+
+    A lease belongs to one thread at a time.
+    """
+
+    def __init__(self, pool: Pool[C], members: _Members[C], streaming: bool) -> None:
+        self._pool = pool
+        self._members = members
+        self._streaming = streaming
+        self._connection: C | None = None
+        self._released = False
+
+    def connection(self) -> C:
+        """The connection of this lease: a pooled one that is still good, or a new one.
+
+        Raises:
+            StoreUnavailable: no connection can be opened.
+            StoreClosed: the pool was closed.
+        """
+        members = self._pool._members()
+        if members is not self._members:  # this is a forked child: the connection is the parent's
+            self.drop()
+            self._members = members
+            with members.changed:
+                self._count(1)
+        if members.closed or self._released:
+            raise StoreClosed("The store was closed.")
+        if self._connection is None:
+            self._connection = self._pool._take(members)
+        return self._connection
+
+    def drop(self) -> None:
+        """Closes the connection, broken or in doubt; `connection` then gives another one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def release(self) -> None:
+        """Gives the connection back to the pool; releasing twice is allowed."""
+        if self._released:
+            return
+        self._released = True
+        connection, self._connection = self._connection, None
+        members = self._members
+        if members.pid != os.getpid():
+            if connection is not None:
+                connection.close()
+            return
+        with members.changed:
+            self._count(-1)
+            keep = connection is not None and not members.closed and len(members.idle) < self._pool.size
+            if keep and connection is not None:
+                members.idle.append(connection)
+            members.changed.notify()
+        if connection is not None and not keep:
+            connection.close()
+
+    def abandon(self) -> None:
+        """For finalisers: has the pool drop and release this lease at its next use."""
+        self._members.orphans.put(self)
+
+    def _count(self, change: int) -> None:
+        if self._streaming:
+            self._members.streams += change
+        else:
+            self._members.calls += change
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.release()
+
+
+class Pool(Generic[C]):
+    """Connections to share between threads.
+
+    Short calls and scans are counted apart, because a scan holds its connection while the caller does other work, calls of
+    this very store included: were they counted together, a few open scans would leave their own thread waiting for ever.
+
+    Args:
+        connect: opens a connection, or raises StoreUnavailable. Called without any lock held.
+        size: how many short calls may be under way at once, and how many unused connections are kept. Scans may hold
+            `STREAMS_PER_CALL` times as many beside them.
+        patience: seconds to wait for a free connection.
+    """
+
+    def __init__(self, connect: Callable[[], C], size: int, patience: float) -> None:
+        self.size = size
+        self._connect = connect
+        self._patience = patience
+        pid = os.getpid()
+        self._by_process: dict[int, _Members[C]] = {pid: _Members(pid)}
+
+    def lease(self) -> Lease[C]:
+        """A lease for one short operation; waits for its turn.
+
+        Raises:
+            StoreUnavailable: no turn came in time.
+            StoreClosed: the pool was closed.
+        """
+        return self._lease(streaming=False)
+
+    def lease_streams(self, wanted: int) -> list[Lease[C]]:
+        """Leases for scans: as many as connections are free, at most `wanted`, at least one, for which it waits if it must.
+
+        Raises:
+            StoreUnavailable: too many scans are open, and none ended in time.
+            StoreClosed: the pool was closed.
+        """
+        leases = [self._lease(streaming=True)]
+        members = self._members()
+        with members.changed:
+            extra = min(wanted - 1, self.size - members.calls - members.streams)
+            for _ in range(extra):
+                members.streams += 1
+                leases.append(Lease(self, members, streaming=True))
+        return leases
+
+    def close(self) -> None:
+        """Closes the unused connections, and the others once they are released. Closing twice is allowed."""
+        members = self._members()
+        with members.changed:
+            members.closed = True
+            idle = list(members.idle)
+            members.idle.clear()
+            members.changed.notify_all()
+        for connection in idle:
+            connection.close()
+        self._reclaim(members)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._members().closed
+
+    def _lease(self, streaming: bool) -> Lease[C]:
+        members = self._members()
+        self._reclaim(members)
+        with members.changed:
+            deadline = time.monotonic() + self._patience
+            while not (members.closed or self._free(members, streaming)):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise StoreUnavailable(_TOO_MANY_SCANS if streaming else _TOO_MANY_CALLS, pool=self.size)
+                members.changed.wait(min(left, RECLAIM_INTERVAL))
+                self._reclaim(members)
+            if members.closed:
+                raise StoreClosed("The store was closed.")
+            lease = Lease(self, members, streaming)
+            lease._count(1)
+        return lease
+
+    def _free(self, members: _Members[C], streaming: bool) -> bool:
+        return members.streams < self.size * STREAMS_PER_CALL if streaming else members.calls < self.size
+
+    def _take(self, members: _Members[C]) -> C:
+        """An idle connection that is still good, the last used first, else a new one."""
+        while True:
+            with members.changed:
+                if not members.idle:
+                    break
+                connection = members.idle.pop()
+            if time.monotonic() - connection.used_at < MAX_IDLE and connection.ready():
+                return connection
+            connection.close()
+        return self._connect()
+
+    def _members(self) -> _Members[C]:
+        pid = os.getpid()
+        members = self._by_process.get(pid)
+        if members is None:
+            # A forked child. Its copies of the parent's locks may be held by threads that it has not got, so nothing of the
+            # parent's state is touched but the sockets, whose copies are closed. `setdefault` is atomic.
+            members = _Members(pid)
+            members.closed = all(others.closed for others in list(self._by_process.values()))
+            members = self._by_process.setdefault(pid, members)
+            for other in list(self._by_process):
+                if other != pid:
+                    parent = self._by_process.pop(other, None)
+                    while parent is not None and parent.idle:
+                        parent.idle.pop().close()
+        return members
+
+    def _reclaim(self, members: _Members[C]) -> None:
+        while True:
+            try:
+                lease = members.orphans.get_nowait()
+            except Empty:
+                return
+            lease.drop()
+            lease.release()

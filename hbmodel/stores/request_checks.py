@@ -1,0 +1,46 @@
+"""Requests that a gateway would answer only with "internal error", or would misunderstand, refused before any call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hbmodel.errors import InvalidRequest
+from hbmodel.store import Put, check_cells, check_row
+
+_LATEST = 2**63 - 1  # HConstants.LATEST_TIMESTAMP: means the server's time, so it is no time itself
+
+
+def check_put(table: str, put: Put) -> None:
+    """Raises InvalidRequest for a put that HBase cannot carry out."""
+    check_row(table, put.row)
+    check_cells(table, put.row, put.cells)
+    check_timestamp(table, put.timestamp)
+    if put.ttl is not None and not 0 < put.ttl < _LATEST:
+        raise InvalidRequest("A TTL must be a positive number of milliseconds.", table=table, ttl=put.ttl)
+    for column in put.cells:
+        check_column(table, column)
+
+
+def check_timestamp(table: str, timestamp: int | None) -> None:
+    """Raises InvalidRequest for a time that HBase does not know; None, the server's time, is one that it knows."""
+    if timestamp is not None and not 0 <= timestamp < _LATEST:
+        raise InvalidRequest("A timestamp must be milliseconds since 1970, below 2**63 - 1.", table=table, timestamp=timestamp)
+
+
+def check_column(table: str, column: bytes) -> None:
+    """Raises InvalidRequest for a column without a colon or without a family."""
+    if column.find(b":") < 1:
+        raise InvalidRequest("A column must be written family:qualifier.", table=table, column=column)
+
+
+def check_family(table: str, family: bytes) -> None:
+    """Raises InvalidRequest for a family name that is empty or holds a colon."""
+    if not family or b":" in family:
+        raise InvalidRequest("A column family must have a name, without a colon.", table=table, family=family)
+
+
+def check_read_columns(table: str, columns: Sequence[bytes]) -> None:
+    """Raises InvalidRequest for what is neither `family` nor `family:qualifier`."""
+    for column in columns:
+        if not column or column.startswith(b":"):
+            raise InvalidRequest("A column must be written family or family:qualifier.", table=table, column=column)

@@ -1,0 +1,107 @@
+"""Puts and deletes as calls of the first Thrift gateway, each of which has room for one timestamp and one TTL."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from hbmodel.store import Delete, Put
+from hbmodel.stores.thrift1_service import BatchMutation, Mutation
+
+MAX_ROWS = 1000
+"""Rows in one call."""
+
+MAX_BYTES = 1024 * 1024
+"""Bytes in one call, roughly, unless a single row is larger. A gateway with framed transport refuses more than two MiB
+(`hbase.regionserver.thrift.framed.max_frame_size_in_mb`)."""
+
+# What Thrift's binary protocol adds to a row and to a cell, roughly.
+_ROW_OVERHEAD = 24
+_CELL_OVERHEAD = 24
+
+TTL_ATTRIBUTE = b"_ttl"
+"""Name of the operation attribute that gives cells a life of their own (`Mutation.OP_ATTRIBUTE_TTL`)."""
+
+
+@frozen
+class WriteCall:
+    """One call: mutateRows, or mutateRowsTs where a timestamp is given."""
+
+    timestamp: int | None
+    ttl: int | None
+    rows: list[Any] = field(factory=list)
+
+    def request(self, table: bytes) -> tuple[str, dict[str, Any]]:
+        """The name of the call and its arguments."""
+        arguments = {"tableName": table, "rowBatches": self.rows, "attributes": attributes(self.ttl)}
+        if self.timestamp is None:
+            return "mutateRows", arguments
+        return "mutateRowsTs", {**arguments, "timestamp": self.timestamp}
+
+
+def attributes(ttl: int | None) -> dict[bytes, bytes]:
+    """The attributes of a put: its TTL in ms, 8 bytes big-endian, or nothing."""
+    return {} if ttl is None else {TTL_ATTRIBUTE: struct.pack(">q", ttl)}
+
+
+def put_calls(puts: Sequence[Put]) -> Iterator[WriteCall]:
+    """Puts, grouped by what a call has room for; of puts of the same cell at the same time the last one given wins."""
+    for run in _without_rivals(puts):
+        yield from _grouped((_put_row(put), _size(put.row, put.cells.items()), put.timestamp, put.ttl) for put in run)
+
+
+def _without_rivals(puts: Sequence[Put]) -> Iterator[Sequence[Put]]:
+    """Runs of puts in which no row has two puts of the same time but different TTLs: their calls may go in any order."""
+    if len({put.ttl for put in puts}) < 2:
+        yield puts
+        return
+    run: list[Put] = []
+    ttls: dict[tuple[bytes, int | None], int | None] = {}
+    for put in puts:
+        if ttls.setdefault((put.row, put.timestamp), put.ttl) != put.ttl:
+            yield run
+            run, ttls = [], {(put.row, put.timestamp): put.ttl}
+        run.append(put)
+    yield run
+
+
+def delete_calls(deletes: Sequence[Delete], families: Sequence[bytes]) -> Iterator[WriteCall]:
+    """Deletes, grouped by timestamp.
+
+    Args:
+        deletes: what to delete.
+        families: all families of the table, for the deletes of whole rows; the gateway has no batch call for those.
+    """
+    return _grouped(_delete_row(delete, families) for delete in deletes)
+
+
+def _put_row(put: Put) -> Any:
+    return BatchMutation(row=put.row, mutations=[Mutation(column=column, value=value) for column, value in put.cells.items()])
+
+
+def _delete_row(delete: Delete, families: Sequence[bytes]) -> tuple[Any, int, int | None, int | None]:
+    # A column without a colon is a family, and goes with all its cells.
+    columns = [*delete.families, *delete.columns] or list(families)
+    row = BatchMutation(row=delete.row, mutations=[Mutation(column=column, isDelete=True) for column in columns])
+    return row, _size(delete.row, ((column, b"") for column in columns)), delete.timestamp, None
+
+
+def _size(row: bytes, cells: Iterable[tuple[bytes, bytes]]) -> int:
+    return _ROW_OVERHEAD + len(row) + sum(_CELL_OVERHEAD + len(column) + len(value) for column, value in cells)
+
+
+def _grouped(rows: Iterable[tuple[Any, int, int | None, int | None]]) -> Iterator[WriteCall]:
+    """Calls of bounded size, from rows with their size, timestamp and TTL."""
+    growing: dict[tuple[int | None, int | None], tuple[WriteCall, int]] = {}
+    for row, size, timestamp, ttl in rows:
+        call, so_far = growing.get((timestamp, ttl)) or (WriteCall(timestamp, ttl), 0)
+        if call.rows and (len(call.rows) == MAX_ROWS or so_far + size > MAX_BYTES):
+            yield call
+            call, so_far = WriteCall(timestamp, ttl), 0
+        call.rows.append(row)
+        growing[timestamp, ttl] = (call, so_far + size)
+    for call, _ in growing.values():
+        yield call

@@ -1,0 +1,122 @@
+"""Tables of models: creating them, dropping them, and what their keys and names cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.errors import FamilyNotFound, TableExists
+from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, Registry
+from hbmodel.schema import TableSchema, schema_of
+from hbmodel.store import Family, Store
+
+
+def create_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE) -> None:
+    """Creates what the models need and is not there: the registry table, index tables, primary tables.
+
+    Repeating it is safe, also after a crash and beside another program that does the same. An index that is declared on a
+    table which exists already is registered as absent: it must be built before queries can use it.
+
+    Args:
+        store: to create them in.
+        models: whose tables.
+        registry: name of the registry table.
+
+    Raises:
+        SchemaMismatch: a live table has another layout than its model.
+        FamilyNotFound: a live table lacks a column family of its model.
+    """
+    schemas = [schema_of(model) for model in models]
+    catalog = Registry(store, registry)
+    catalog.create()
+    existing = set(store.tables())
+    for schema in schemas:
+        present = schema.table in existing
+        if present:
+            _check_families(store, schema)
+        for index in schema.indexes.values():
+            if index.table not in existing and not present:
+                _create(store, index.table, [Family(schema.family)])
+        # Registered as readable before the primary table exists: without it there are no rows that an index could lack, and
+        # a crash here leaves nothing that a repeated call does not finish.
+        catalog.register(schema, ABSENT if present else READABLE)
+        if not present:
+            _create(store, schema.table, list(schema.families))
+            existing.add(schema.table)
+
+
+def _create(store: Store, table: str, families: list[Family]) -> None:
+    try:
+        store.create_table(table, families)
+    except TableExists:  # somebody else was faster
+        return
+
+
+def _check_families(store: Store, schema: TableSchema) -> None:
+    live = {family.name for family in store.families(schema.table)}
+    for family in schema.family_names:
+        if family not in live:
+            raise FamilyNotFound("The live table lacks a column family of the model.", table=schema.table, family=family.decode())
+
+
+@frozen
+class Description:
+    """What keys and names cost.
+
+    Attributes:
+        table: of the model.
+        key_bytes: length of a row key, or None where a field's width varies.
+        fixed_key_bytes: the part of a row key that does not depend on values: salt, fixed-width fields, markers, terminators.
+        cell_overhead: bytes per row that HBase stores beside the values: for each cell the row key (its fixed part), family,
+            qualifier and 20 bytes of lengths, timestamp and type, before compression and block encoding.
+        cells: cells per full row, system cells included.
+        indexes: the same for the entries of each index.
+    """
+
+    table: str
+    key_bytes: int | None
+    fixed_key_bytes: int
+    cell_overhead: int
+    cells: int
+    indexes: tuple[Description, ...] = ()
+
+    def __str__(self) -> str:
+        width = f"{self.key_bytes}" if self.key_bytes is not None else f"{self.fixed_key_bytes} + text"
+        own = f"{self.table}: key {width} bytes, {self.cells} cells, {self.cell_overhead} bytes of keys and names per row"
+        return "\n".join([own, *(str(index) for index in self.indexes)])
+
+
+_CELL_BYTES = 20
+"""Of every cell: key and value length (8), row length (2), family length (1), timestamp (8), type (1)."""
+
+
+def describe(model: type[Any]) -> Description:
+    """Reports the bytes per row that the keys and names of a model cost."""
+    schema = schema_of(model)
+    columns = [f.column for f in schema.columns]
+    if schema.exists_column is not None:
+        columns.append(schema.exists_column)
+    if schema.indexes:
+        columns += [schema.version_column, schema.liveness_column]
+    indexes = tuple(
+        _describe(index.table, index.salt.width, index.layout, [schema.version_column, *(schema.by_name[n].column for n in index.covers)])
+        for index in schema.indexes.values()
+    )
+    made = _describe(schema.table, schema.salt.width, schema.layout, columns)
+    return Description(made.table, made.key_bytes, made.fixed_key_bytes, made.cell_overhead, made.cells, indexes)
+
+
+def _describe(table: str, salt_width: int, layout: Any, columns: list[bytes]) -> Description:
+    fixed, varies = salt_width + layout.tail, False
+    for at, of in enumerate(layout.fields):
+        last = at == len(layout.fields) - 1 and not of.desc and not layout.tail
+        fixed += int(of.nullable)
+        if of.codec.width is None:
+            varies = True
+            fixed += 0 if last else 2
+        else:
+            varies |= of.nullable
+            fixed += of.codec.width
+    overhead = sum(fixed + len(column) - 1 + _CELL_BYTES for column in columns)
+    return Description(table, None if varies else fixed, fixed, overhead, len(columns))

@@ -1,0 +1,174 @@
+"""The unit of work: pending writes in the order they were asked for, carried out in rounds that touch each row once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from hbmodel.clock import ServerClock
+from hbmodel.driver import Resumable
+from hbmodel.errors import HbmodelError, PartialWrite, StoreError
+from hbmodel.mutations import FullWrite, IndexedWriter, Outcome, RowWrite
+from hbmodel.operations import Protocol
+from hbmodel.protocol import plain_round, write_round
+from hbmodel.registry import Binding
+from hbmodel.schema import TableSchema
+from hbmodel.store import Store
+
+log = logging.getLogger("hbmodel")
+
+ROUND_ROWS = 5_000
+"""Most writes in one round; what a commit holds beyond that follows in further rounds."""
+
+
+@define(eq=False)
+class Pending:
+    """One call of a session: the writes it stands for (several under a random salt) and what became of it."""
+
+    schema: TableSchema
+    subject: Any
+    writes: Sequence[RowWrite]
+    outcome: Outcome | None = None
+    left: int = field(default=0)
+
+    def settle(self, outcome: Outcome) -> None:
+        """Takes the outcome of one of the writes; a failure stays, and a delete that found something outweighs those that did not."""
+        self.left -= 1
+        if self.outcome is None or outcome.action == "failed" or (self.outcome.action == "absent" and outcome.action == "deleted"):
+            self.outcome = outcome
+
+
+@define(eq=False)
+class Round:
+    """Writes of one model, each row at most once, and the protocol that carries them out."""
+
+    schema: TableSchema
+    owners: list[Pending]
+    writes: list[RowWrite]
+    running: Resumable | None = None
+
+
+def split_rounds(pending: Iterable[Pending]) -> list[Round]:
+    """Puts writes into rounds: order between writes of one row is kept, and a put followed by a put of the same row is dropped.
+
+    Sets how many outcomes each pending call waits for.
+    """
+    rounds: list[Round] = []
+    of_model: dict[int, list[Round]] = {}
+    first_open: dict[int, int] = {}
+    latest: dict[tuple[int, bytes], tuple[int, int]] = {}  # row -> round of its model, place in it
+    for call in pending:
+        model = id(call.schema)
+        own = of_model.setdefault(model, [])
+        call.left = len(call.writes)
+        for write in call.writes:
+            key = (model, write.row)
+            before = latest.get(key)
+            if before is not None and isinstance(write, FullWrite):
+                holder, place = own[before[0]], before[1]
+                if isinstance(holder.writes[place], FullWrite):
+                    holder.owners[place].settle(Outcome("superseded", write.row))
+                    holder.owners[place], holder.writes[place] = call, write
+                    continue
+            at = max(-1 if before is None else before[0], first_open.get(model, 0) - 1) + 1
+            while at < len(own) and len(own[at].writes) >= ROUND_ROWS:
+                at += 1
+                if before is None:
+                    first_open[model] = at
+            if at == len(own):
+                own.append(Round(call.schema, [], []))
+                rounds.append(own[-1])
+            latest[key] = (at, len(own[at].writes))
+            own[at].owners.append(call)
+            own[at].writes.append(write)
+    return rounds
+
+
+class UnitOfWork:
+    """Pending writes and the commit under way.
+
+    Args:
+        store: to write to.
+        bind: gives the current binding of a model; raises if it cannot be used.
+        clock: for indexed rows.
+    """
+
+    def __init__(self, store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock) -> None:
+        self._store, self._bind, self._clock = store, bind, clock
+        self._pending: list[Pending] = []
+        self._committing: list[Pending] = []
+        self._rounds: list[Round] = []
+
+    @property
+    def waiting(self) -> int:
+        """How many calls are not committed."""
+        return len(self._pending) + sum(1 for call in self._committing if call.left)
+
+    def add(self, call: Pending) -> None:
+        """Takes a call in."""
+        self._pending.append(call)
+
+    def discard(self) -> None:
+        """Drops what is pending."""
+        self._pending, self._committing, self._rounds = [], [], []
+
+    def commit(self) -> list[Outcome]:
+        """Carries out what is pending, or goes on with the commit that stopped; see `Session.commit`."""
+        self._rounds += split_rounds(self._pending)
+        self._committing += self._pending
+        self._pending = []
+        while self._rounds:
+            try:
+                self._run(self._rounds[0])
+            except HbmodelError as error:
+                if any(r.running is not None and r.running.wrote for r in self._rounds) or any(not call.left for call in self._committing):
+                    raise self._partial(error) from error
+                raise
+            self._rounds.pop(0)
+        done, self._committing = self._committing, []
+        outcomes = [call.outcome for call in done if call.outcome is not None]
+        failures = [outcome for outcome in outcomes if outcome.error is not None]
+        if failures and len(outcomes) == 1 and failures[0].error is not None:
+            raise failures[0].error
+        if failures:
+            raise PartialWrite(
+                "Some objects cannot be written as asked; all others are.",
+                applied=[outcome for outcome in outcomes if outcome.error is None], pending=[], failures=failures,
+            )  # fmt: skip
+        return outcomes
+
+    def _run(self, current: Round) -> None:
+        if current.running is None:
+            current.running = Resumable(lambda: self._protocol(current))
+        running = current.running
+        try:
+            running.run(self._store)
+        except StoreError as error:
+            if running.outcomes is None:
+                raise
+            # Everything is acknowledged; what is left are old index entries, which reads never return.
+            log.warning("old index entries of table %s could not be deleted: %s", current.schema.table, error.message)
+        for owner, outcome in zip(current.owners, running.outcomes or (), strict=True):
+            owner.settle(outcome)
+
+    def _protocol(self, current: Round) -> Protocol[None]:
+        binding = self._bind(current.schema)
+        binding.check_writable()
+        if not binding.indexed:
+            return plain_round(current.schema, current.writes)
+        writer = IndexedWriter(current.schema, binding.written, self._clock.bound)
+        return write_round(writer, current.writes, self._clock, self._store.capabilities.mutate_row)
+
+    def _partial(self, error: HbmodelError) -> HbmodelError:
+        pending = [call for call in self._committing if call.left]
+        applied = [call.outcome for call in self._committing if not call.left and call.outcome is not None]
+        return PartialWrite(
+            "The commit stopped part of the way: what is listed as applied is written, the rest is pending; commit() goes on.",
+            applied=[outcome for outcome in applied if outcome.error is None],
+            pending=[call.subject for call in pending],
+            failures=[outcome for outcome in applied if outcome.error is not None],
+            reason=str(error),
+        )

@@ -1,0 +1,245 @@
+"""Hypothesis strategies for codecs, key layouts and the values that fit them, and what order Python gives those values."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import cmp_to_key
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any
+from uuid import UUID
+
+from hypothesis import strategies as st
+
+from hbmodel import codecs
+from hbmodel.codecs.decimals import DecimalCodec
+from hbmodel.codecs.enums import EnumOf
+from hbmodel.codecs.floats import FloatCodec
+from hbmodel.codecs.foreign import DecimalText, Delimited, HexText
+from hbmodel.codecs.integers import IntCodec
+from hbmodel.codecs.java import JavaIntCodec, JavaUTFCodec, ReverseLongCodec, ReverseStampCodec
+from hbmodel.codecs.layouts import DigestPrefixed, Reversed, ReversedDigits
+from hbmodel.codecs.simple import BoolCodec, IPAddressCodec, IPVersionCodec, UUIDCodec
+from hbmodel.codecs.text import BytesCodec, FixedBytes, FixedText, TextCodec
+from hbmodel.codecs.times import MICROSECONDS, DateCodec, Datetime, DurationCodec
+from hbmodel.keys import KeyField, KeyLayout
+
+
+class Colour(enum.Enum):
+    """An enumeration of texts, one value a prefix of another."""
+
+    RED = "red"
+    REDDISH = "reddish"
+    EMPTY = ""
+    NUL = "\0"
+
+
+class Level(enum.IntEnum):
+    """An enumeration of numbers, one of them negative."""
+
+    LOW = -1
+    MIDDLE = 0
+    HIGH = 7
+
+
+KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
+    codecs.Int8,
+    codecs.Int16,
+    codecs.Int32,
+    codecs.Int64,
+    codecs.UInt8,
+    codecs.UInt16,
+    codecs.UInt32,
+    codecs.UInt64,
+    codecs.Float64,
+    codecs.DecimalNumber,
+    codecs.Bool,
+    codecs.UUID128,
+    codecs.Date,
+    codecs.Timestamp,
+    codecs.Datetime("ms"),
+    codecs.Datetime("s"),
+    codecs.Duration,
+    codecs.Text,
+    codecs.Text(4),
+    codecs.Bytes,
+    codecs.Bytes(3),
+    codecs.IPAddress,
+    codecs.IPv4,
+    codecs.IPv6,
+    codecs.EnumOf(Colour),
+    codecs.EnumOf(Level),
+    codecs.JavaInt,
+    codecs.JavaLong,
+    codecs.JavaUTF,
+    codecs.ReverseStamp,
+    codecs.ReverseStamp("s"),
+    codecs.ReverseStampInt,
+    codecs.DecimalText(3),
+    codecs.HexText(3),
+    codecs.Delimited("|"),
+    codecs.Delimited("::"),
+    codecs.Delimited(b"\x00"),
+    codecs.Reversed(codecs.UInt32),
+    codecs.Reversed(codecs.Timestamp),
+    codecs.ReversedDigits(3),
+    codecs.DigestPrefixed(codecs.Text),
+    codecs.DigestPrefixed(codecs.Int32, 2, "sha1"),
+    codecs.DigestPrefixed(codecs.Delimited("|"), 3, hex=True),
+)
+"""One of every codec that can be used in keys."""
+
+# Characters around which escaping, padding, delimiters and the end of the ranges of UTF-8 lie, besides all others.
+CHARACTERS = st.one_of(
+    st.sampled_from("\0\x01ab|:!\x7f\x80\xff\ud7ff\ue000\uffff\U00010000\U0010ffff"), st.characters(exclude_categories=["Cs"])
+)
+TEXTS = st.text(CHARACTERS, max_size=6)
+BYTES = st.lists(st.one_of(st.sampled_from([0, 1, 0x7F, 0xFE, 0xFF]), st.integers(0, 255)), max_size=6).map(bytes)
+
+
+def numbers(low: int, high: int) -> st.SearchStrategy[int]:
+    """Integers of a range, its ends and the middle more often than chance has it."""
+    near = {n for edge in (low, 0, high) for n in range(edge - 2, edge + 3) if low <= n <= high}
+    return st.one_of(st.sampled_from(sorted(near)), st.integers(low, high))
+
+
+def instants(first: datetime = datetime.min) -> st.SearchStrategy[datetime]:
+    """Aware datetimes in UTC."""
+    return st.datetimes(first, timezones=st.just(UTC))
+
+
+def in_units(unit: str, first: datetime = datetime.min) -> st.SearchStrategy[datetime]:
+    """Aware datetimes that are whole units."""
+    scale = MICROSECONDS[unit]
+    return instants(first).map(lambda value: value - timedelta(0, 0, value.microsecond % scale))
+
+
+def _delimited(codec: Delimited) -> st.SearchStrategy[str]:
+    delimiter = codec.delimiter
+    return TEXTS.filter(lambda text: (text.encode() + delimiter).find(delimiter) == len(text.encode()))
+
+
+def _decimals() -> st.SearchStrategy[Decimal]:
+    exact = st.builds(
+        lambda sign, digits, exponent: Decimal((sign, digits, exponent)),
+        st.integers(0, 1),
+        st.lists(st.integers(0, 9), min_size=1, max_size=6).map(tuple),
+        st.one_of(st.integers(-4, 4), st.sampled_from([-(2**31) - 5, 2**31 - 7])),
+    )
+    return st.one_of(exact, st.decimals(allow_nan=False, allow_infinity=False)).filter(
+        lambda value: not value or -(2**31) <= value.adjusted() + 1 < 2**31
+    )
+
+
+def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
+    """The values that a codec stores exactly."""
+    match codec:
+        case IntCodec():
+            return numbers(codec.low, codec.high)
+        case JavaIntCodec():
+            return numbers(-(1 << codec.bits - 1), (1 << codec.bits - 1) - 1)
+        case ReverseLongCodec():
+            return numbers(0, 2**63 - 1)
+        case DecimalText() | ReversedDigits():
+            return numbers(0, 10**codec.width - 1)
+        case HexText():
+            return numbers(0, 16**codec.width - 1)
+        case FloatCodec():
+            return st.floats(allow_nan=False)
+        case DecimalCodec():
+            return _decimals()
+        case BoolCodec():
+            return st.booleans()
+        case UUIDCodec():
+            return numbers(0, 2**128 - 1).map(lambda number: UUID(int=number))
+        case DateCodec():
+            return st.dates()
+        case Datetime():
+            return in_units(codec.unit)
+        case ReverseStampCodec():
+            return in_units(codec.unit, datetime(1970, 1, 1))
+        case DurationCodec():
+            return numbers(-(2**63), 2**63 - 1).map(lambda number: timedelta(0, 0, number))
+        case FixedText():
+            return TEXTS.filter(lambda text: len(text.encode()) <= codec.width and not text.endswith("\0"))
+        case FixedBytes():
+            return BYTES.filter(lambda data: len(data) <= codec.width and not data.endswith(b"\0"))
+        case TextCodec() | JavaUTFCodec():
+            return TEXTS
+        case BytesCodec():
+            return BYTES
+        case Delimited():
+            return _delimited(codec)
+        case IPAddressCodec():
+            return st.one_of(values_of(codecs.IPv4), values_of(codecs.IPv6))
+        case IPVersionCodec():
+            of, bits = (IPv4Address, 32) if codec.tag == b"\x04" else (IPv6Address, 128)
+            return numbers(0, 2**bits - 1).map(of)
+        case EnumOf():
+            return st.sampled_from(list(codec.python_type))
+        case Reversed() | DigestPrefixed():
+            return values_of(codec.codec)
+    raise AssertionError(f"no values are known for {codec}")
+
+
+def plain(value: Any) -> Any:
+    """A value as something that Python compares as the codec is meant to."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, IPv4Address | IPv6Address):
+        return (value.version, int(value))
+    return value
+
+
+@st.composite
+def key_fields(draw: st.DrawFn, name: str, ordered: bool = False) -> KeyField:
+    """A key field of any codec and direction; with `ordered`, of those whose order bytes keep wherever they stand."""
+    codec = draw(st.sampled_from([c for c in KEY_CODECS if not ordered or (c.order and c.raw_order)]))
+    return KeyField(name, codec, desc=draw(st.booleans()), nullable=draw(st.booleans()))
+
+
+@st.composite
+def layouts(draw: st.DrawFn, ordered: bool = False) -> KeyLayout:
+    """A layout of one to four fields, with or without a tail."""
+    count = draw(st.integers(1, 4))
+    return KeyLayout(tuple(draw(key_fields(f"f{i}", ordered)) for i in range(count)), tail=draw(st.sampled_from([0, 0, 1])))
+
+
+def field_values(of: KeyField) -> st.SearchStrategy[Any]:
+    """The values of a key field, None included where it is allowed."""
+    values = values_of(of.codec)
+    return st.one_of(st.none(), values) if of.nullable else values
+
+
+def key_values(layout: KeyLayout) -> st.SearchStrategy[tuple[Any, ...]]:
+    """The values of one key."""
+    return st.tuples(*[field_values(of) for of in layout.fields])
+
+
+@st.composite
+def key_tuples(draw: st.DrawFn, layout: KeyLayout, max_size: int = 12) -> list[tuple[Any, ...]]:
+    """The values of several keys, many of which share fields."""
+    pools = [draw(st.lists(field_values(of), min_size=1, max_size=4)) for of in layout.fields]
+    return draw(st.lists(st.tuples(*[st.sampled_from(pool) for pool in pools]), min_size=1, max_size=max_size))
+
+
+def declared_order(layout: KeyLayout) -> Any:
+    """A sort key for tuples of values: the order that the layout declares, told without any bytes."""
+
+    def compare(left: Sequence[Any], right: Sequence[Any]) -> int:
+        for position, of in enumerate(layout.fields):
+            a, b = plain(left[position]), plain(right[position])
+            if a is None or b is None:
+                sign = (a is not None) - (b is not None)
+                sign = -sign if of.desc else sign
+            else:
+                sign = (a > b) - (a < b)
+                if (of.codec.order == "descending") != of.desc:
+                    sign = -sign
+            if sign:
+                return sign
+        return 0
+
+    return cmp_to_key(compare)
