@@ -39,7 +39,7 @@ typecheck: $(STAMP)
 	$(BIN)/pyright
 
 bench: $(STAMP)  ## hbmodel beside hand-written happybase, as ratios, on a real HBase
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m tests.benchmarks
 
 docs: $(STAMP)  ## run every example of the documentation
 	$(BIN)/python -m pytest tests/test_docs.py

@@ -163,6 +163,10 @@ class _Slot:
         key = prefix + self.encode(value)
         return KeyRange.exactly(key) if self.raw else KeyRange.prefix(key)
 
+    def _around(self, prefix: bytes, value: Any) -> KeyRange:
+        # As `_exactly`, but ends before the next value wherever there is none between, so that bounds are short.
+        return KeyRange.prefix(prefix + self.encode(value)) if self.of.codec.width is not None else self._exactly(prefix, value)
+
     def _marker(self) -> bytes:
         if not self.of.nullable:
             return b""
@@ -186,11 +190,11 @@ class _Slot:
             return KeyRange() if is_low else EMPTY_RANGE
         if floor != value:
             inclusive = not is_low
-        exact = self._exactly(prefix, floor)
+        around = self._around(prefix, floor)
         if is_low == (self.order == "ascending"):
             # The keys above: those of the bound itself have a successor or else nothing is above them.
-            return KeyRange(exact.start, None) if inclusive else (EMPTY_RANGE if exact.stop is None else KeyRange(exact.stop, None))
-        return KeyRange(b"", exact.stop if inclusive else exact.start)
+            return KeyRange(around.start, None) if inclusive else (EMPTY_RANGE if around.stop is None else KeyRange(around.stop, None))
+        return KeyRange(b"", around.stop if inclusive else around.start)
 
     def _starting(self, prefix: bytes, wanted: Any) -> KeyRange:
         codec = self.of.codec

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
+from attrs import evolve
+
 from hbmodel.paging import Page, Seal
 from hbmodel.plan import Explanation, Plan, explain, plan
 from hbmodel.query import Query
@@ -62,6 +64,8 @@ class QueryReader:
 
     def count(self, query: Query[Any]) -> int:
         """How many items there are."""
+        # Counting selects nothing: only the cells that predicates and existence need are read.
+        query = evolve(query, selection=())
         made = self._plan(query)
         if query.maximum is not None:
             return sum(1 for _ in self._items(query, made))

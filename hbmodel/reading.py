@@ -24,6 +24,9 @@ from hbmodel.store import FirstCellOnly, KeyOnly, Row, Scan, Store
 BATCH = 1000
 """Rows that one round trip of a long scan fetches."""
 
+CHECKED_BATCH = 200
+"""Fewest rows that a round trip fetches where the client drops some of them."""
+
 GET_CHUNK = 500
 """Rows that one multi-get asks for."""
 
@@ -87,7 +90,9 @@ class PlanReader:
     def _scan(self, of: KeyRange, table_filter: Any, columns: Sequence[bytes]) -> Scan:
         exact = self.wanted is not None and self.plan.accepts is None and self.plan.path.index is None and not self.plan.path.salt.random
         limit = self.wanted if exact else None
-        batch = BATCH if self.wanted is None else max(2, min(BATCH, self.wanted))
+        # Where rows are still checked here, a page may take more of them than it has items.
+        least = 2 if self.plan.accepts is None else CHECKED_BATCH
+        batch = BATCH if self.wanted is None else min(BATCH, max(least, self.wanted))
         return Scan(of, reversed=self.plan.backwards, columns=columns, filter=table_filter, limit=limit, batch_size=batch)
 
     def _merged(

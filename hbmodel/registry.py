@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import IndexUnavailable, SchemaMismatch, StoreError, TableExists, TableNotFound
+from hbmodel.mapper import RowReader
 from hbmodel.schema import Index, TableSchema
 from hbmodel.store import Family, Put, Row, Store
 
@@ -66,6 +68,11 @@ class Binding:
     def indexed(self) -> bool:
         """Whether rows carry system cells: some index, declared here or not, is beyond absent."""
         return bool(self.written or self.unknown)
+
+    @cached_property
+    def reader(self) -> RowReader:
+        """Decodes whole objects."""
+        return RowReader(self.schema, self.indexed)
 
     def check_writable(self) -> None:
         """Raises `IndexUnavailable` where writing would leave a live index behind."""

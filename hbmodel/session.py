@@ -131,15 +131,16 @@ class Session:
             return self._bind(schema)
 
     def _lease_valid(self) -> bool:
-        """Whether every model's binding is current; where a lease ran out it is read again and must say the same."""
-        valid = True
+        """Whether every model's binding is current: where a lease ran out it is read again and must say the same.
+
+        Raises:
+            SchemaMismatch: it does not; the next commit begins anew, by the new binding.
+        """
         for schema, (binding, _) in list(self._bindings.items()):
             current = self._bind(schema)
             if (current.written, current.unknown) != (binding.written, binding.unknown):
-                valid = False
-                if current.unknown != binding.unknown or len(current.written) != len(binding.written):
-                    raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=schema.table)
-        return valid
+                raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=schema.table)
+        return True
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -173,7 +174,7 @@ class Session:
         homes = [mapper.rows(_complete(mapper, schema, key)) for key in keys]
         if not homes:
             return []
-        reader = RowReader(schema, self._bind(schema).indexed)
+        reader = self._bind(schema).reader
         wanted = list(dict.fromkeys(row for rows in homes for row in rows))
         found = {row.row: row for row in self.store.get(schema.table, wanted, reader.columns) if row is not None and reader.exists(row)}
         objects: list[Any] = []

@@ -39,7 +39,10 @@ def codec_for(declared: Any) -> tuple[Codec[Any], bool]:
     Raises:
         DeclarationError: there is no obvious codec; the message says what to do.
     """
-    members = _members(declared)
+    try:
+        members = _members(declared)
+    except TypeError:  # not hashable, so no type
+        members = set()
     nullable = NoneType in members
     types = members - {NoneType}
     if types == {IPv4Address, IPv6Address}:

@@ -132,7 +132,7 @@ class Caller:
                     return call(lease.connection())
                 except StoreUnavailable as error:
                     lease.drop()
-                    cause: Exception = error
+                    cause: Exception | None = error
                     reason: str | None = error.message
                 except UnknownOutcome as error:
                     lease.drop()
@@ -140,9 +140,9 @@ class Caller:
                     cause, reason = error, error.message
                 except self._failures as failure:
                     if not is_passing(failure):
-                        raise store_error(failure, **details) from failure
+                        raise store_error(failure, **details) from None  # not with Java's stack in every traceback
                     doubtful = True
-                    cause, reason = failure, first_line(failure)
+                    cause, reason = None, first_line(failure)
                 if doubtful and effect is Effect.ANEW:
                     break
                 wait = next(waits, None)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from hbmodel.errors import FamilyNotFound, HbmodelError, InvalidRequest, StoreError, TableExists, TableNotFound
+
+logger = logging.getLogger("hbmodel")
 
 # The gateway passes on how HBase's Java client failed, often wrapped (RetriesExhausted... around the cause), so a name counts
 # wherever it stands in the stack trace; a cause that says more comes first.
@@ -70,6 +73,7 @@ def store_error(failure: Exception, **details: Any) -> HbmodelError:
         **details: what the request was about (`table`, `key`, ...).
     """
     message = message_of(failure)
+    logger.debug("HBase's gateway answered: %s", message)
     for name, kind, sentence in _MEANINGS:
         if name in message:
             return kind(sentence, **details)

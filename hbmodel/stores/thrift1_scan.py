@@ -315,7 +315,6 @@ class Lane:
             cursor.trouble = StoreUnavailable("HBase cannot go on with a scan.", table=table, reason=first_line(failure))
         else:
             cursor.error = store_error(failure, table=table)
-            cursor.error.__cause__ = failure
             cursor.finished = True
         with self._later():
             self._close(cursor)

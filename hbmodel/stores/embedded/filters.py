@@ -32,7 +32,7 @@ _NEXT_COLUMN = 3
 NEXT_ROW = 5
 HINT = 7
 
-OPERATORS: dict[str, Callable[[bytes, bytes], bool]] = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+_OPERATORS: dict[str, Callable[[bytes, bytes], bool]] = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 class Node:
@@ -75,7 +75,7 @@ class _Value(Node):
 
     def __init__(self, filter: ValueFilter) -> None:
         self._family, _, self._qualifier = filter.column.partition(b":")
-        self._compare = OPERATORS[filter.operator]
+        self._compare = _OPERATORS[filter.operator]
         self._value = filter.value
         self._drop_missing = not filter.if_missing
         self.reset()

@@ -89,16 +89,12 @@ class TableLayout:
         return dict(sorted(cells.items(), key=lambda item: item[0].partition(b":")))
 
     def family_of(self, table: str, column: bytes) -> Family:
-        """The family of a column.
+        """The family of a column that is written `family:qualifier`.
 
         Raises:
-            InvalidRequest: the column is not written `family:qualifier`.
             FamilyNotFound: the table has no such family.
         """
-        name, colon, _ = column.partition(b":")
-        if not colon:
-            raise InvalidRequest("A column must be written family:qualifier.", table=table, column=column)
-        return self.family(table, name)
+        return self.family(table, column.partition(b":")[0])
 
     def family(self, table: str, name: bytes) -> Family:
         """The family of that name.

@@ -1,4 +1,4 @@
-"""Filters as HBase's region server evaluates them: which cells of a row pass, and which filters a scan may have.
+"""Filters as HBase's region server evaluates them: which cells of a row pass.
 
 The loop over the cells follows `StoreScanner` and `RegionScannerImpl` (2.6): families are scanned one after the other, those
 that decide nothing ("not essential") after the row is found to pass. Filters see the newest version of each cell.
@@ -10,47 +10,10 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from operator import itemgetter
 
-from hbmodel.errors import InvalidRequest
 from hbmodel.ranges import KeyRange, key_successor
-from hbmodel.store import And, ColumnPrefix, ColumnRange, Filter, Or, Pagination, ValueFilter
+from hbmodel.store import And, ColumnPrefix, ColumnRange, Filter
 from hbmodel.stores.embedded.cells import Cells, StoredCell
-from hbmodel.stores.embedded.filters import HINT, NEXT_ROW, OPERATORS, node
-
-
-def check_filter(filter: Filter, reversed: bool) -> None:
-    """Raises `InvalidRequest` for filters that no store can evaluate.
-
-    In a reversed scan, a column range or prefix inside an Or would lose cells or never end in HBase 2.6: `FilterListWithOR`
-    compares hints the wrong way round there.
-    """
-    match filter:
-        case ValueFilter(operator=operator):
-            if operator not in OPERATORS:
-                raise InvalidRequest("A value filter compares with =, !=, <, <=, > or >=.", operator=operator)
-        case Pagination(limit, offset):
-            if limit < 0 or offset < 0:
-                raise InvalidRequest("A pagination filter takes no negative limit or offset.", limit=limit, offset=offset)
-        case And(filters) | Or(filters):
-            if not filters:
-                raise InvalidRequest("And and Or take at least one filter.")
-            if reversed and isinstance(filter, Or) and any(_seeks(part) for part in filters):
-                raise InvalidRequest("A reversed scan cannot have a column range or prefix inside Or.")
-            for part in filters:
-                check_filter(part, reversed)
-        case _:
-            pass
-
-
-def _seeks(filter: Filter) -> bool:
-    match filter:
-        case ColumnRange(start=start):
-            return bool(start)
-        case ColumnPrefix():
-            return True
-        case And(filters) | Or(filters):
-            return any(_seeks(part) for part in filters)
-        case _:
-            return False
+from hbmodel.stores.embedded.filters import HINT, NEXT_ROW, node
 
 
 def seen_qualifiers(filter: Filter) -> KeyRange:

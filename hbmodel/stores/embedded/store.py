@@ -10,17 +10,16 @@ from types import TracebackType
 from typing import Self
 
 from hbmodel.errors import InvalidRequest, TableExists, TableNotFound
-from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan, check_cells, check_row
+from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
 from hbmodel.stores.embedded.cells import StoredCell, visible
 from hbmodel.stores.embedded.compaction import compact_table
 from hbmodel.stores.embedded.database import Database
 from hbmodel.stores.embedded.layout import TableLayout, is_table_name, new_layout
 from hbmodel.stores.embedded.reading import Projection, RowReader, ScanPosition, read_rows, scan_batch
-from hbmodel.stores.embedded.row_filter import RowFilter, check_filter
+from hbmodel.stores.embedded.row_filter import RowFilter
 from hbmodel.stores.embedded.writing import RowWriter, has_tombstones, store_segments
-
-_LATEST = 2**63 - 1
-"""The timestamp that means "the server's time" in HBase (`HConstants.LATEST_TIMESTAMP`)."""
+from hbmodel.stores.filter_checks import check_filter
+from hbmodel.stores.request_checks import check_column, check_family, check_put, check_read_columns, check_timestamp
 
 _COUNTER = struct.Struct(">q")
 
@@ -67,6 +66,7 @@ class EmbeddedStore:
         """See `hbmodel.store.Store.get`."""
         for row in rows:
             check_row(table, row)
+        check_read_columns(table, columns)
         with self._database.read() as connection:
             table_id, layout = self._table(connection, table)
             reader = RowReader(layout, Projection.of(layout, table, columns), None, self._clock())
@@ -75,14 +75,15 @@ class EmbeddedStore:
 
     def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[Row]]]:
         """See `hbmodel.store.Store.scan`."""
-        with self._database.read() as connection:
-            _, layout = self._table(connection, table)
-        projections = [Projection.of(layout, table, scan.columns) for scan in scans]
         for scan in scans:
+            check_read_columns(table, scan.columns)
             if scan.batch_size < 1 or (scan.limit is not None and scan.limit < 0):
                 raise InvalidRequest("A scan's batch size is at least 1 and its limit at least 0.", table=table)
             if scan.filter is not None:
-                check_filter(scan.filter, scan.reversed)
+                check_filter(scan.filter, reversed=scan.reversed)
+        with self._database.read() as connection:
+            _, layout = self._table(connection, table)
+        projections = [Projection.of(layout, table, scan.columns) for scan in scans]
         return [self._batches(table, scan, projection) for scan, projection in zip(scans, projections, strict=True)]
 
     def _batches(self, table: str, scan: Scan, projection: Projection) -> Iterator[Sequence[Row]]:
@@ -102,16 +103,28 @@ class EmbeddedStore:
         self._write(table, puts)
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
-        """See `hbmodel.store.Store.delete`. Here the whole call is atomic."""
-        self._write(table, deletes)
+        """See `hbmodel.store.Store.delete`. Here the whole call is atomic.
+
+        A tombstone hides puts of its own millisecond. So after a delete at the server's time this waits for the next one
+        (unless the clock was given): a put that follows is seen.
+        """
+        now = self._write(table, deletes)
+        if any(delete.timestamp is None for delete in deletes):
+            self._let_pass(now)
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
         """See `hbmodel.store.Store.mutate_row`."""
         if mutations:
             _check_one_row(table, mutations[0].row, mutations)
-            self._write(table, mutations)
+            now = self._write(table, mutations)
+            if any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations):
+                self._let_pass(now)
 
-    def _write(self, table: str, mutations: Sequence[Put | Delete]) -> None:
+    def _let_pass(self, millisecond: int) -> None:
+        while self._clock is _milliseconds and _milliseconds() <= millisecond:
+            time.sleep(0.0002)
+
+    def _write(self, table: str, mutations: Sequence[Put | Delete]) -> int:
         with self._database.write() as connection:
             table_id, layout = self._table(connection, table)
             by_row: dict[bytes, list[Put | Delete]] = {}
@@ -127,6 +140,7 @@ class EmbeddedStore:
                     writer.apply(change, now, now)
                 records += writer.flush()
             store_segments(connection, records)
+        return now
 
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
         """See `hbmodel.store.Store.check_and_put`."""
@@ -137,6 +151,7 @@ class EmbeddedStore:
     def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
         """See `hbmodel.store.Store.check_and_mutate`."""
         _check_one_row(table, row, mutations)
+        check_column(table, column)
         with self._database.write() as connection:
             table_id, layout = self._table(connection, table)
             for mutation in mutations:
@@ -157,6 +172,7 @@ class EmbeddedStore:
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
         """See `hbmodel.store.Store.increment`. As in HBase the sum wraps at 64 bits, and a TTL of the cell is carried on."""
         check_row(table, row)
+        check_column(table, column)
         if not -(2**63) <= amount < 2**63:
             raise InvalidRequest("A counter is a signed 8-byte integer.", table=table, amount=amount)
         with self._database.write() as connection:
@@ -262,19 +278,17 @@ def _check_one_row(table: str, row: bytes, mutations: Sequence[Put | Delete]) ->
 
 
 def _check_mutation(layout: TableLayout, table: str, mutation: Put | Delete) -> None:
-    check_row(table, mutation.row)
-    timestamp = mutation.timestamp
-    if timestamp is not None and not 0 <= timestamp < _LATEST:
-        raise InvalidRequest("A timestamp is at least 0 and below 2^63 - 1.", table=table, key=mutation.row, timestamp=timestamp)
     if isinstance(mutation, Put):
-        check_cells(table, mutation.row, mutation.cells)
-        if mutation.ttl is not None and mutation.ttl < 1:
-            raise InvalidRequest("The TTL of a put is at least one millisecond.", table=table, key=mutation.row, ttl=mutation.ttl)
+        check_put(table, mutation)
         for column in mutation.cells:
             if not column.startswith(layout.prefixes):
                 layout.family_of(table, column)
-    else:
-        for family in mutation.families:
-            layout.family(table, family)
-        for column in mutation.columns:
-            layout.family_of(table, column)
+        return
+    check_row(table, mutation.row)
+    check_timestamp(table, mutation.timestamp)
+    for family in mutation.families:
+        check_family(table, family)
+        layout.family(table, family)
+    for column in mutation.columns:
+        check_column(table, column)
+        layout.family_of(table, column)

@@ -124,11 +124,12 @@ class RowWriter:
     def _put(self, put: Put, timestamp: int) -> None:
         tombstones, ttl, by_name = self._tombstones, put.ttl, self._layout.by_name
         buried = not tombstones.none
+        whole = self._segment_for(b"") if self._firsts in ([], [b""]) else None
         for column, value in put.cells.items():
             family = column[: column.index(b":")]
             if buried and (timestamp <= tombstones.of(family) or timestamp <= tombstones.of(column)):
                 continue  # hidden by an earlier tombstone for good: a compaction drops it with the tombstone
-            segment = self._segment_for(column)
+            segment = whole or self._segment_for(column)
             cells = segment.cells
             before = cells.get(column)
             cells[column] = with_version(before, value, timestamp, ttl, by_name[family].max_versions)

@@ -1,0 +1,1 @@
+"""hbmodel beside hand-written happybase on a real HBase, as ratios of one run."""

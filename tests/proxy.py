@@ -1,0 +1,179 @@
+"""A TCP proxy in front of a Thrift gateway that counts the calls and breaks connections at a chosen point."""
+
+from __future__ import annotations
+
+import re
+import select
+import socket
+import struct
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+_MESSAGE = re.compile(rb"\x80\x01\x00\x01\x00\x00\x00(.)([A-Za-z0-9]+)", re.DOTALL)
+_GET_LIST = re.compile(rb"scannerGetList.{4}\x08\x00\x01.{4}\x08\x00\x02(.{4})\x00", re.DOTALL)
+
+
+class Proxy:
+    """Listens on a free port of this machine and forwards to a gateway with binary protocol and buffered transport."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._target = (parts.hostname, parts.port)
+        self._lock = threading.Lock()
+        self._links: list[_Link] = []
+        self._every_link: list[_Link] = []
+        self._listener: socket.socket | None = None
+        self.connections = 0
+        self._cut_after: int | None = None
+        self._reactions: dict[bytes, list[str]] = {}
+        self.port = 0
+        self.listen()
+
+    @property
+    def url(self) -> str:
+        return f"hbase://127.0.0.1:{self.port}"
+
+    def listen(self) -> None:
+        """Accepts connections, on the same port as before."""
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def refuse(self) -> None:
+        """Stops accepting connections; those that exist go on."""
+        if self._listener is not None:
+            with suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+            self._listener = None
+
+    def cut_all(self) -> None:
+        """Breaks all connections now."""
+        with self._lock:
+            links, self._links = self._links, []
+        for link in links:
+            link.close()
+
+    def cut_after_reply_bytes(self, count: int) -> None:
+        """Forwards so many more bytes of replies, then breaks the connection that they came on, once."""
+        self._cut_after = count
+
+    def on_call(self, method: str, *reactions: str) -> None:
+        """What to do at the next calls of a method, one after the other.
+
+        `"lose"` breaks the connection before the call reaches the gateway; `"cut"` lets the gateway carry it out and breaks
+        the connection when the reply comes; `"mute"` forwards the call and keeps back everything the gateway says.
+        """
+        self._reactions[method.encode()] = list(reactions)
+
+    def calls(self) -> list[str]:
+        """The methods called, in order within each connection, connections one after the other."""
+        found = []
+        for link in self._every_link:
+            for length, name in _MESSAGE.findall(bytes(link.requests)):
+                found.append(name[: length[0]].decode())
+        return found
+
+    def rows_asked_for(self) -> list[int]:
+        """The number of rows that each call of scannerGetList asked for."""
+        return [struct.unpack(">i", rows)[0] for link in self._every_link for rows in _GET_LIST.findall(bytes(link.requests))]
+
+    def forget(self) -> None:
+        """Forgets the calls so far."""
+        for link in self._every_link:
+            link.requests.clear()
+
+    def close(self) -> None:
+        self.refuse()
+        self.cut_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            link = _Link(self, client, socket.create_connection(self._target))
+            with self._lock:
+                self.connections += 1
+                self._links.append(link)
+                self._every_link.append(link)
+            threading.Thread(target=link.run, daemon=True).start()
+
+    def _reaction(self, data: bytes) -> str | None:
+        """The reaction to a piece of requests."""
+        with self._lock:
+            for method, reactions in self._reactions.items():
+                if reactions and method in data:
+                    return reactions.pop(0)
+        return None
+
+    def _allowance(self, size: int) -> int | None:
+        """How many of so many bytes of replies may pass before the cut; None when all may."""
+        with self._lock:
+            if self._cut_after is None:
+                return None
+            if size < self._cut_after:
+                self._cut_after -= size
+                return None
+            allowed, self._cut_after = self._cut_after, None
+            return allowed
+
+
+class _Link:
+    """One connection through the proxy."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket, gateway: socket.socket) -> None:
+        self._proxy = proxy
+        self._client = client
+        self._gateway = gateway
+        self._mute = False
+        self._cut_at_reply = False
+        self.requests = bytearray()
+        for side in (client, gateway):
+            side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def run(self) -> None:
+        with suppress(OSError, ValueError):
+            while True:
+                readable, _, _ = select.select([self._client, self._gateway], [], [])
+                for side in readable:
+                    data = side.recv(65536)
+                    if not data or not (self._request(data) if side is self._client else self._reply(data)):
+                        self.close()
+                        return
+        self.close()
+
+    def _request(self, data: bytes) -> bool:
+        self.requests += data
+        reaction = self._proxy._reaction(data)
+        if reaction == "lose":
+            return False
+        self._mute = self._mute or reaction == "mute"
+        self._cut_at_reply = self._cut_at_reply or reaction == "cut"
+        self._gateway.sendall(data)
+        return True
+
+    def _reply(self, data: bytes) -> bool:
+        if self._cut_at_reply:
+            return False
+        if self._mute:
+            return True
+        allowed = self._proxy._allowance(len(data))
+        self._client.sendall(data if allowed is None else data[:allowed])
+        return allowed is None
+
+    def close(self) -> None:
+        for side in (self._client, self._gateway):
+            with suppress(OSError):
+                side.shutdown(socket.SHUT_RDWR)
+            side.close()

@@ -1,0 +1,77 @@
+"""The error tree: one root, named details, and no surprises where Python copies, pickles or inspects an error."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+
+import pytest
+
+from hbmodel import errors
+from hbmodel.errors import EncodingError, HbmodelError, IncompleteKey, KeyTooLong, RowKeyError, StoreUnavailable, UnknownField
+
+TREE = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, BaseException)]
+
+
+@pytest.mark.parametrize("kind", TREE)
+def test_every_error_has_one_root_and_says_what_it_means(kind: type[HbmodelError]) -> None:
+    assert issubclass(kind, HbmodelError)
+    assert kind.__doc__
+    assert kind.__name__[0].isupper()
+
+
+@pytest.mark.parametrize(
+    ("kind", "builtin"),
+    [
+        (EncodingError, ValueError),
+        (errors.DecodingError, ValueError),
+        (errors.DeclarationError, TypeError),
+        (IncompleteKey, TypeError),
+        (KeyTooLong, ValueError),
+        (UnknownField, AttributeError),
+        (errors.RowNotFound, LookupError),
+        (StoreUnavailable, ConnectionError),
+        (errors.UnknownOutcome, ConnectionError),
+        (errors.TableNotFound, LookupError),
+    ],
+)
+def test_errors_are_also_what_python_calls_them(kind: type[HbmodelError], builtin: type[Exception]) -> None:
+    with pytest.raises(builtin):
+        raise kind("A sentence.")
+
+
+def test_key_errors_have_a_common_base() -> None:
+    assert issubclass(IncompleteKey, RowKeyError)
+    assert issubclass(KeyTooLong, RowKeyError)
+
+
+def test_details_are_shown_and_read_as_attributes() -> None:
+    error = EncodingError("It does not fit.", field="name", low=0, table=None)
+    assert str(error) == "It does not fit. [field='name', low=0]"
+    assert error.message == "It does not fit."
+    assert error.field == "name"
+    assert error.low == 0
+    assert dict(error.details) == {"field": "name", "low": 0}
+
+
+def test_an_error_without_details_is_its_sentence() -> None:
+    assert str(EncodingError("It does not fit.")) == "It does not fit."
+
+
+def test_an_absent_detail_is_none_and_special_names_fail_as_always() -> None:
+    error = EncodingError("It does not fit.")
+    assert error.field is None
+    with pytest.raises(AttributeError):
+        _ = error.__wrapped__
+    with pytest.raises(AttributeError):
+        _ = error._private
+
+
+@pytest.mark.parametrize("kind", TREE)
+def test_errors_survive_copying_and_pickling(kind: type[HbmodelError]) -> None:
+    error = kind("A sentence.", table="t", missing=("a", "b"))
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(again) is kind
+        assert str(again) == str(error)
+        assert again.missing == ("a", "b")

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hbmodel.store import Delete, Put
+from hbmodel.stores.thrift1_writes import MAX_BYTES, MAX_ROWS, WriteCall, attributes, delete_calls, put_calls
+
+times = st.none() | st.integers(1, 3)
+puts = st.lists(
+    st.builds(
+        Put,
+        st.sampled_from([b"a", b"b", b"c"]),
+        st.dictionaries(st.sampled_from([b"d:x", b"d:y"]), st.binary(max_size=2), min_size=1),
+        times,
+        st.none() | st.integers(1, 2),
+    ),
+    max_size=12,
+)
+
+
+def newest(cells: list[tuple[bytes, bytes, int, bytes, int | None]]) -> dict[tuple[bytes, bytes, int], tuple[bytes, int | None]]:
+    """What a table holds after writing cells (row, column, timestamp, value, TTL) in order."""
+    return {(row, column, time): (value, ttl) for row, column, time, value, ttl in cells}
+
+
+@given(puts)
+def test_calls_leave_what_the_puts_leave_in_their_order(puts: list[Put]) -> None:
+    given = [
+        (put.row, column, -1 if put.timestamp is None else put.timestamp, value, put.ttl) for put in puts for column, value in put.cells.items()
+    ]
+    called = [
+        (row.row, cell.column, -1 if call.timestamp is None else call.timestamp, cell.value, call.ttl)
+        for call in put_calls(puts)
+        for row in call.rows
+        for cell in row.mutations
+    ]
+    assert newest(called) == newest(given)
+    assert len(called) == len(given)
+
+
+@given(puts)
+def test_no_call_mixes_puts_and_deletes(puts: list[Put]) -> None:
+    assert not any(cell.isDelete for call in put_calls(puts) for row in call.rows for cell in row.mutations)
+    deletes = [Delete(put.row, columns=tuple(put.cells), timestamp=put.timestamp) for put in puts]
+    assert all(cell.isDelete for call in delete_calls(deletes, []) for row in call.rows for cell in row.mutations)
+
+
+def test_calls_are_bounded_in_rows() -> None:
+    calls = list(put_calls([Put(b"%d" % number, {b"d:x": b""}, 1) for number in range(2 * MAX_ROWS + 1)]))
+    assert [len(call.rows) for call in calls] == [MAX_ROWS, MAX_ROWS, 1]
+
+
+def test_calls_are_bounded_in_bytes_but_for_a_single_large_row() -> None:
+    large, small = bytes(MAX_BYTES * 2), bytes(MAX_BYTES // 3)
+    calls = list(put_calls([Put(b"%d" % number, {b"d:x": value}, 1) for number, value in enumerate([small, large, small, small, small])]))
+    assert [len(call.rows) for call in calls] == [1, 1, 2, 1]
+
+
+def test_puts_of_one_time_and_life_share_a_call() -> None:
+    calls = list(put_calls([Put(b"%d" % number, {b"d:x": b""}, number % 2) for number in range(10)]))
+    assert [(call.timestamp, len(call.rows)) for call in calls] == [(0, 5), (1, 5)]
+
+
+def test_a_row_put_twice_with_different_lives_keeps_its_order() -> None:
+    cells = {b"d:x": b""}
+    calls = list(put_calls([Put(b"a", cells, 1, 5), Put(b"b", cells, 1, None), Put(b"b", cells, 1, 5)]))
+    assert [(call.ttl, [row.row for row in call.rows]) for call in calls] == [(5, [b"a"]), (None, [b"b"]), (5, [b"b"])]
+
+
+@pytest.mark.parametrize(
+    ("delete", "columns"),
+    [
+        (Delete(b"r"), [b"d", b"e"]),
+        (Delete(b"r", families=[b"e"]), [b"e"]),
+        (Delete(b"r", columns=[b"d:x", b"d:"]), [b"d:x", b"d:"]),
+        (Delete(b"r", families=[b"e"], columns=[b"d:x"]), [b"e", b"d:x"]),
+    ],
+)
+def test_deletes_name_families_and_columns(delete: Delete, columns: list[bytes]) -> None:
+    [call] = delete_calls([delete], [b"d", b"e"])
+    assert [cell.column for cell in call.rows[0].mutations] == columns
+
+
+def test_requests() -> None:
+    rows: list[Any] = []
+    assert WriteCall(None, None, rows).request(b"t") == ("mutateRows", {"tableName": b"t", "rowBatches": rows, "attributes": {}})
+    api, arguments = WriteCall(7, 1000, rows).request(b"t")
+    assert (api, arguments["timestamp"], arguments["attributes"]) == ("mutateRowsTs", 7, {b"_ttl": b"\x00\x00\x00\x00\x00\x00\x03\xe8"})
+    assert attributes(None) == {}
