@@ -81,11 +81,11 @@ from hbmodel.errors import (
     UnknownIndex,
     UnknownOutcome,
 )
+from hbmodel.explanation import Explanation
 from hbmodel.expressions import FieldExpression, Predicate
 from hbmodel.model import Column, Key, asc, column, counter, desc, flag, index, key, model
 from hbmodel.mutations import Outcome
 from hbmodel.paging import Page
-from hbmodel.plan import Explanation
 from hbmodel.query import Query
 from hbmodel.raw import decode, row_key
 from hbmodel.salting import DigestSalt, HashSalt, RandomSalt, Salt, TextSalt

@@ -6,6 +6,7 @@ so both include rows whose field is None.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, NoReturn, TypeVar, overload
 
@@ -28,7 +29,7 @@ _ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {
 }
 
 
-class Predicate:
+class Predicate(ABC):
     """A condition on an object; combine with `&`, `|` and `~`."""
 
     def __and__(self, other: Predicate) -> Predicate:
@@ -43,17 +44,17 @@ class Predicate:
     def __bool__(self) -> NoReturn:
         raise QueryError("A predicate has no truth value: combine predicates with &, | and ~, and write a < b & b < c for a chain.")
 
+    @abstractmethod
     def test(self) -> Test:
         """A function from field values to whether they satisfy the predicate."""
-        raise AssertionError("every predicate defines its test")
 
+    @abstractmethod
     def names(self) -> frozenset[str]:
         """The fields that the predicate reads."""
-        raise AssertionError("every predicate defines its fields")
 
+    @abstractmethod
     def canonical(self) -> tuple[Any, ...]:
         """The predicate as nested tuples of text and bytes, equal for equal predicates; for continuation tokens."""
-        raise AssertionError("every predicate defines its canonical form")
 
 
 def _checked(other: object) -> Predicate:
@@ -76,7 +77,7 @@ def _packed(of: Field, value: Any) -> bytes:
 
 @frozen(eq=False)
 class Comparison(Predicate):
-    """A field beside a constant; the constant is never None."""
+    """A field beside a constant, as it reads back from its bytes; the constant is never None."""
 
     field: Field
     operator: Comparator
@@ -84,12 +85,10 @@ class Comparison(Predicate):
 
     @override
     def test(self) -> Test:
-        name, key = self.field.name, sort_key(self.field)
-        if self.operator in {"=", "!="}:
-            # Round trip through the codec, so that 1.0 for an int column or a coarser enum alias compares as it is stored.
-            wanted = self.field.codec.decode(self.field.codec.encode(self.value))
-            if self.operator == "=":
-                return lambda values: bool(values[name] == wanted)
+        name, key, wanted = self.field.name, sort_key(self.field), self.value
+        if self.operator == "=":
+            return lambda values: bool(values[name] == wanted)
+        if self.operator == "!=":
             return lambda values: bool(values[name] != wanted)
         compare, bound = _ORDERED[self.operator], key(self.value)
 
@@ -117,12 +116,20 @@ class In(Predicate):
 
     @override
     def test(self) -> Test:
-        name, wanted = self.field.name, [v if v is None else self.field.codec.decode(self.field.codec.encode(v)) for v in self.values]
+        name, wanted = self.field.name, self.values
         try:
-            known = frozenset(wanted)
-        except TypeError:  # structured values need not be hashable
-            return lambda values: values[name] in wanted
-        return lambda values: values[name] in known
+            known: frozenset[Any] | Sequence[Any] = frozenset(wanted)
+        except TypeError:
+            known = wanted
+
+        def one_of(values: Values) -> bool:
+            value = values[name]
+            try:
+                return value in known
+            except TypeError:  # structured values need not be hashable, and None beside them is
+                return value in wanted
+
+        return one_of
 
     @override
     def names(self) -> frozenset[str]:
@@ -274,32 +281,50 @@ class FieldExpression(Generic[T]):
         raise QueryError("A field has no truth value on the class: compare it, or read it from an instance.", field=self.of.name)
 
     def _value(self, value: Any) -> Any:
-        try:
-            self.of.codec.encode(value)
-            if self.of.codec.key:
-                self.of.codec.encode_part(value)
-        except EncodingError as error:
-            raise EncodingError(error.message, **{**error.details, "field": self.of.name}) from None
-        return value
-
-    def _compare(self, operator: Comparator, value: Any) -> Predicate:
+        """A value as it would read back; None where the field allows it."""
         if isinstance(value, FieldExpression):
             raise QueryError("A field can be compared with values only, not with another field.", field=self.of.name)
         if value is None:
-            if operator == "=":
-                return In(self.of, (None,))
-            if operator == "!=":
-                return Not((In(self.of, (None,)),))
+            if not self.of.nullable:
+                raise EncodingError("The field does not allow None, so no object has None there.", field=self.of.name)
+            return None
+        codec = self.of.codec
+        try:
+            if codec.key:
+                codec.encode_part(value)
+            return codec.decode(codec.encode(value))
+        except EncodingError as error:
+            raise EncodingError(error.message, **{**error.details, "field": self.of.name}) from None
+
+    def _compare(self, operator: Comparator, value: Any) -> Predicate:
+        if value is None and operator not in {"=", "!="}:
             raise QueryError("None has no order: use .is_(None) or ~field.is_(None).", field=self.of.name)
+        if operator not in {"=", "!="}:
+            return self._ordered(operator, value)
         checked = self._value(value)
-        if operator not in {"=", "!="} and self.of.codec.order is None and not _sortable(checked):
+        if checked is None:
+            return In(self.of, (None,)) if operator == "=" else Not((In(self.of, (None,)),))
+        return Comparison(self.of, operator, checked)
+
+    def _ordered(self, operator: Comparator, value: Any) -> Predicate:
+        """A comparison with a bound that need not be storable: `at >= noon and half a second` has a meaning for whole seconds."""
+        try:
+            floor = self.of.codec.floor(value)
+        except EncodingError as error:
+            raise EncodingError(error.message, **{**error.details, "field": self.of.name}) from None
+        if floor is None:  # every storable value is above it
+            return In(self.of, ()) if operator in {"<", "<="} else Not((In(self.of, (None,)),))
+        if floor != value:  # the nearest storable value lies below: it is within `<`, and not within `>=`
+            operator = "<=" if operator in {"<", "<="} else ">"
+        checked = self._value(floor)
+        if self.of.codec.order is None and not _sortable(checked):
             raise QueryError("Values of this field have no order.", field=self.of.name)
         return Comparison(self.of, operator, checked)
 
-    def __eq__(self, other: T | None) -> Predicate:  # type: ignore[override]
+    def __eq__(self, other: T) -> Predicate:  # type: ignore[override]
         return self._compare("=", other)
 
-    def __ne__(self, other: T | None) -> Predicate:  # type: ignore[override]
+    def __ne__(self, other: T) -> Predicate:  # type: ignore[override]
         return self._compare("!=", other)
 
     def __lt__(self, other: T) -> Predicate:
@@ -318,17 +343,17 @@ class FieldExpression(Generic[T]):
         """`low <= field <= high`, both ends included."""
         return (self >= low) & (self <= high)
 
-    def in_(self, values: Iterable[T | None]) -> Predicate:
+    def in_(self, values: Iterable[T]) -> Predicate:
         """Equal to one of `values`; an empty collection matches nothing."""
-        if isinstance(values, str | bytes):
-            raise QueryError("in_ takes a collection of values, not one string.", field=self.of.name)
-        return In(self.of, tuple(v if v is None else self._value(v) for v in values))
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+            raise QueryError("in_ takes a collection of values.", field=self.of.name, found=type(values).__name__)
+        return In(self.of, tuple(self._value(v) for v in values))
 
     def is_(self, value: None) -> Predicate:
         """The field is None; negate it with `~`."""
         if value is not None:
             raise QueryError("is_ takes None only: compare values with ==.", field=self.of.name)
-        return In(self.of, (None,))
+        return In(self.of, (self._value(None),))
 
     @overload
     def startswith(self: FieldExpression[str], prefix: str) -> Predicate: ...
@@ -346,7 +371,10 @@ class FieldExpression(Generic[T]):
                 "startswith needs a text field and text, or a bytes field and bytes.", field=self.of.name, found=type(prefix).__name__
             )
         if isinstance(prefix, str):
-            self._value(prefix) if not self.of.codec.width else None
+            try:
+                prefix.encode()
+            except UnicodeEncodeError:
+                raise EncodingError("Text with a lone surrogate has no UTF-8.", field=self.of.name) from None
         return StartsWith(self.of, prefix)
 
     def desc(self) -> Ordering:

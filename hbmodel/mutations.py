@@ -6,10 +6,10 @@ The rules are numbered as in the index protocol: the primary row is truth, index
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from hbmodel.errors import ClockError, HbmodelError, RowNotFound
 from hbmodel.mapper import FLAG, KeyMapper, RowReader, cells_of, encode_cell
@@ -46,6 +46,10 @@ class FullWrite:
     values: Mapping[str, Any]
     cells: Mapping[bytes, bytes]
     entries: Mapping[str, bytes]
+
+    def moved_to(self, row: bytes) -> FullWrite:
+        """The same put in another bucket of a random salt: its byte begins the row key and ends every entry."""
+        return evolve(self, row=row, entries={name: entry[:-1] + row[:1] for name, entry in self.entries.items()})
 
 
 @frozen(eq=False)
@@ -142,6 +146,7 @@ class IndexedWriter:
     keys: KeyMapper = field(init=False)
     reader: RowReader = field(init=False)
     group: frozenset[str] = field(init=False)
+    group_columns: frozenset[bytes] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         columns = {f.name for f in self.schema.columns if f.kind == "column"}
@@ -149,6 +154,7 @@ class IndexedWriter:
         object.__setattr__(self, "reader", RowReader(self.schema, indexed=True))
         used = {name for index in self.indexes for name in (*index.fields, *index.covers)}
         object.__setattr__(self, "group", frozenset(used & columns))
+        object.__setattr__(self, "group_columns", frozenset(self.schema.by_name[name].column for name in self.group))
 
     def needs_read(self, write: RowWrite) -> bool:
         """Whether the old row must be read first; full writes of immutable models need not (rule 3)."""
@@ -207,7 +213,13 @@ class IndexedWriter:
     def full_cells(self, write: FullWrite, old: OldRow, version: bytes) -> dict[bytes, bytes]:
         """Every cell of a full write: over a dead or absent row also zero counters and blanks for whatever its read showed (rule 4)."""
         schema = self.schema
-        cells = dict(write.cells)
+        if schema.immutable:
+            cells = without_nulls(write.cells, schema.optional_columns)
+        elif old.live and old.row is not None:
+            # The group stays whole (rule 2); of the others, what the live row does not show need not be hidden.
+            cells = without_nulls(write.cells, schema.optional_columns - self.group_columns - old.row.columns.keys())
+        else:
+            cells = dict(write.cells)
         cells[schema.version_column] = version
         cells[schema.liveness_column] = LIVE
         if schema.exists_column is not None:
@@ -263,6 +275,11 @@ class IndexedWriter:
             row_delete=Delete(write.row, families=schema.family_names, timestamp=timestamp - 1),
             stale=self._stale(old, set(), timestamp),
         )
+
+
+def without_nulls(cells: Mapping[bytes, bytes], optional: Set[bytes]) -> dict[bytes, bytes]:
+    """The cells without the empty ones of `optional` columns."""
+    return {column: value for column, value in cells.items() if value or column not in optional}
 
 
 def not_found(schema: TableSchema, row: bytes) -> RowNotFound:

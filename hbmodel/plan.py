@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from attrs import frozen
 
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
-from hbmodel.expressions import And, Comparison, Ordering, Predicate, Test, conjuncts
+from hbmodel.explanation import Access, Explanation, describe, describe_filter
+from hbmodel.expressions import And, Ordering, Predicate, Test, conjuncts
 from hbmodel.keys import KeyLayout
 from hbmodel.mapper import RowReader
 from hbmodel.matching import Match, match
@@ -92,53 +93,6 @@ class Plan:
         return [Bucket(b.prefix, [r for r in (x.after(b.prefix + position) for x in b.ranges) if not r.empty]) for b in self.buckets]
 
 
-@frozen
-class Explanation:
-    """What `explain()` returns; its text is made for reading.
-
-    Attributes:
-        path: `primary` or the name of the index.
-        access: `get`, `scan` or, through an index, `scan + get`.
-        equalities: names of the leading key fields that the query fixes.
-        range_field: the next key field, if the query bounds it.
-        buckets: salt buckets read, of how many.
-        ranges: key ranges scanned, over all buckets.
-        backwards: whether the scans run backwards.
-        server: what the server filters by, or None.
-        client: what the client checks on every row.
-        calls: round trips to the first item, at least.
-    """
-
-    path: str
-    table: str
-    access: Literal["get", "scan", "scan + get", "nothing"]
-    equalities: Sequence[str]
-    range_field: str | None
-    buckets: int
-    of_buckets: int
-    ranges: int
-    backwards: bool
-    server: str | None
-    client: Sequence[str]
-    calls: int
-    full_scan: bool
-
-    def __str__(self) -> str:
-        fixed = ", ".join(self.equalities) or "nothing"
-        lines = [
-            f"{self.access} of {self.table} ({self.path})",
-            f"  key:     {fixed} fixed"
-            + (f", {self.range_field} bounded" if self.range_field else "")
-            + (" - full scan" if self.full_scan else ""),
-            f"  scans:   {self.ranges} range(s) in {self.buckets} of {self.of_buckets} bucket(s)"
-            + (", backwards" if self.backwards else ""),
-            f"  server:  {self.server or 'no filter'}",
-            f"  client:  {', '.join(self.client) or 'no check'}",
-            f"  calls:   {self.calls} to the first item",
-        ]
-        return "\n".join(lines)
-
-
 def paths_of(schema: TableSchema, indexes: Iterable[Index]) -> list[Path]:
     """The primary path, then one for each readable index, as the registry knows it."""
     primary = Path(PRIMARY, schema.table, schema.layout, schema.salt, None)
@@ -176,6 +130,7 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
         if direction is not None:
             candidates.append(((len(found.parts), found.bounds is not None), path, found, direction))
     if not candidates:
+        _mention_unreadable(query, readable)
         raise OrderNotAvailable(
             "No path gives this order: declare an index for it, or sort the items yourself.",
             table=schema.table, fields=[part.field.name for part in query.ordering], path=wanted,
@@ -183,6 +138,7 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
     best = max(candidates, key=lambda candidate: candidate[0])
     made = _build(query, best[1], best[2], best[3] != query.backwards, indexed)
     if made.full_scan and not query.full_scan and made.buckets:
+        _mention_unreadable(query, readable)
         raise FullScanRefused(
             "The query would read the whole table: bound the leading key fields of the table or an index, or say .allow_full_scan().",
             table=schema.table, path=made.path.name, leading=made.path.layout.names[0],
@@ -194,6 +150,18 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
             table=schema.table, field=made.match.unordered,
         )  # fmt: skip
     return made
+
+
+def _mention_unreadable(query: Query[Any], readable: Sequence[Index]) -> None:
+    """Raises `IndexUnavailable` where an index that is declared but cannot be read yet would have served the query."""
+    schema, known = query.schema, {index.name for index in readable}
+    for index in schema.indexes.values():
+        found = match(index.layout, conjuncts(query.predicate), schema, MAX_RANGES)
+        if index.name not in known and (found.parts or found.bounds) and _direction(index.layout, found, query.ordering) is not None:
+            raise IndexUnavailable(
+                "The query needs an index that is not readable: it was declared on an existing table and is not built.",
+                table=schema.table, index=index.name,
+            )  # fmt: skip
 
 
 def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
@@ -281,7 +249,7 @@ def explain(query: Query[Any], made: Plan) -> Explanation:
     """Describes a plan."""
     ranges = sum(len(bucket.ranges) for bucket in made.buckets)
     through_index = made.path.index is not None
-    access: Literal["get", "scan", "scan + get", "nothing"] = "scan + get" if through_index else "scan"
+    access: Access = "scan + get" if through_index else "scan"
     if not made.buckets:
         access = "nothing"
     elif made.rows is not None:
@@ -304,28 +272,3 @@ def explain(query: Query[Any], made: Plan) -> Explanation:
         calls=calls,
         full_scan=made.full_scan and bool(made.buckets),
     )
-
-
-def describe(predicate: Predicate) -> str:
-    """A predicate as text, without its values."""
-    parts = getattr(predicate, "parts", None)
-    if parts is not None:
-        kind = {"And": " & ", "Or": " | ", "Not": ""}[type(predicate).__name__]
-        inner = kind.join(describe(part) for part in parts)
-        return f"~({inner})" if kind == "" else f"({inner})"
-    name = next(iter(predicate.names()))
-    if isinstance(predicate, Comparison):
-        return f"{name} {'==' if predicate.operator == '=' else predicate.operator} ..."
-    return f"{name} {'in' if type(predicate).__name__ == 'In' else 'starts with'} ..."
-
-
-def describe_filter(of: Filter) -> str:
-    """A server filter as text, without its values."""
-    inner = getattr(of, "filters", None)
-    if inner is not None:
-        joined = (" & " if type(of).__name__ == "And" else " | ").join(describe_filter(part) for part in inner)
-        return f"({joined})"
-    column = getattr(of, "column", None)
-    if column is not None:
-        return f"{column.decode('latin-1')} {of.operator} ..."  # type: ignore[union-attr]
-    return "row key contains text" if type(of).__name__ == "RowContains" else type(of).__name__

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from hbmodel.errors import RowExists
 from hbmodel.mapper import FLAG, KeyMapper, RowReader, Values, encode_cell
-from hbmodel.mutations import FullWrite, IndexedWriter, OldRow, Outcome, PartialWriteOf, RowDelete, RowPlan, RowWrite, not_found
+from hbmodel.mutations import FullWrite, IndexedWriter, OldRow, Outcome, PartialWriteOf, RowDelete, RowPlan, RowWrite, not_found, without_nulls
 from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Protocol, PutRows, Together
 from hbmodel.schema import Index, TableSchema
 from hbmodel.store import Delete, Put, Row
@@ -134,10 +134,11 @@ def plain_cells(schema: TableSchema, write: FullWrite | PartialWriteOf) -> dict[
     """The cells of a write on a model without system cells; None is still the empty cell here."""
     if isinstance(write, PartialWriteOf):
         return {schema.by_name[n].column: encode_cell(schema, schema.by_name[n], value) for n, value in write.changes.items()}
-    cells = dict(write.cells)
+    # Under an immutable row there is nothing older to hide; a row must keep at least one cell.
+    cells = without_nulls(write.cells, schema.optional_columns) if schema.immutable else dict(write.cells)
     if schema.exists_column is not None:
         cells[schema.exists_column] = FLAG
-    return cells
+    return cells or dict(write.cells)
 
 
 def _plain_delete(schema: TableSchema, row: bytes) -> Delete:
@@ -181,7 +182,7 @@ def insert_indexed(writer: IndexedWriter, write: FullWrite, clock: Clock) -> Pro
 
 def insert_plain(schema: TableSchema, write: FullWrite, column: bytes) -> Protocol[Outcome]:
     """Puts an object of a model without system cells if `column`, which is never empty in a row, is absent; raises `RowExists`."""
-    cells = {name: value for name, value in plain_cells(schema, write).items() if value or name == column}
+    cells = without_nulls(plain_cells(schema, write), schema.optional_columns - {column})
     applied = yield CheckAndMutate(schema.table, write.row, column, None, [Put(write.row, cells)])
     if not applied:
         raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)

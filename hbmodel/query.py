@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeVar, overload
 
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import QueryError, UnknownField
+from hbmodel.explanation import Explanation
 from hbmodel.expressions import And, FieldExpression, Ordering, Predicate, conjuncts
+from hbmodel.paging import Page
 from hbmodel.schema import Field, TableSchema
-
-if TYPE_CHECKING:
-    from hbmodel.paging import Page
-    from hbmodel.plan import Explanation
 
 R_co = TypeVar("R_co", covariant=True)
 A = TypeVar("A")

@@ -8,8 +8,9 @@ from typing import Any
 
 from attrs import evolve
 
+from hbmodel.explanation import Explanation
 from hbmodel.paging import Page, Seal
-from hbmodel.plan import Explanation, Plan, explain, plan
+from hbmodel.plan import Plan, explain, plan
 from hbmodel.query import Query
 from hbmodel.reading import PlanReader, read_page, read_token, shape
 from hbmodel.registry import Binding

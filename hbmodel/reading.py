@@ -52,7 +52,7 @@ class PlanReader:
         """Every item of the plan, or of the part of it that `buckets` (from `Plan.after`) leaves, in the path's order."""
         plan = self.plan
         if plan.rows is not None:
-            return self._gotten(self._remaining(plan.rows, buckets))
+            return self._decoded(self._got(self._remaining(plan.rows, buckets)))
         ranges = plan.buckets if buckets is None else buckets
         if plan.path.index is not None:
             return self._through_index(self._merged(ranges, plan.filter, (plan.reader.schema.version_column,)))
@@ -76,7 +76,7 @@ class PlanReader:
             return rows
         return [row for row in rows if any(row in r for bucket in buckets for r in bucket.ranges)]
 
-    def _gotten(self, rows: Sequence[bytes]) -> Generator[Found, None, None]:
+    def _got(self, rows: Sequence[bytes]) -> Generator[Row, None, None]:
         plan = self.plan
         size = (
             GET_CHUNK
@@ -85,7 +85,7 @@ class PlanReader:
         )
         for start in range(0, len(rows), size):
             got = self.store.get(plan.path.table, rows[start : start + size], plan.reader.columns)
-            yield from self._decoded(row for row in got if row is not None)
+            yield from (row for row in got if row is not None)
 
     def _scan(self, of: KeyRange, table_filter: Any, columns: Sequence[bytes]) -> Scan:
         exact = self.wanted is not None and self.plan.accepts is None and self.plan.path.index is None and not self.plan.path.salt.random

@@ -79,6 +79,11 @@ class Field:
         """Whether a stored row must have the column."""
         return self.kind == "column" and self.default is REQUIRED
 
+    @property
+    def none_may_be_left_out(self) -> bool:
+        """Whether a missing cell reads as None, so that the empty cell says nothing more."""
+        return self.kind == "column" and self.nullable and self.default is None
+
     def default_value(self) -> Any:
         """The default, made anew where it is a factory; only for fields that are not required."""
         if self.kind == "counter":
@@ -198,6 +203,11 @@ class TableSchema:
     def columns(self) -> Sequence[Field]:
         """Fields stored in cells, counters included, in declaration order."""
         return tuple(f for f in self.fields if not f.is_key)
+
+    @cached_property
+    def optional_columns(self) -> frozenset[bytes]:
+        """Columns whose empty cell may be left out where nothing older can be under it."""
+        return frozenset(f.column for f in self.columns if f.none_may_be_left_out)
 
     @cached_property
     def family_names(self) -> Sequence[bytes]:

@@ -23,6 +23,9 @@ log = logging.getLogger("hbmodel")
 ROUND_ROWS = 5_000
 """Most writes in one round; what a commit holds beyond that follows in further rounds."""
 
+UNSWEPT_ROUNDS = 16
+"""Most rounds whose old index entries could not be deleted that a session remembers."""
+
 
 @define(eq=False)
 class Pending:
@@ -33,12 +36,21 @@ class Pending:
     writes: Sequence[RowWrite]
     outcome: Outcome | None = None
     left: int = field(default=0)
+    superseded: Pending | None = None
 
     def settle(self, outcome: Outcome) -> None:
-        """Takes the outcome of one of the writes; a failure stays, and a delete that found something outweighs those that did not."""
+        """Takes the outcome of one of the writes; a failure stays, and a delete that found something outweighs those that did not.
+
+        The earlier put that this one replaced shares its fate, so that it counts as pending until this one is written.
+        """
         self.left -= 1
         if self.outcome is None or outcome.action == "failed" or (self.outcome.action == "absent" and outcome.action == "deleted"):
             self.outcome = outcome
+        earlier, outcome = self.superseded, outcome if outcome.error is not None else Outcome("superseded", outcome.key)
+        while earlier is not None:
+            earlier.left -= 1
+            earlier.outcome = outcome
+            earlier = earlier.superseded
 
 
 @define(eq=False)
@@ -50,6 +62,11 @@ class Round:
     writes: list[RowWrite]
     running: Resumable | None = None
 
+    @property
+    def wrote(self) -> bool:
+        """Whether anything was sent that may have changed a table."""
+        return self.running is not None and self.running.wrote
+
 
 def split_rounds(pending: Iterable[Pending]) -> list[Round]:
     """Puts writes into rounds: order between writes of one row is kept, and a put followed by a put of the same row is dropped.
@@ -60,17 +77,26 @@ def split_rounds(pending: Iterable[Pending]) -> list[Round]:
     of_model: dict[int, list[Round]] = {}
     first_open: dict[int, int] = {}
     latest: dict[tuple[int, bytes], tuple[int, int]] = {}  # row -> round of its model, place in it
+    drawn: dict[tuple[int, bytes], bytes] = {}  # key without a random salt -> row of its last put
     for call in pending:
         model = id(call.schema)
         own = of_model.setdefault(model, [])
         call.left = len(call.writes)
-        for write in call.writes:
+        for asked in call.writes:
+            write = asked
+            if isinstance(write, FullWrite) and call.schema.salt.random:
+                # Puts of one key in several buckets would share a timestamp, and readers could not tell which is the newest.
+                bare = (model, write.row[call.schema.salt.width :])
+                earlier = latest.get((model, drawn.get(bare, b"")))
+                if earlier is not None and isinstance(own[earlier[0]].writes[earlier[1]], FullWrite):
+                    write = write.moved_to(drawn[bare])
+                drawn[bare] = write.row
             key = (model, write.row)
             before = latest.get(key)
             if before is not None and isinstance(write, FullWrite):
                 holder, place = own[before[0]], before[1]
                 if isinstance(holder.writes[place], FullWrite):
-                    holder.owners[place].settle(Outcome("superseded", write.row))
+                    call.superseded = holder.owners[place]
                     holder.owners[place], holder.writes[place] = call, write
                     continue
             at = max(-1 if before is None else before[0], first_open.get(model, 0) - 1) + 1
@@ -101,6 +127,8 @@ class UnitOfWork:
         self._pending: list[Pending] = []
         self._committing: list[Pending] = []
         self._rounds: list[Round] = []
+        self._begun = False  # whether a round of the commit under way is done
+        self._unswept: list[Resumable] = []
 
     @property
     def waiting(self) -> int:
@@ -113,7 +141,7 @@ class UnitOfWork:
 
     def discard(self) -> None:
         """Drops what is pending."""
-        self._pending, self._committing, self._rounds = [], [], []
+        self._pending, self._committing, self._rounds, self._begun = [], [], [], False
 
     def commit(self) -> list[Outcome]:
         """Carries out what is pending, or goes on with the commit that stopped; see `Session.commit`."""
@@ -124,10 +152,13 @@ class UnitOfWork:
             try:
                 self._run(self._rounds[0])
             except HbmodelError as error:
-                if any(r.running is not None and r.running.wrote for r in self._rounds) or any(not call.left for call in self._committing):
+                if self._begun or self._rounds[0].wrote:
                     raise self._partial(error) from error
                 raise
             self._rounds.pop(0)
+            self._begun = True
+        self._sweep()
+        self._begun = False
         done, self._committing = self._committing, []
         outcomes = [call.outcome for call in done if call.outcome is not None]
         failures = [outcome for outcome in outcomes if outcome.error is not None]
@@ -149,10 +180,21 @@ class UnitOfWork:
         except StoreError as error:
             if running.outcomes is None:
                 raise
-            # Everything is acknowledged; what is left are old index entries, which reads never return.
+            # Everything is acknowledged; what is left are old index entries, which reads never return. Their deletes carry
+            # the time just below their row's, so they are as right at the next commit as they are now.
             log.warning("old index entries of table %s could not be deleted: %s", current.schema.table, error.message)
+            self._unswept.append(running)
         for owner, outcome in zip(current.owners, running.outcomes or (), strict=True):
             owner.settle(outcome)
+
+    def _sweep(self) -> None:
+        """Tries again to delete the old index entries that earlier commits left behind; another failure is no error either."""
+        again, self._unswept = self._unswept[-UNSWEPT_ROUNDS:], []
+        for running in again:
+            try:
+                running.run(self._store)
+            except StoreError:
+                self._unswept.append(running)
 
     def _protocol(self, current: Round) -> Protocol[None]:
         binding = self._bind(current.schema)

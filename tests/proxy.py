@@ -7,6 +7,7 @@ import select
 import socket
 import struct
 import threading
+import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -61,11 +62,17 @@ class Proxy:
         """Forwards so many more bytes of replies, then breaks the connection that they came on, once."""
         self._cut_after = count
 
+    @property
+    def has_cut(self) -> bool:
+        """Whether the cut that `cut_after_reply_bytes` ordered is done."""
+        return self._cut_after is None
+
     def on_call(self, method: str, *reactions: str) -> None:
         """What to do at the next calls of a method, one after the other.
 
         `"lose"` breaks the connection before the call reaches the gateway; `"cut"` lets the gateway carry it out and breaks
-        the connection when the reply comes; `"mute"` forwards the call and keeps back everything the gateway says.
+        the connection when the reply comes; `"mute"` forwards the call and keeps back everything the gateway says; `"pass"`
+        does nothing.
         """
         self._reactions[method.encode()] = list(reactions)
 
@@ -80,6 +87,15 @@ class Proxy:
     def rows_asked_for(self) -> list[int]:
         """The number of rows that each call of scannerGetList asked for."""
         return [struct.unpack(">i", rows)[0] for link in self._every_link for rows in _GET_LIST.findall(bytes(link.requests))]
+
+    def saw(self, count: int, method: str) -> bool:
+        """Whether a method was called so often, or is within the next five seconds: some requests are sent without waiting."""
+        deadline = time.monotonic() + 5
+        while self.calls().count(method) < count:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.005)
+        return True
 
     def forget(self) -> None:
         """Forgets the calls so far."""

@@ -38,7 +38,7 @@ def within(value: Any, bounds: Bounds | None) -> bool:
 
 def near(codec: c.Codec[Any], value: Any) -> st.SearchStrategy[Any]:
     """Bounds around a value, those between and beyond the storable values included."""
-    if codec.floor is not c.Codec.floor and isinstance(value, int):
+    if type(codec).floor is not c.Codec.floor and isinstance(value, int):
         return st.sampled_from([value - 1, value, value + 1, -(10**30), 10**30])
     if isinstance(value, datetime):
         steps = [timedelta(0, 0, n) for n in (-1, 0, 1, 999_999)]

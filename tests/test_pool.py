@@ -164,6 +164,16 @@ def test_an_abandoned_lease_is_reclaimed_by_whoever_needs_it() -> None:
     assert opened.closed
 
 
+def test_an_abandoned_lease_of_a_closed_pool_closes_its_connection() -> None:
+    connections = pool(size=1)
+    lease = connections.lease()
+    opened = lease.connection()
+    connections.close()
+    assert not opened.closed
+    lease.abandon()
+    assert opened.closed
+
+
 def test_closing_closes_unused_connections_now_and_leased_ones_later() -> None:
     connections = pool()
     with connections.lease() as lease:

@@ -8,8 +8,22 @@ development and tests.
 from __future__ import annotations
 
 from hbmodel.localhbase.configuration import GATEWAYS, Settings
-from hbmodel.localhbase.directory import Status, default_directory
-from hbmodel.localhbase.lifecycle import kill, restart, start, status, stop
+from hbmodel.localhbase.directory import Status, default_directory, log_file, resolved
+from hbmodel.localhbase.lifecycle import kill, prepare, restart, start, status, stop
 from hbmodel.localhbase.running import LocalHBase
 
-__all__ = ["GATEWAYS", "LocalHBase", "Settings", "Status", "default_directory", "kill", "restart", "start", "status", "stop"]
+__all__ = [
+    "GATEWAYS",
+    "LocalHBase",
+    "Settings",
+    "Status",
+    "default_directory",
+    "kill",
+    "log_file",
+    "prepare",
+    "resolved",
+    "restart",
+    "start",
+    "status",
+    "stop",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -52,6 +52,14 @@ JVM_FLAGS = (
 _HEAP = re.compile(r"[1-9]\d*[kKmMgG]?")
 
 
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(given))
+
+
+def _pairs(given: Mapping[str, str]) -> Mapping[str, str]:
+    return dict(given)
+
+
 def _heap(_: object, attribute: Any, value: str) -> None:
     if not _HEAP.fullmatch(value):
         raise LocalHBaseError("A heap size is a number and k, m or g, as in '512m'.", setting=attribute.name, found=value)
@@ -74,11 +82,11 @@ class Settings:
         gateway_properties: HBase properties for the gateways only, over `properties`.
     """
 
-    gateways: tuple[str, ...] = field(default=GATEWAYS, converter=lambda names: tuple(dict.fromkeys(names)), validator=_gateways)
+    gateways: tuple[str, ...] = field(default=GATEWAYS, converter=_names, validator=_gateways)
     server_heap: str = field(default="1g", validator=_heap)
     gateway_heap: str = field(default="512m", validator=_heap)
-    properties: Mapping[str, str] = field(factory=dict, converter=lambda given: dict(given or {}))
-    gateway_properties: Mapping[str, str] = field(factory=dict, converter=lambda given: dict(given or {}))
+    properties: Mapping[str, str] = field(factory=dict, converter=_pairs)
+    gateway_properties: Mapping[str, str] = field(factory=dict, converter=_pairs)
 
     @property
     def roles(self) -> tuple[str, ...]:

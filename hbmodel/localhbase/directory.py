@@ -1,9 +1,9 @@
 """The directory of one local HBase: where its files lie, and the record of what was started in it.
 
-    conf/server, conf/gateways   hbase-site.xml and logging
-    data, zookeeper, tmp         HBase's root directory, ZooKeeper's data, scratch files
-    logs                         NAME.log, and NAME.out for what a JVM prints before it can log
-    state.json, lock             what runs here, and the lock that a start or stop holds
+conf/server, conf/gateways   hbase-site.xml and logging
+data, zookeeper, tmp         HBase's root directory, ZooKeeper's data, scratch files
+logs                         NAME.log, and NAME.out for what a JVM prints before it can log
+state.json, lock             what runs here, and the lock that a start or stop holds
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def resolved(directory: str | os.PathLike[str] | None) -> Path:
     """
     path = default_directory() if directory is None else Path(directory).expanduser().resolve()
     if any(character in str(path) for character in ":*%\n\\"):
-        raise LocalHBaseError("The directory's path holds one of : * % or a backslash, which HBase cannot take; choose another.", directory=str(path))
+        raise LocalHBaseError(
+            "The directory's path holds one of : * % or a backslash, which HBase cannot take; choose another.", directory=str(path)
+        )
     return path
 
 
@@ -93,6 +95,11 @@ class Status:
     owner: int | None = None
 
     @property
+    def state(self) -> str:
+        """`running`; `partial` if a gateway has died; `failed` if the server has."""
+        return "running" if self.running else "partial" if SERVER in self.pids else "failed"
+
+    @property
     def running(self) -> bool:
         """True if everything that was started runs."""
         return not self.missing
@@ -105,7 +112,7 @@ class Status:
     def as_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {
-            "state": "running" if self.running else "partial" if SERVER in self.pids else "failed",
+            "state": self.state,
             "url": self.url,
             "thrift2_url": self.thrift2_url,
             "zookeeper_port": self.zookeeper_port,
@@ -146,7 +153,9 @@ def make(directory: Path) -> None:
         for name in ("conf/server", "conf/gateways", "logs", "tmp"):
             (directory / name).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LocalHBaseError("The directory cannot be written; choose another one.", directory=str(directory), cause=error.strerror) from error
+        raise LocalHBaseError(
+            "The directory cannot be written; choose another one.", directory=str(directory), cause=error.strerror
+        ) from error
 
 
 def read_state(directory: Path) -> State | None:
@@ -159,7 +168,9 @@ def read_state(directory: Path) -> State | None:
     try:
         written = json.loads(path.read_text("utf-8"))
         if written["format"] != _FORMAT:
-            raise LocalHBaseError("The directory was written by another release of hbmodel; stop that HBase, or choose another one.", file=str(path))
+            raise LocalHBaseError(
+                "The directory was written by another release of hbmodel; stop that HBase, or choose another one.", file=str(path)
+            )
         owner = written["owner"]
         return State(
             settings=Settings(**written["settings"]),
@@ -171,7 +182,9 @@ def read_state(directory: Path) -> State | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LocalHBaseError("The record of what runs in the directory cannot be read; delete it if nothing does.", file=str(path)) from error
+        raise LocalHBaseError(
+            "The record of what runs in the directory cannot be read; delete it if nothing does.", file=str(path)
+        ) from error
 
 
 def write_state(directory: Path, state: State) -> None:
@@ -186,4 +199,6 @@ def write_state(directory: Path, state: State) -> None:
         scratch.write_text(json.dumps({"format": _FORMAT, **asdict(state)}, indent=1), "utf-8")
         scratch.replace(path)
     except OSError as error:
-        raise LocalHBaseError("The directory cannot be written; choose another one.", directory=str(directory), cause=error.strerror) from error
+        raise LocalHBaseError(
+            "The directory cannot be written; choose another one.", directory=str(directory), cause=error.strerror
+        ) from error

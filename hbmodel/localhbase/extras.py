@@ -20,4 +20,6 @@ def required(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise LocalHBaseError("A local HBase needs packages that are not installed: pip install 'hbmodel[hbase]'.", missing=module) from error
+        raise LocalHBaseError(
+            "A local HBase needs packages that are not installed: pip install 'hbmodel[hbase]'.", missing=module
+        ) from error

@@ -143,7 +143,9 @@ def _fetch(pin: Pin, jars: Path, scratch: Path, advance: Advance) -> None:
         try:
             path = _fetch_once(pin, scratch / f"{pin.filename}.{attempt}", count)
             if hashlib.sha256(path.read_bytes()).hexdigest() != pin.sha256:
-                raise LocalHBaseError("A downloaded jar is not the one that hbmodel was tested with; check the repository or mirror in use.", jar=pin.filename)
+                raise LocalHBaseError(
+                    "A downloaded jar is not the one that hbmodel was tested with; check the repository or mirror in use.", jar=pin.filename
+                )
             path.replace(jars / pin.filename)
             advance(pin.size - received)
             return

@@ -16,7 +16,7 @@ from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase.extras import required
 
 OLDEST, NEWEST = 17, 21
-"""The Java releases that HBase 2.6 and its Hadoop run on with the flags of `configuration.JVM_FLAGS`; later ones refuse Hadoop's security manager calls."""
+"""The Java releases that HBase 2.6 and its Hadoop run on with the flags of `configuration.JVM_FLAGS`; later ones lack what Hadoop calls."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 

@@ -30,7 +30,9 @@ def file_lock(path: Path, *, timeout: float, busy: str) -> Iterator[None]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise LocalHBaseError("The directory cannot be written; choose another one.", directory=str(path.parent), cause=error.strerror) from error
+        raise LocalHBaseError(
+            "The directory cannot be written; choose another one.", directory=str(path.parent), cause=error.strerror
+        ) from error
     try:
         deadline = time.monotonic() + timeout
         while not _taken(descriptor):

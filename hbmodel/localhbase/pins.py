@@ -1,7 +1,8 @@
 """The jars of HBase that this release was tested with, each by coordinates, size and SHA-256.
 
 With the list there is nothing to resolve: jars are fetched at once, side by side, the number of bytes to come is known, and what
-arrives is what was tested. Run as a program, the module prints the list for other coordinates: `python -m hbmodel.localhbase.pins GROUP:ARTIFACT:VERSION`.
+arrives is what was tested. Run as a program, the module prints the list for other coordinates:
+`python -m hbmodel.localhbase.pins GROUP:ARTIFACT:VERSION`.
 """
 
 from __future__ import annotations

@@ -50,7 +50,9 @@ def choose_ports(names: Sequence[str], *, given: Mapping[str, int], before: Mapp
             if given[name] in chosen.values():
                 raise LocalHBaseError("The same port was given twice; every server needs its own.", port=given[name])
             if not is_free(given[name]):
-                raise LocalHBaseError("The port is taken; name another one, or none to have a free one chosen.", port=given[name], server=name)
+                raise LocalHBaseError(
+                    "The port is taken; name another one, or none to have a free one chosen.", port=given[name], server=name
+                )
             chosen[name] = given[name]
     for name in names:
         if name not in chosen:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -35,6 +34,7 @@ class LocalHBase:
         ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); free ones are chosen for the others.
         timeout: seconds that a start may take, the first download of HBase left out.
         progress: show that download on standard error.
+        temporary: delete the directory, with all that is in it, at the end. By default only one that was made here.
         owner: id of the process that this HBase lives as long as. None is this process. With another one the HBase is shared: it is used
             as it is if it runs already, and leaving the block does not stop it.
     """
@@ -51,6 +51,7 @@ class LocalHBase:
         ports: Mapping[str, int] | None = None,
         timeout: float = lifecycle.START_TIMEOUT,
         progress: bool = True,
+        temporary: bool | None = None,
         owner: int | None = None,
     ) -> None:
         self._settings = Settings(gateways, server_heap, gateway_heap, properties or {}, gateway_properties or {})
@@ -58,6 +59,7 @@ class LocalHBase:
         self._ports = dict(ports or {})
         self._timeout = timeout
         self._progress = progress
+        self._temporary = directory is None if temporary is None else temporary
         self._owner = owner
         self._directory: Path | None = None
         if owner is not None and directory is None:
@@ -73,8 +75,9 @@ class LocalHBase:
             raise LocalHBaseError("This HBase was started already.", directory=str(self._directory))
         shared = self._owner is not None and self._owner != os.getpid()
         if self._given is not None and not shared and lifecycle.status(self._given) is not None:
-            raise LocalHBaseError("An HBase was started in the directory already; stop it first, or choose another one.", directory=str(self._given))
-        temporary = self._given is None
+            raise LocalHBaseError(
+                "An HBase was started in the directory already; stop it first, or choose another one.", directory=str(self._given)
+            )
         directory = _temporary_directory() if self._given is None else Path(self._given)
         try:
             found = lifecycle.start(
@@ -84,10 +87,10 @@ class LocalHBase:
                 timeout=self._timeout,
                 progress=self._progress,
                 owner=self._owner or os.getpid(),
-                temporary=temporary,
+                temporary=self._temporary,
             )
         except BaseException:
-            if temporary:
+            if self._given is None:
                 lifecycle.remove(directory)
             raise
         self._directory = found.directory
@@ -97,9 +100,8 @@ class LocalHBase:
         """Stop it and wait until its processes are gone. Leaving the `with` block does this; a shared one is left alone then."""
         directory, self._directory = self._directory, None
         if directory is not None:
-            temporary = self._given is None
-            lifecycle.stop(directory, grace=0 if temporary else lifecycle.STOP_GRACE)
-            if temporary:
+            lifecycle.stop(directory, grace=0 if self._temporary else lifecycle.STOP_GRACE)
+            if self._temporary:
                 lifecycle.remove(directory)
 
     def __enter__(self) -> Self:
@@ -189,8 +191,4 @@ def _temporary_directory() -> Path:
     try:
         return Path(tempfile.mkdtemp(prefix="hbmodel-hbase-"))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            raise LocalHBaseError("No temporary directory can be made; name a directory.", cause=error.strerror) from error
-        raise
-
-
+        raise LocalHBaseError("No temporary directory can be made; name a directory.", cause=error.strerror) from error

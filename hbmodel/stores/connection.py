@@ -190,8 +190,9 @@ class ThriftConnection:
         self._in_step = False
         self._outstanding.clear()
         opened, self._socket.sock = self._socket.sock, None
-        if opened is not None:
-            with suppress(OSError):
-                if self.pid == os.getpid():
-                    opened.shutdown(socket.SHUT_RDWR)
-                opened.close()
+        if opened is None:
+            return
+        if self.pid == os.getpid():
+            with suppress(OSError):  # the other side was first
+                opened.shutdown(socket.SHUT_RDWR)
+        opened.close()

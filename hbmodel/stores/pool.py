@@ -119,7 +119,8 @@ class Lease(Generic[C]):
             connection.close()
 
     def abandon(self) -> None:
-        """For finalisers: has the pool drop and release this lease at its next use."""
+        """For finalisers: closes the connection; the pool releases the lease when it next needs one."""
+        self.drop()
         self._members.orphans.put(self)
 
     def _count(self, change: int) -> None:
@@ -251,5 +252,4 @@ class Pool(Generic[C]):
                 lease = members.orphans.get_nowait()
             except Empty:
                 return
-            lease.drop()
             lease.release()

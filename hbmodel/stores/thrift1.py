@@ -16,6 +16,7 @@ from hbmodel.stores.calls import Backoff, Caller, Effect, Exchange
 from hbmodel.stores.connection import PROTOCOLS, TRANSPORTS, Endpoint, Protocol, ThriftConnection, Transport
 from hbmodel.stores.gateway_failures import is_passing
 from hbmodel.stores.pool import Pool
+from hbmodel.stores.read_requests import check_filter, distinct_columns
 from hbmodel.stores.request_checks import check_column, check_family, check_put, check_read_columns, check_timestamp
 from hbmodel.stores.shell_line import create_line
 from hbmodel.stores.store_url import count, one_of, parse_store_url, positive
@@ -111,7 +112,9 @@ class Thrift1Store:
             check_row(table, row)
         check_read_columns(table, columns)
         name = self._name(table)
-        wanted = list(columns) or None
+        if not rows:
+            return []
+        wanted = distinct_columns(columns) or None
         exchange = Exchange(
             ("getRowsWithColumns", {"tableName": name, "rows": keys, "columns": wanted, "attributes": {}}) for keys in _portions(rows)
         )
@@ -130,6 +133,8 @@ class Thrift1Store:
             check_read_columns(table, scan.columns)
             if scan.batch_size < 1 or (scan.limit is not None and scan.limit < 0):
                 raise InvalidRequest("A scan needs a positive batch size and no negative limit.", table=table)
+            if scan.filter is not None:
+                check_filter(scan.filter, reversed=scan.reversed)
         name = self._name(table)
         cursors = [Cursor(name, scan) for scan in scans]
         live = [cursor for cursor in cursors if not cursor.finished]
@@ -155,6 +160,8 @@ class Thrift1Store:
         """Writes rows; see `Store.put`. One call per timestamp and TTL, of at most 1,000 rows and about 1 MiB."""
         for put in puts:
             check_put(table, put)
+        if not puts:
+            return
         timed = all(put.timestamp is not None for put in puts)
         self._write(table, put_calls(puts), timed)
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from thriftpy2.thrift import TApplicationException
+
 from hbmodel.errors import HbmodelError, StoreClosed, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store import Row, Scan
 from hbmodel.stores.calls import Backoff
@@ -18,6 +20,7 @@ from hbmodel.stores.connection import ThriftConnection
 from hbmodel.stores.filter_language import filter_string
 from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
 from hbmodel.stores.pool import Lease
+from hbmodel.stores.read_requests import distinct_columns
 from hbmodel.stores.scan_bounds import forward_bounds, reversed_bounds
 from hbmodel.stores.thrift1_service import FAILURES, IllegalArgument, TScan
 
@@ -73,7 +76,7 @@ class Cursor:
         request = TScan(
             startRow=bounds[0],
             stopRow=bounds[1],
-            columns=list(scan.columns) or None,
+            columns=distinct_columns(scan.columns) or None,
             caching=self.wanted(),
             filterString=self.filter,
             reversed=True if scan.reversed else None,
@@ -292,7 +295,7 @@ class Lane:
             answer = connection.receive()
         except FAILURES as failure:
             if era == cursor.era:
-                self._failed(cursor, failure)
+                self._failed(cursor, api, failure)
             return
         if era != cursor.era:  # opened in vain
             self._send_close(cursor, answer)
@@ -308,10 +311,13 @@ class Lane:
             else:
                 self._ask_for_rows(cursor)
 
-    def _failed(self, cursor: Cursor, failure: Exception) -> None:
+    def _failed(self, cursor: Cursor, api: str, failure: Exception) -> None:
         table = cursor.table.decode()
-        if isinstance(failure, IllegalArgument) or is_passing(failure):
-            # The gateway has forgotten the scanner ("scanner ID is invalid"), or a region is on its way elsewhere.
+        lame = api == "scannerGetList" and isinstance(failure, (IllegalArgument, TApplicationException))
+        if lame or is_passing(failure):
+            # The gateway has forgotten the scanner ("scanner ID is invalid") or closed it under its own hands ("internal
+            # error"), or a region is on its way elsewhere. Requests that were sent ahead may get rows from behind a gap now,
+            # or none; giving the scanner up makes their replies unwanted.
             cursor.trouble = StoreUnavailable("HBase cannot go on with a scan.", table=table, reason=first_line(failure))
         else:
             cursor.error = store_error(failure, table=table)

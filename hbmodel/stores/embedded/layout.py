@@ -89,7 +89,7 @@ class TableLayout:
         return dict(sorted(cells.items(), key=lambda item: item[0].partition(b":")))
 
     def family_of(self, table: str, column: bytes) -> Family:
-        """The family of a column that is written `family:qualifier`.
+        """The family of a column, written `family:qualifier` or just `family`.
 
         Raises:
             FamilyNotFound: the table has no such family.

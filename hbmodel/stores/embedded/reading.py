@@ -12,6 +12,7 @@ from hbmodel.store import Scan
 from hbmodel.stores.embedded.cells import Cells, StoredRow, decode_cells, visible
 from hbmodel.stores.embedded.layout import TableLayout
 from hbmodel.stores.embedded.row_filter import RowFilter
+from hbmodel.stores.read_requests import distinct_columns
 
 Segment = tuple[bytes, int | None, bytes]
 """Lower bound, end of the first TTL of a put, and encoded cells."""
@@ -36,16 +37,16 @@ class Projection:
     prefixes: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(cls, layout: TableLayout, table: str, columns: Iterable[bytes]) -> Projection:
+    def of(cls, layout: TableLayout, table: str, columns: Sequence[bytes]) -> Projection:
         """Checks the columns of a read; those of a family that is asked for as a whole add nothing.
 
         Raises:
             FamilyNotFound: the table has no such family.
         """
-        wanted = set(columns)
-        families = {layout.family(table, column).name for column in wanted if b":" not in column}
-        single = {column for column in wanted if b":" in column and layout.family_of(table, column).name not in families}
-        return cls(tuple(sorted(single, key=lambda column: column.partition(b":"))), tuple(name + b":" for name in sorted(families)))
+        for column in columns:
+            layout.family_of(table, column)
+        wanted = sorted(distinct_columns(columns), key=lambda column: column.partition(b":"))
+        return cls(tuple(column for column in wanted if b":" in column), tuple(column + b":" for column in wanted if b":" not in column))
 
     @property
     def bounds(self) -> KeyRange:

@@ -18,7 +18,7 @@ from hbmodel.stores.embedded.layout import TableLayout, is_table_name, new_layou
 from hbmodel.stores.embedded.reading import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.stores.embedded.row_filter import RowFilter
 from hbmodel.stores.embedded.writing import RowWriter, has_tombstones, store_segments
-from hbmodel.stores.filter_checks import check_filter
+from hbmodel.stores.read_requests import check_filter
 from hbmodel.stores.request_checks import check_column, check_family, check_put, check_read_columns, check_timestamp
 
 _COUNTER = struct.Struct(">q")

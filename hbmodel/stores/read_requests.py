@@ -1,13 +1,23 @@
-"""Filters that HBase would misunderstand or evaluate wrongly, refused before any call."""
+"""What a read must not ask of HBase as it stands: filters that it evaluates wrongly, columns beside their whole family."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 from hbmodel.errors import InvalidRequest
 from hbmodel.store import And, ColumnPrefix, ColumnRange, Filter, Operator, Or, Pagination, ValueFilter
 
 _OPERATORS = frozenset(get_args(Operator))
+
+
+def distinct_columns(columns: Sequence[bytes]) -> list[bytes]:
+    """The columns of a read without repetitions and without those whose family is asked for as a whole.
+
+    HBase's `Get` and `Scan` take whichever comes last, the column or its family, in place of the other.
+    """
+    whole = {column for column in columns if b":" not in column}
+    return [column for column in dict.fromkeys(columns) if b":" not in column or column.partition(b":")[0] not in whole]
 
 
 def check_filter(filter: Filter, *, reversed: bool) -> None:

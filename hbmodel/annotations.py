@@ -1,0 +1,79 @@
+"""What the annotations of a model say: each evaluated where the class stands, and whether a field may be None."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import typing
+from collections.abc import Mapping
+from types import FrameType, NoneType, UnionType
+from typing import Annotated, Any, ClassVar, NewType, Union, get_args, get_origin
+
+from hbmodel.codecs import Codec
+from hbmodel.errors import DeclarationError
+
+
+def annotations_of(cls: type[Any], frame: FrameType, hidden: frozenset[str]) -> Mapping[str, Any]:
+    """Evaluated annotations of a class and its bases, by attribute, base first.
+
+    Args:
+        cls: the class.
+        frame: where it is decorated: names local to the function that holds the class are found there.
+        hidden: attributes that no annotation means: the fields, one of which may be called `date` and be a `date`.
+
+    Raises:
+        DeclarationError: a name in an annotation is not known; says which field's.
+    """
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        module = sys.modules.get(base.__module__)
+        known = {**frame.f_globals, **(vars(module) if module else {})}
+        local = {**frame.f_locals, **{name: value for name, value in vars(base).items() if name not in hidden}}
+        for name, hint in inspect.get_annotations(base).items():
+            found[name] = _evaluated(hint, known, local, cls, name) if isinstance(hint, str) else hint
+    return found
+
+
+def _evaluated(hint: str, known: dict[str, Any], local: dict[str, Any], cls: type[Any], name: str) -> Any:
+    alone = type("Alone", (), {"__annotations__": {name: hint}})
+    try:
+        return inspect.get_annotations(alone, globals=known, locals=local, eval_str=True)[name]
+    except Exception as error:
+        raise DeclarationError(
+            "The annotation cannot be evaluated: define or import its names before the class, not under TYPE_CHECKING.",
+            model=cls.__name__, field=name, annotation=hint, reason=str(error),
+        ) from None  # fmt: skip
+
+
+def is_class_var(hint: Any) -> bool:
+    """Whether an annotation says that the attribute is the class's own."""
+    return hint is ClassVar or get_origin(hint) is ClassVar
+
+
+def allows_none(hint: Any) -> bool:
+    """Whether None is among the values of an annotated type."""
+    return NoneType in _members(hint)
+
+
+def fits(codec: Codec[Any], hint: Any) -> bool:
+    """Whether what a codec reads is of the annotated type, as far as classes tell; what they do not tell fits."""
+    wanted = [member for member in _members(hint) if member is not NoneType]
+    if not wanted or any(not isinstance(member, type) or member is Any for member in wanted):
+        return True
+    read = codec.python_type if isinstance(codec.python_type, tuple) else (codec.python_type,)
+    return object in read or all(any(issubclass(kind, member) for member in wanted) for kind in read)
+
+
+def _members(hint: Any) -> list[Any]:
+    """What a type is a union of, aliases taken apart."""
+    origin = get_origin(hint)
+    if origin in {Union, UnionType}:
+        return [member for part in get_args(hint) for member in _members(part)]
+    if origin is Annotated:
+        return _members(get_args(hint)[0])
+    if type(hint).__name__ == "TypeAliasType":
+        return _members(hint.__value__)
+    if hint is None:
+        return [NoneType]
+    # Only the checker tells a NewType from its type, and a codec reads the type.
+    return [typing.Any] if isinstance(hint, NewType) else [hint]

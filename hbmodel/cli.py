@@ -1,0 +1,228 @@
+"""The command `hbmodel`; each group of commands is a click group under `main`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from hbmodel._version import __version__
+from hbmodel.errors import HbmodelError, LocalHBaseError
+
+if TYPE_CHECKING:
+    from hbmodel.localhbase import Status
+
+ROLES = ("server", "thrift1", "thrift2")
+
+_FOLLOW_INTERVAL = 0.3  # seconds between two looks at a log
+_BLOCK = 1 << 16  # bytes read of a log at once
+
+
+class OneLineErrors(click.Group):
+    """A group whose commands answer an error of hbmodel with one line on standard error and exit status 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except HbmodelError as error:
+            raise click.ClickException(" ".join(str(error).split())) from error
+
+
+@click.group(cls=OneLineErrors)
+@click.version_option(__version__, prog_name="hbmodel")
+def main() -> None:
+    """A data mapper for HBase."""
+
+
+@main.group()
+def hbase() -> None:
+    """Run a real HBase on this machine, for development and tests."""
+
+
+_directory = click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where this HBase lives. [default: a directory of this user; several HBases take several directories]",
+)
+
+
+def _pairs(_ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """NAME=VALUE options as a dict."""
+    pairs = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.BadParameter("must be NAME=VALUE", param=parameter)
+        pairs[name] = value
+    return pairs
+
+
+@hbase.command()
+@_directory
+@click.option(
+    "--gateway", "gateways", multiple=True, type=click.Choice(ROLES[1:]), help="Start only this gateway; may be repeated. [default: both]"
+)
+@click.option("--thrift1-port", type=click.IntRange(1, 65_535), help="Port of the Thrift1 gateway. [default: the last one, or a free one]")
+@click.option("--thrift2-port", type=click.IntRange(1, 65_535), help="Port of the Thrift2 gateway.")
+@click.option("--zookeeper-port", type=click.IntRange(1, 65_535), help="Port of ZooKeeper.")
+@click.option("--server-heap", metavar="SIZE", help="Largest heap of the server. [default: 1g]")
+@click.option("--gateway-heap", metavar="SIZE", help="Largest heap of each gateway. [default: 512m]")
+@click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_pairs,
+    help="HBase property of every process; may be repeated.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=120.0,
+    show_default=True,
+    help="Seconds that the start may take, the download left out.",
+)
+def start(  # noqa: PLR0917 - click passes all by name
+    directory: Path | None,
+    gateways: tuple[str, ...],
+    thrift1_port: int | None,
+    thrift2_port: int | None,
+    zookeeper_port: int | None,
+    server_heap: str | None,
+    gateway_heap: str | None,
+    properties: Mapping[str, str],
+    timeout: float,
+) -> None:
+    """Start HBase in the background and wait until it answers.
+
+    The first start downloads HBase (113 MB). If it runs already, it is left as it is.
+    """
+    from hbmodel import localhbase
+
+    console = Console(stderr=True)
+    chosen: dict[str, Any] = {
+        "gateways": gateways or None,
+        "server_heap": server_heap,
+        "gateway_heap": gateway_heap,
+        "properties": properties or None,
+    }
+    given = {name: value for name, value in chosen.items() if value is not None}
+    ports = {"thrift1": thrift1_port, "thrift2": thrift2_port, "zookeeper": zookeeper_port}
+    localhbase.prepare()
+    with console.status("Starting HBase ..."):
+        found = localhbase.start(
+            directory,
+            settings=localhbase.Settings(**given) if given else None,
+            ports={name: port for name, port in ports.items() if port is not None},
+            timeout=timeout,
+        )
+    _show(found)
+
+
+@hbase.command()
+@_directory
+def stop(directory: Path | None) -> None:
+    """Stop HBase; its data stays."""
+    from hbmodel import localhbase
+
+    click.echo("stopped" if localhbase.stop(directory) else "nothing ran")
+
+
+@hbase.command()
+@_directory
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def status(ctx: click.Context, directory: Path | None, as_json: bool) -> None:
+    """Show store URLs, ports, processes and directory; exit status 1 unless everything runs."""
+    from hbmodel import localhbase
+
+    found = localhbase.status(directory)
+    if as_json:
+        stopped = {"state": "stopped", "directory": str(localhbase.resolved(directory))}
+        click.echo(json.dumps(found.as_json() if found else stopped, indent=2))
+    elif found:
+        _show(found)
+    else:
+        click.echo(f"stopped    {localhbase.resolved(directory)}")
+    if found is None or not found.running:
+        ctx.exit(1)
+
+
+def _show(found: Status) -> None:
+    """Print a status for people."""
+    click.echo(f"state      {found.state}")
+    for name, value in (("thrift1", found.url), ("thrift2", found.thrift2_url)):
+        if value:
+            click.echo(f"{name:<10} {value}")
+    click.echo(f"zookeeper  127.0.0.1:{found.zookeeper_port}")
+    click.echo("pids       " + ", ".join(f"{role} {pid}" for role, pid in found.pids.items()))
+    if found.missing:
+        click.echo(f"missing    {', '.join(found.missing)} (start brings them back, logs says why they went)")
+    click.echo(f"directory  {found.directory}")
+
+
+@hbase.command()
+@_directory
+@click.argument("role", type=click.Choice(ROLES), default="server")
+@click.option(
+    "-n", "--lines", "count", type=click.IntRange(0), default=40, show_default=True, help="Lines to begin with, from the end of the log."
+)
+@click.option("--follow", is_flag=True, help="Go on printing what is logged, until interrupted.")
+def logs(directory: Path | None, role: str, count: int, follow: bool) -> None:
+    """Print the log of the server or of a gateway."""
+    from hbmodel import localhbase
+
+    path = localhbase.log_file(localhbase.resolved(directory), role)
+    try:
+        for line in last_lines(path, count):
+            click.echo(line)
+        if follow:
+            for text in appended(path):
+                click.echo(text, nl=False)
+    except OSError as error:
+        raise LocalHBaseError("There is no such log; this process was never started in the directory.", log=str(path)) from error
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last lines of a text file."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return [line.rstrip("\n") for line in deque(file, maxlen=count)]
+
+
+def appended(path: Path) -> Iterator[str]:
+    """What is written to a log from now on, for ever; a log that is replaced by a new one is followed into that."""
+    file = path.open(encoding="utf-8", errors="replace")
+    try:
+        file.seek(0, 2)
+        while True:
+            if text := file.read(_BLOCK):
+                yield text
+                continue
+            time.sleep(_FOLLOW_INTERVAL)
+            try:
+                replaced = path.stat()
+            except FileNotFoundError:
+                continue  # between the old log and the new one
+            if (replaced.st_ino, replaced.st_dev) != _identity(file.fileno()):
+                rest = file.read()
+                file.close()
+                file = path.open(encoding="utf-8", errors="replace")
+                if rest:
+                    yield rest
+    finally:
+        file.close()
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    """Inode and device of an open file."""
+    import os
+
+    found = os.fstat(descriptor)
+    return found.st_ino, found.st_dev

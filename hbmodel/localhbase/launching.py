@@ -1,0 +1,186 @@
+"""Start the processes of a local HBase side by side, wait until they answer, and say why if one does not."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import LocalHBaseError
+from hbmodel.localhbase import configuration, processes
+from hbmodel.localhbase.configuration import ROLES, SERVER
+from hbmodel.localhbase.directory import State, log_file, output_file, read_state, write_state
+from hbmodel.localhbase.jars import class_path
+from hbmodel.localhbase.java import Java, find_java
+from hbmodel.localhbase.locks import POLL_INTERVAL
+from hbmodel.localhbase.ports import choose_ports
+from hbmodel.localhbase.processes import Process
+from hbmodel.localhbase.readiness import gateway_answers, last_trouble, port_was_taken, server_is_ready
+
+WATCHDOG = "watchdog"
+
+_PORT_ATTEMPTS = 4
+_ANSWER_TIMEOUT = 5.0  # seconds for one probing call to a gateway
+
+
+class PortTaken(LocalHBaseError):
+    """A process found one of its ports taken."""
+
+
+@frozen
+class _Started:
+    """One process while it starts."""
+
+    role: str
+    process: Process
+    port: int
+    properties: Mapping[str, str]
+
+
+@frozen
+class Launcher:
+    """What it takes to start processes in a directory; the directory's lock is held by the caller.
+
+    Attributes:
+        directory: of the local HBase.
+        java: the Java runtime.
+        class_path: HBase's class path, without the configuration directory.
+        timeout: seconds until all processes of one start must answer.
+    """
+
+    directory: Path
+    java: Java
+    class_path: str
+    timeout: float
+
+    def start_anew(self, state: State, *, given: Mapping[str, int], before: Mapping[str, int]) -> None:
+        """Choose ports and start everything; if another program was faster on a chosen port, choose again.
+
+        Args:
+            state: settings and owner; its ports and processes are set here.
+            given: ports that the user named.
+            before: ports of an earlier run.
+
+        Raises:
+            LocalHBaseError: it did not start; nothing is left running.
+        """
+        names = state.settings.port_names
+        if unknown := sorted(set(given) - set(names)):
+            raise LocalHBaseError("There is no such port to choose.", found=unknown, known=list(names))
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            state = evolve(state, ports=choose_ports(names, given=given, before=before), processes={})
+            try:
+                if state.owner:
+                    state = state.with_process(WATCHDOG, self._start_watchdog(state.owner, temporary=state.temporary))
+                self.start_roles(state, state.settings.roles)
+                return
+            except BaseException as error:
+                self._clear()
+                if not (isinstance(error, PortTaken) and attempt < _PORT_ATTEMPTS):
+                    raise
+                before = {}
+
+    def start_roles(self, state: State, roles: Sequence[str]) -> None:
+        """Start processes side by side, record each, and wait until all answer.
+
+        Args:
+            state: what is recorded so far.
+            roles: the processes to start.
+
+        Raises:
+            LocalHBaseError: one did not start; the others started here are ended, too.
+        """
+        write_state(self.directory, state)
+        started: list[_Started] = []
+        try:
+            for role in roles:
+                started.append(self._launch(state, role))
+                state = state.with_process(role, started[-1].process)
+                write_state(self.directory, state)
+            self._await(started)
+        except BaseException:
+            processes.end([each.process for each in started], grace=0)
+            raise
+
+    def _start_watchdog(self, owner: Process, *, temporary: bool) -> Process:
+        """The process that stops this HBase when its owner is gone; it must be there before what it watches over."""
+        module = [sys.executable, "-W", "ignore", "-m", "hbmodel.localhbase.watchdog"]
+        arguments = [str(self.directory), str(owner.pid), repr(owner.created), *(["--temporary"] if temporary else [])]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+        return processes.spawn([*module, *arguments], environment=environment, output=output_file(self.directory, WATCHDOG))
+
+    def _launch(self, state: State, role: str) -> _Started:
+        properties = configuration.site_properties(role, self.directory, state.settings, state.ports)
+        conf = self.directory / "conf" / ("server" if role == SERVER else "gateways")
+        log = log_file(self.directory, role)
+        try:
+            (conf / "hbase-site.xml").write_text(configuration.site_xml(properties), "utf-8")
+            (conf / "log4j.properties").write_text(configuration.LOG4J_PROPERTIES, "utf-8")
+            (conf / "log4j2.properties").write_text(configuration.LOG4J2_PROPERTIES, "utf-8")
+            # A log of this run alone: whether the server is ready is read from it.
+            if log.exists():
+                log.replace(log.with_name(f"{log.name}.1"))
+        except OSError as error:
+            raise LocalHBaseError(
+                "The directory cannot be written; choose another one.", directory=str(self.directory), cause=error.strerror
+            ) from error
+        process = processes.spawn(
+            configuration.command(role, self.directory, state.settings, state.ports, self.java),
+            environment={**os.environ, "CLASSPATH": f"{conf}{os.pathsep}{self.class_path}"},
+            output=output_file(self.directory, role),
+        )
+        return _Started(role, process, state.ports[configuration.ports_of(role)[0]], properties)
+
+    def _await(self, started: Sequence[_Started]) -> None:
+        deadline = time.monotonic() + self.timeout
+        # The server first: a gateway that is asked before the server is there answers late, because the pauses between its tries grow.
+        for awaited in sorted(started, key=lambda each: ROLES.index(each.role)):
+            while not self._is_ready(awaited):
+                for each in started:
+                    if not processes.is_alive(each.process):
+                        self._explain(each.role)
+                if time.monotonic() >= deadline:
+                    raise LocalHBaseError(
+                        "HBase did not answer in time; look at its log, or allow a longer timeout.",
+                        process=awaited.role,
+                        timeout=self.timeout,
+                        log=str(log_file(self.directory, awaited.role)),
+                        last_error=last_trouble(self.directory, awaited.role),
+                    )
+                time.sleep(POLL_INTERVAL)
+
+    def _is_ready(self, started: _Started) -> bool:
+        if started.role == SERVER:
+            return server_is_ready(self.directory)
+        # That it listens is asked first: another program may have been faster on the port.
+        return processes.listens(started.process, started.port) and gateway_answers(
+            started.role, started.port, started.properties, timeout=_ANSWER_TIMEOUT
+        )
+
+    def _explain(self, role: str) -> None:
+        """Raise what a process that ended at its start tells in its log."""
+        log = log_file(self.directory, role)
+        shown = log if log.exists() else output_file(self.directory, role)
+        details = {"process": role, "log": str(shown), "last_error": last_trouble(self.directory, role)}
+        if port_was_taken(self.directory, role):
+            raise PortTaken("Another program took a port of HBase while it started; start it again, or name free ports.", **details)
+        raise LocalHBaseError("HBase ended while it started; its log says why.", **details)
+
+    def _clear(self) -> None:
+        """End all that a failed start began."""
+        if state := read_state(self.directory):
+            processes.end([*state.processes.values(), *processes.marked(configuration.mark(self.directory))], grace=0)
+            write_state(self.directory, evolve(state, processes={}, owner=None))
+
+
+def launcher(directory: Path, *, timeout: float, progress: bool) -> Launcher:
+    """A launcher with the Java runtime and the jars of this machine, the jars downloaded if need be.
+
+    Raises:
+        LocalHBaseError: there is no suitable Java, or the download failed.
+    """
+    return Launcher(directory, find_java(), class_path(progress=progress), timeout)

@@ -1,0 +1,139 @@
+"""A pytest plugin with one fixture: `local_hbase`, a real HBase for the whole test session.
+
+pytest finds it by itself where hbmodel is installed. HBase is started when the first test asks for it and is gone at the end of the
+session, however that ends. The workers of pytest-xdist share one.
+
+Environment:
+    HBMODEL_REQUIRE_HBASE: `1` makes it an error if HBase cannot be started; otherwise the tests that need it are skipped.
+    HBMODEL_TEST_HBASE: `HOST:PORT,HOST:PORT`, the Thrift1 and Thrift2 gateways of a cluster that runs already, used instead of starting
+        one. A side may be empty (`,HOST:PORT`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+from attrs import frozen
+
+from hbmodel.errors import LocalHBaseError
+
+if TYPE_CHECKING:
+    from hbmodel.localhbase import LocalHBase
+
+_DIRECTORY = pytest.StashKey[Path]()
+_SHARED = "hbmodel_hbase"  # name under which the workers of pytest-xdist are told what to share
+
+
+@frozen
+class ExternalHBase:
+    """The gateways of a cluster that was not started here; tests that want to kill or restart its processes are skipped.
+
+    Attributes:
+        thrift1: `HOST:PORT` of the Thrift1 gateway, empty without one.
+        thrift2: `HOST:PORT` of the Thrift2 gateway, empty without one.
+    """
+
+    thrift1: str
+    thrift2: str
+
+    @property
+    def url(self) -> str:
+        """Store URL of the Thrift1 gateway."""
+        return f"hbase://{_named(self.thrift1)}"
+
+    @property
+    def thrift2_url(self) -> str:
+        """Store URL of the Thrift2 gateway."""
+        return f"hbase+thrift2://{_named(self.thrift2)}"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_") or not hasattr(_local_hbase_class(), name):
+            raise AttributeError(name)
+        pytest.skip(f"`{name}` needs an HBase that the tests started themselves; unset HBMODEL_TEST_HBASE.")
+
+
+def _local_hbase_class() -> type[LocalHBase]:
+    from hbmodel.localhbase import LocalHBase
+
+    return LocalHBase
+
+
+def _named(gateway: str) -> str:
+    return gateway or pytest.skip("HBMODEL_TEST_HBASE names no such gateway.")
+
+
+def external_hbase(named: str) -> ExternalHBase:
+    """Read `HBMODEL_TEST_HBASE`.
+
+    Raises:
+        LocalHBaseError: it is not of the form `HOST:PORT,HOST:PORT`.
+    """
+    gateways = [gateway.strip() for gateway in named.split(",")]
+    if len(gateways) != 2 or not any(gateways) or not all(_is_address(gateway) for gateway in gateways if gateway):
+        raise LocalHBaseError("HBMODEL_TEST_HBASE must be HOST:PORT,HOST:PORT (Thrift1, Thrift2); one side may be empty.", found=named)
+    return ExternalHBase(*gateways)
+
+
+def _is_address(text: str) -> bool:
+    host, colon, port = text.rpartition(":")
+    return bool(host and colon and port.isdecimal() and 0 < int(port) <= 65_535)
+
+
+@pytest.fixture(scope="session")
+def local_hbase(request: pytest.FixtureRequest) -> Iterator[LocalHBase | ExternalHBase]:
+    """A running HBase with both gateways; see `hbmodel.localhbase.LocalHBase`.
+
+    It is shared by all tests of the session: give tables names of your own, and kill processes only in one that you started yourself.
+    """
+    with ExitStack() as stack:
+        try:
+            hbase = stack.enter_context(_hbase(request.config))
+        except LocalHBaseError as error:
+            if os.environ.get("HBMODEL_REQUIRE_HBASE") == "1":
+                raise
+            pytest.skip(f"no HBase: {error}")
+        yield hbase
+
+
+@contextmanager
+def _hbase(config: pytest.Config) -> Iterator[Any]:
+    if named := os.environ.get("HBMODEL_TEST_HBASE"):
+        yield external_hbase(named)
+        return
+    shared: dict[str, Any] = getattr(config, "workerinput", {}).get(_SHARED, {})
+    # A worker on another machine cannot share; there the parent process is not the one that sent the directory.
+    with _local_hbase_class()(**(shared if shared.get("owner") == os.getppid() else {})) as hbase:
+        yield hbase
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker of tests that need the fixture."""
+    config.addinivalue_line("markers", "hbase: needs a real HBase (started by the `local_hbase` fixture)")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist which directory all workers share, and that the HBase in it lives as long as this process."""
+    stash = node.config.stash
+    if _DIRECTORY not in stash:
+        stash[_DIRECTORY] = Path(tempfile.mkdtemp(prefix="hbmodel-hbase-"))
+    node.workerinput[_SHARED] = {"directory": str(stash[_DIRECTORY]), "owner": os.getpid(), "temporary": True}
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop what the workers of pytest-xdist shared."""
+    directory = config.stash.get(_DIRECTORY, None)
+    if directory is None:
+        return
+    if (directory / "state.json").exists():
+        from hbmodel import localhbase
+
+        localhbase.stop(directory, grace=0)
+    shutil.rmtree(directory, ignore_errors=True)

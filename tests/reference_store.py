@@ -1,0 +1,138 @@
+"""HBase's rules for versions, tombstones, lives and compactions, written down as plainly as can be: every cell ever put is kept
+and each read looks at all of them. Slow, without filters, and only for comparing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import define, field, frozen
+
+from hbmodel.errors import InvalidRequest
+from hbmodel.store import Delete, Family, Put, Scan
+
+
+@frozen
+class Version:
+    value: bytes
+    timestamp: int
+    ttl: int | None
+    arrival: int
+
+
+@frozen
+class FoundRow:
+    row: bytes
+    columns: dict[bytes, Version]
+
+
+@define
+class ReferenceStore:
+    """One table of a store."""
+
+    families: Sequence[Family]
+    now: int = 0
+    cells: dict[tuple[bytes, bytes], list[Version]] = field(factory=dict)
+    tombstones: list[tuple[bytes, bytes, int]] = field(factory=list)
+    arrivals: int = 0
+
+    def family(self, column: bytes) -> Family:
+        return next(family for family in self.families if family.name == column.split(b":")[0])
+
+    # --- reading --------------------------------------------------------------------------------------------------------
+
+    def hidden(self, row: bytes, column: bytes, version: Version) -> bool:
+        return any(
+            row == tombstone_row and target in (column, column.split(b":")[0]) and version.timestamp <= timestamp
+            for tombstone_row, target, timestamp in self.tombstones
+        )
+
+    def dead(self, column: bytes, version: Version) -> bool:
+        family = self.family(column)
+        if family.ttl is not None and version.timestamp < self.now - family.ttl * 1000:
+            return True
+        return version.ttl is not None and version.timestamp + version.ttl < self.now
+
+    def alive(self, row: bytes, column: bytes) -> list[Version]:
+        """What could be read, newest first."""
+        versions = sorted(self.cells.get((row, column), ()), key=lambda version: (version.timestamp, version.arrival), reverse=True)
+        return [version for version in versions if not self.hidden(row, column, version) and not self.dead(column, version)]
+
+    def read(self, row: bytes, wanted: Sequence[bytes]) -> FoundRow | None:
+        found = {}
+        for cell_row, column in sorted(self.cells):
+            versions = self.alive(row, column) if cell_row == row else []
+            if versions and (not wanted or column in wanted or column.split(b":")[0] in wanted):
+                found[column] = versions[0]
+        return FoundRow(row, found) if found else None
+
+    def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> list[FoundRow | None]:
+        return [self.read(row, columns) for row in rows]
+
+    def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[FoundRow]]]:
+        def batches(scan: Scan) -> Iterator[Sequence[FoundRow]]:
+            assert scan.filter is None
+            rows = sorted({row for row, _ in self.cells if row in scan.range}, reverse=scan.reversed)
+            found = [row for row in (self.read(row, scan.columns) for row in rows) if row is not None]
+            yield found if scan.limit is None else found[: scan.limit]
+
+        return [batches(scan) for scan in scans]
+
+    # --- writing --------------------------------------------------------------------------------------------------------
+
+    def mutate(self, mutation: Put | Delete, put_time: int) -> None:
+        if isinstance(mutation, Put):
+            timestamp = put_time if mutation.timestamp is None else mutation.timestamp
+            for column, value in mutation.cells.items():
+                self.arrivals += 1
+                self.cells.setdefault((mutation.row, column), []).append(Version(value, timestamp, mutation.ttl, self.arrivals))
+            return
+        targets = [*mutation.families, *mutation.columns] or [family.name for family in self.families]
+        timestamp = self.now if mutation.timestamp is None else mutation.timestamp
+        self.tombstones += [(mutation.row, target, timestamp) for target in targets]
+
+    def put(self, table: str, puts: Sequence[Put]) -> None:
+        for put in puts:
+            self.mutate(put, self.now)
+
+    def delete(self, table: str, deletes: Sequence[Delete]) -> None:
+        for delete in deletes:
+            self.mutate(delete, self.now)
+
+    def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
+        for mutation in mutations:
+            self.mutate(mutation, self.now)
+
+    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+        versions = self.alive(row, column)
+        if (versions[0].value if versions else b"") != (expected or b""):
+            return False
+        for mutation in mutations:
+            self.mutate(mutation, max([self.now, *(version.timestamp for version in versions)]))
+        return True
+
+    def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
+        return self.check_and_mutate(table, row, column, expected, [put])
+
+    def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
+        versions = self.alive(row, column)
+        value, timestamp, ttl = amount, self.now, None
+        if versions:
+            if len(versions[0].value) != 8:
+                raise InvalidRequest("Not a counter.")
+            value += int.from_bytes(versions[0].value, "big", signed=True)
+            timestamp, ttl = max(self.now, versions[0].timestamp + 1), versions[0].ttl
+        self.mutate(Put(row, {column: value.to_bytes(8, "big", signed=True)}, timestamp, ttl), self.now)
+        return value
+
+    def compact(self) -> None:
+        """A major compaction, as `MajorCompactionScanQueryMatcher` and `ScanWildcardColumnTracker` do it."""
+        for row, column in list(self.cells):
+            kept: list[Version] = []
+            for version in self.alive(row, column):
+                if len(kept) == self.family(column).max_versions:
+                    break
+                if not kept or version.timestamp != kept[-1].timestamp:
+                    kept.append(version)
+            self.cells[row, column] = kept
+        self.tombstones.clear()
