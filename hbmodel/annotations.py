@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-import typing
 from collections.abc import Mapping
 from types import FrameType, NoneType, UnionType
-from typing import Annotated, Any, ClassVar, NewType, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from hbmodel.codecs import Codec
 from hbmodel.errors import DeclarationError
@@ -58,7 +57,7 @@ def allows_none(hint: Any) -> bool:
 def fits(codec: Codec[Any], hint: Any) -> bool:
     """Whether what a codec reads is of the annotated type, as far as classes tell; what they do not tell fits."""
     wanted = [member for member in _members(hint) if member is not NoneType]
-    if not wanted or any(not isinstance(member, type) or member is Any for member in wanted):
+    if not wanted or any(not isinstance(member, type) or member is Any or get_origin(member) for member in wanted):
         return True
     read = codec.python_type if isinstance(codec.python_type, tuple) else (codec.python_type,)
     return object in read or all(any(issubclass(kind, member) for member in wanted) for kind in read)
@@ -75,5 +74,4 @@ def _members(hint: Any) -> list[Any]:
         return _members(hint.__value__)
     if hint is None:
         return [NoneType]
-    # Only the checker tells a NewType from its type, and a codec reads the type.
-    return [typing.Any] if isinstance(hint, NewType) else [hint]
+    return [hint]

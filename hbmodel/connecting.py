@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hbmodel.errors import CapabilityError, StoreURLError
+from hbmodel.paging import FernetSeal
 from hbmodel.store import Store
 
 
@@ -19,7 +20,10 @@ def connect(url: str, *, token_key: bytes | str | None = None) -> Store:
         StoreURLError: the URL cannot be understood.
         CapabilityError: this version has no adapter for it.
         StoreUnavailable: nothing answers there.
+        TokenError: the token key is not one.
     """
+    if token_key is not None:
+        FernetSeal(token_key)
     store = _open(url)
     store.token_key = token_key
     return store

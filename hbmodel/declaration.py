@@ -6,19 +6,21 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import Factory, frozen
 
-from hbmodel.errors import DeclarationError
+from hbmodel.errors import DeclarationError, EncodingError
 from hbmodel.keys import KeyField, KeyLayout
 from hbmodel.salting import UNSALTED, BoundSalt, Salt
-from hbmodel.schema import Field, Index, TableSchema
-from hbmodel.store import Family
+from hbmodel.schema import REQUIRED, Field, Index, TableSchema
+from hbmodel.store import MAX_ROW_LENGTH, Family
 
 # TableName.isLegalFullyQualifiedTableName: letters, digits, underscore, hyphen, dot; not starting with hyphen or dot.
 _TABLE_NAME = re.compile(r"(?:[A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_INDEX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# A registry row joins table and family with 00, and HBase wants families printable and without a colon.
-_FAMILY_NAME = re.compile(r"[^\x00-\x20.:/\x7f][^\x00-\x20:/\x7f]*")
+_INDEX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+# ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName, and no blanks; KeyValue has one byte for the length.
+_FAMILY_NAME = re.compile(r"[^\x00-\x20.:/\\\x7f-\x9f][^\x00-\x20:/\\\x7f-\x9f]*")
+_RESERVED_FAMILY = "recovered.edits"
+_LONGEST_FAMILY = 127
 
 
 @frozen
@@ -57,7 +59,7 @@ def build_schema(model: type[Any], fields: Sequence[Field], indexes: Mapping[str
         DeclarationError: with the model, the field or index, and what to do.
     """
     name = model.__name__
-    _check_table(name, options)
+    check_options(name, options)
     _check_fields(name, fields, bool(indexes), options)
     layout = KeyLayout(tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in fields if f.is_key))
     salt = _bind(name, options.salt, layout)
@@ -91,12 +93,55 @@ def _bind(model: str, salt: Salt | None, layout: KeyLayout, **details: Any) -> B
         raise DeclarationError(error.message, **{"model": model, **details, **error.details}) from None
 
 
-def _check_table(model: str, options: ModelOptions) -> None:
-    if not _TABLE_NAME.fullmatch(options.table):
+def check_options(model: str, options: ModelOptions) -> None:
+    """Checks what the decorator was given.
+
+    Raises:
+        DeclarationError: with the model and what to do.
+    """
+    if not isinstance(options.table, str) or not _TABLE_NAME.fullmatch(options.table):
         raise DeclarationError(
             "A table name holds letters, digits, '_', '-' and '.', with an optional 'namespace:' before it.",
             model=model, table=options.table,
         )  # fmt: skip
+    as_family(model, options.family)
+    if options.salt is not None and not isinstance(options.salt, Salt):
+        raise DeclarationError("A salt is a Salt, such as hb.HashSalt(16).", model=model, found=repr(options.salt))
+    if options.exists is not None:
+        as_qualifier(model, options.exists, field="exists")
+
+
+def as_family(model: str, family: Any, **details: Any) -> bytes:
+    """The bytes of a column family's name; raises `DeclarationError` for one that HBase does not take."""
+    if not isinstance(family, str) or not _FAMILY_NAME.fullmatch(family) or family == _RESERVED_FAMILY:
+        raise DeclarationError(
+            "A column family is printable text without blanks, colons and slashes, not starting with a dot.",
+            model=model, family=family, **details,
+        )  # fmt: skip
+    return _utf8(model, family, _LONGEST_FAMILY, "A column family is at most 127 bytes long.", **details)
+
+
+def as_qualifier(model: str, alias: Any, **details: Any) -> bytes:
+    """The bytes of a column alias; raises `DeclarationError` for one that cannot be used."""
+    if not isinstance(alias, str):
+        raise DeclarationError(
+            'A column alias is text: hb.column("n", codec), hb.flag("e").', model=model, found=repr(alias), **details
+        )
+    if not alias:
+        raise DeclarationError("A column alias must not be empty.", model=model, **details)
+    if alias.startswith("_"):
+        raise DeclarationError("Column aliases that begin with '_' are kept for system cells: give another alias.", model=model, **details)
+    return _utf8(model, alias, MAX_ROW_LENGTH, "A column alias is at most 32,767 bytes long.", **details)
+
+
+def _utf8(model: str, text: str, longest: int, message: str, **details: Any) -> bytes:
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise DeclarationError("A name with a lone surrogate has no UTF-8.", model=model, **details) from None
+    if len(data) > longest:
+        raise DeclarationError(message, model=model, length=len(data), **details)
+    return data
 
 
 def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: ModelOptions) -> None:
@@ -104,19 +149,18 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
         raise DeclarationError("A model needs at least one hb.key field.", model=model)
     taken: dict[bytes, str] = {}
     if options.exists is not None:
-        _check_qualifier(model, "exists", options.exists.encode())
         taken[options.family.encode() + b":" + options.exists.encode()] = "exists"
-    _check_family(model, "family", options.family)
     for f in fields:
         if f.is_key:
             if not f.codec.key:
                 raise DeclarationError("This codec cannot be part of a key; use a scalar one.", model=model, field=f.name)
             continue
-        _check_family(model, f.name, f.family.decode())
-        _check_qualifier(model, f.name, f.qualifier)
         if f.column in taken:
-            raise DeclarationError("Two fields have the same column alias.", model=model, field=f.name, other=taken[f.column])
+            raise DeclarationError("Two fields have the same column alias: give one another.", model=model, field=f.name, other=taken[f.column])
         taken[f.column] = f.name
+        _check_default(model, f)
+        if f.null not in {"marker", "delete"}:
+            raise DeclarationError('null is "marker" or "delete".', model=model, field=f.name, found=repr(f.null))
         if f.null == "delete" and indexed:
             raise DeclarationError('null="delete" cannot be used on a model with indexes.', model=model, field=f.name)
         if f.null == "delete" and not f.nullable:
@@ -129,16 +173,31 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
         raise DeclarationError("A model needs at least one hb.column or exists=hb.flag(...): HBase stores no empty rows.", model=model)
 
 
-def _check_family(model: str, field: str, family: str) -> None:
-    if not _FAMILY_NAME.fullmatch(family):
-        raise DeclarationError("A column family is printable text without a colon, not starting with a dot.", model=model, field=field)
-
-
-def _check_qualifier(model: str, field: str, qualifier: bytes) -> None:
-    if not qualifier:
-        raise DeclarationError("A column alias must not be empty.", model=model, field=field)
-    if qualifier.startswith(b"_"):
-        raise DeclarationError("Column aliases that begin with '_' are kept for system cells.", model=model, field=field)
+def _check_default(model: str, of: Field) -> None:
+    """A default is given to new objects and read for missing cells, so it must be a value that the column stores."""
+    default = of.default
+    if default is REQUIRED or of.kind == "counter":
+        return
+    if isinstance(default, Factory):  # type: ignore[arg-type]
+        if default.takes_self:
+            raise DeclarationError("A default factory takes no arguments: attrs.Factory(make).", model=model, field=of.name)
+        return
+    if default is None:
+        if not of.nullable:
+            raise DeclarationError("The default is None, so the annotation must allow None.", model=model, field=of.name)
+        return
+    if type(default).__hash__ is None:
+        raise DeclarationError(
+            "The default can be changed and would be shared by all objects: use attrs.Factory(list) or the like.",
+            model=model, field=of.name, found=type(default).__name__,
+        )  # fmt: skip
+    try:
+        of.codec.encode(default)
+    except EncodingError as error:
+        raise DeclarationError(
+            "The codec cannot store the default; for a default that is made anew each time use attrs.Factory(make).",
+            **{**error.details, "model": model, "field": of.name, "reason": error.message},
+        ) from None  # fmt: skip
 
 
 def _build_index(
@@ -148,9 +207,13 @@ def _build_index(
         return DeclarationError(message, model=model, index=name, **details)
 
     if not _INDEX_NAME.fullmatch(name):
-        raise mistake("An index name is a plain ASCII identifier.")
+        raise mistake("An index name is a plain ASCII identifier of at most 100 characters: it becomes part of a table's name.")
     if not spec.fields:
         raise mistake("An index needs at least one field.")
+    if isinstance(spec.covers, str) or not all(isinstance(n, str) for n in (*spec.covers, *(part.name for part in spec.fields))):
+        raise mistake('An index takes the names of fields, in quotes: hb.index("name", "at", covers=("amount",)).')
+    if spec.salt is not None and not isinstance(spec.salt, Salt):
+        raise mistake("A salt is a Salt, such as hb.HashSalt(16).", found=repr(spec.salt))
     key_fields: list[KeyField] = []
     for part in spec.fields:
         declared = fields.get(part.name)
@@ -176,7 +239,7 @@ def _build_index(
     if len(set(spec.covers)) != len(spec.covers):
         raise mistake("The index covers a column twice.")
     layout = KeyLayout(tuple(key_fields), tail=1 if primary_salt.random else 0)
-    if spec.salt is not None and getattr(spec.salt, "random", False):
+    if spec.salt is not None and spec.salt.random:
         raise mistake("An index table cannot have a random salt: its entries could not be found again.")
     positions = {f.name: at for at, f in enumerate(key_fields)}
     return Index(

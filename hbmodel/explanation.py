@@ -7,8 +7,10 @@ from typing import Literal
 
 from attrs import frozen
 
-from hbmodel.expressions import Comparison, Predicate
-from hbmodel.store import Filter
+from hbmodel.expressions import And, Comparison, In, Not, Or, Predicate, StartsWith
+from hbmodel.store import And as AllOf
+from hbmodel.store import Filter, RowContains, ValueFilter
+from hbmodel.store import Or as AnyOf
 
 Access = Literal["get", "scan", "scan + get", "nothing"]
 
@@ -65,24 +67,31 @@ class Explanation:
 
 def describe(predicate: Predicate) -> str:
     """A predicate as text, without its values."""
-    parts = getattr(predicate, "parts", None)
-    if parts is not None:
-        kind = {"And": " & ", "Or": " | ", "Not": ""}[type(predicate).__name__]
-        inner = kind.join(describe(part) for part in parts)
-        return f"~({inner})" if kind == "" else f"({inner})"
-    name = next(iter(predicate.names()))
-    if isinstance(predicate, Comparison):
-        return f"{name} {'==' if predicate.operator == '=' else predicate.operator} ..."
-    return f"{name} {'in' if type(predicate).__name__ == 'In' else 'starts with'} ..."
+    match predicate:
+        case And(parts):
+            return f"({' & '.join(describe(part) for part in parts)})"
+        case Or(parts):
+            return f"({' | '.join(describe(part) for part in parts)})"
+        case Not((part,)):
+            return f"~{describe(part)}" if isinstance(part, And | Or) else f"~({describe(part)})"
+        case Comparison(of, operator):
+            return f"{of.name} {'==' if operator == '=' else operator} ..."
+        case In(of):
+            return f"{of.name} in ..."
+        case StartsWith(of):
+            return f"{of.name} starts with ..."
+    return ", ".join(sorted(predicate.names()))
 
 
 def describe_filter(of: Filter) -> str:
     """A server filter as text, without its values."""
-    inner = getattr(of, "filters", None)
-    if inner is not None:
-        joined = (" & " if type(of).__name__ == "And" else " | ").join(describe_filter(part) for part in inner)
-        return f"({joined})"
-    column = getattr(of, "column", None)
-    if column is not None:
-        return f"{column.decode('latin-1')} {of.operator} ..."  # type: ignore[union-attr]
-    return "row key contains text" if type(of).__name__ == "RowContains" else type(of).__name__
+    match of:
+        case AllOf(filters):
+            return f"({' & '.join(describe_filter(part) for part in filters)})"
+        case AnyOf(filters):
+            return f"({' | '.join(describe_filter(part) for part in filters)})"
+        case ValueFilter(column, operator):
+            return f"{column.decode('utf-8', 'backslashreplace')} {operator} ..."
+        case RowContains():
+            return "row key contains text"
+    return type(of).__name__

@@ -388,7 +388,6 @@ class FieldExpression(Generic[T]):
 
 def _sortable(value: Any) -> bool:
     try:
-        value < value  # noqa: B015, PLR0124
+        return not value < value  # noqa: PLR0124
     except TypeError:
         return False
-    return True

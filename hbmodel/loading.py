@@ -34,29 +34,28 @@ class Loader:
         progress: Progress | None,
         encode: Callable[[TableSchema, Any], FullWrite],
     ) -> None:
-        if batch_size < 1 or shuffle < 0:
-            raise SessionError("batch_size is at least 1 and shuffle at least 0.", batch_size=batch_size, shuffle=shuffle)
+        if not _whole(batch_size) or not _whole(shuffle) or batch_size < 1 or shuffle < 0:
+            raise SessionError("batch_size is a number of at least 1, shuffle of at least 0.", batch_size=batch_size, shuffle=shuffle)
         self._work = UnitOfWork(store, bind, clock)
         self._batch_size, self._shuffle, self._progress, self._encode = batch_size, shuffle, progress, encode
-        self._read = 0
+        self._read = self._certain = 0
 
     def load(self, objs: Iterable[Any]) -> int:
         """Writes them all and returns how many there were."""
-        certain = 0
         for batch, position in self._batches(self._windows(objs)):
             for call in batch:
                 self._work.add(call)
             try:
                 self._work.commit()
             except HbmodelError as error:
+                partial = error.details if isinstance(error, PartialWrite) else {"pending": [call.subject for call in batch]}
                 raise PartialWrite(
                     "The load stopped: the first `position` objects are certainly written; repeating the whole load is safe.",
-                    position=certain, applied=error.applied or [], pending=error.pending or [call.subject for call in batch],
-                    failures=error.failures or [], reason=error.reason or str(error),
-                ) from error  # fmt: skip
-            certain = position
+                    **{"applied": [], "failures": [], "reason": str(error), **partial, "position": self._certain},
+                ) from error
+            self._certain = position
             if self._progress is not None:
-                self._progress(certain)
+                self._progress(position)
         return self._read
 
     def _encoded(self, objs: Iterable[Any]) -> Iterator[Pending]:
@@ -65,7 +64,7 @@ class Loader:
                 schema = schema_of(type(obj))
                 write = self._encode(schema, obj)
             except HbmodelError as error:
-                raise type(error)(error.message, **{**error.details, "position": self._read}) from None
+                raise type(error)(error.message, **{**error.details, "position": self._read, "written": self._certain}) from None
             self._read += 1
             yield Pending(schema, obj, [write])
 
@@ -107,6 +106,10 @@ class Loader:
                 batch, size = [], 0
         if batch:
             yield batch, certain
+
+
+def _whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
 
 
 def _identity(call: Pending) -> Any:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 import attrs
 from typing_extensions import dataclass_transform
 
+from hbmodel.annotations import allows_none, annotations_of, fits, is_class_var
 from hbmodel.codecs import Codec, JavaLong, codec_for
-from hbmodel.declaration import IndexField, IndexSpec, ModelOptions, build_schema
+from hbmodel.declaration import IndexField, IndexSpec, ModelOptions, as_family, as_qualifier, build_schema, check_options
 from hbmodel.errors import DeclarationError
 from hbmodel.expressions import FieldExpression
 from hbmodel.salting import Salt
@@ -89,10 +90,11 @@ def key(codec: Codec[Any] | None = None, *, desc: bool = False, nullable: bool =
 
 
 @overload
-def column(alias: str | None, codec: Codec[T], *, family: str | None = None, null: Literal["marker", "delete"] = "marker") -> Column[T]: ...
+def column(alias: str | None, /, codec: Codec[T], *, family: str | None = None, null: Literal["marker", "delete"] = "marker") -> Column[T]: ...
 @overload
 def column(
     alias: str | None,
+    /,
     codec: Codec[T],
     *,
     nullable: Literal[True],
@@ -102,6 +104,7 @@ def column(
 @overload
 def column(
     alias: str | None,
+    /,
     codec: Codec[T],
     *,
     default: None,
@@ -112,15 +115,17 @@ def column(
 @overload
 def column(
     alias: str | None,
+    /,
     codec: Codec[T],
     *,
-    default: T | Callable[[], T],
+    default: T,
     family: str | None = None,
     null: Literal["marker", "delete"] = "marker",
 ) -> Column[T]: ...
 @overload
 def column(
     alias: str | None = None,
+    /,
     codec: None = None,
     *,
     default: Any = ...,
@@ -130,6 +135,7 @@ def column(
 ) -> Any: ...
 def column(
     alias: str | None = None,
+    /,
     codec: Codec[Any] | None = None,
     *,
     default: Any = REQUIRED,
@@ -140,7 +146,8 @@ def column(
     """Declares a field stored in a cell of its own.
 
     Args:
-        alias: the column qualifier, as short as you like since every cell carries it; by default the attribute's name.
+        alias: the column qualifier, as short as you like since every cell carries it; by default the attribute's name. Given
+            by position only: to type checkers a keyword `alias` would name the argument of the constructor.
         codec: how values become bytes; by default what the annotation calls for.
         default: for new objects and for stored rows that lack the cell; `attrs.Factory(list)` makes one anew each time.
             Without one the column is required: a row that lacks it is `IncompleteRow`.
@@ -151,7 +158,7 @@ def column(
     return FieldSpec("column", codec, alias, family, default, nullable=nullable, null=null)
 
 
-def counter(alias: str | None = None, *, family: str | None = None, init: Literal[False] = False) -> Column[int]:
+def counter(alias: str | None = None, /, *, family: str | None = None, init: Literal[False] = False) -> Column[int]:
     """Declares a counter: a Java long of 8 bytes that `Session.increment` changes atomically on the server.
 
     It is 0 until it is incremented and is not part of the constructor, of `add`, of an index or of its covered columns.
@@ -178,7 +185,7 @@ def index(*fields: str | IndexField, covers: Sequence[str] = (), salt: Salt | No
         salt: of the index table, by the names of its fields.
     """
     parts = tuple(part if isinstance(part, IndexField) else IndexField(part, None) for part in fields)
-    return IndexSpec(parts, tuple(covers), salt)
+    return IndexSpec(parts, covers, salt)
 
 
 def asc(name: str) -> IndexField:
@@ -220,21 +227,16 @@ def model(
     Raises:
         DeclarationError: names the field and says what to do.
     """
-    options = ModelOptions(
-        table=table, family=family, salt=salt, immutable=immutable, foreign=foreign, exists=None if exists is None else exists.alias
-    )
+    flagged = exists.alias if isinstance(exists, FlagSpec) else exists
+    options = ModelOptions(table=table, family=family, salt=salt, immutable=immutable, foreign=foreign, exists=flagged)
 
     def decorate(cls: C) -> C:
-        namespace = sys._getframe(1).f_locals
+        if not isinstance(cls, type):
+            raise DeclarationError("@hb.model(...) decorates a class.", found=type(cls).__name__)
+        check_options(cls.__name__, options)
         specs = _declared(cls)
-        hints = _annotations(cls, namespace)
-        fields = tuple(_resolve(cls, name, spec, hints, options) for name, spec in specs.items() if isinstance(spec, FieldSpec))
+        fields = _fields(cls, specs, sys._getframe(1), options)
         indexes = {name: spec for name, spec in specs.items() if isinstance(spec, IndexSpec)}
-        for name in hints:
-            if name not in specs and not _is_class_var(hints[name]):
-                raise DeclarationError(
-                    "Every annotated attribute must be declared with hb.key, hb.column or hb.counter.", model=cls.__name__, field=name
-                )
         made = _attrs_class(cls, fields, frozen)
         schema = build_schema(made, fields, indexes, options)
         for declared in fields:
@@ -259,64 +261,77 @@ def _declared(cls: type[Any]) -> Mapping[str, FieldSpec | IndexSpec]:
                 found[name] = value
             elif isinstance(value, FlagSpec):
                 raise DeclarationError("A flag is given to the decorator: @hb.model(exists=hb.flag(...)).", model=cls.__name__, field=name)
+            elif isinstance(value, IndexField):
+                raise DeclarationError(
+                    "A direction is given to an index: hb.index(hb.desc(...)); a key field takes hb.key(desc=True).",
+                    model=cls.__name__, field=name,
+                )  # fmt: skip
+            elif name in found:
+                raise DeclarationError(
+                    "The class hides a field or index of a mixin behind something else: rename one of them.", model=cls.__name__, field=name
+                )
+    if not cls.__dictoffset__:
+        raise DeclarationError("A model keeps its fields in the instance's dictionary: remove __slots__.", model=cls.__name__)
     return found
 
 
-def _annotations(cls: type[Any], namespace: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Evaluated annotations; names local to the function that holds the class are found too."""
-    hints: dict[str, Any] = {}
-    for base in reversed(cls.__mro__[:-1]):
-        module = sys.modules.get(base.__module__)
-        scope = {**vars(typing), **(vars(module) if module else {})}
-        for name, hint in base.__dict__.get("__annotations__", {}).items():
-            try:
-                evaluated = eval(hint, {**scope, **namespace}) if isinstance(hint, str) else hint
-            except Exception as error:
-                raise DeclarationError(
-                    "The annotation cannot be evaluated: define its names before the class.",
-                    model=cls.__name__, field=name, annotation=hint, reason=str(error),
-                ) from None  # fmt: skip
-            hints[name] = evaluated
-    return hints
+def _fields(cls: type[Any], specs: Mapping[str, FieldSpec | IndexSpec], frame: FrameType, options: ModelOptions) -> tuple[Field, ...]:
+    hints = annotations_of(cls, frame, frozenset(specs))
+    for name, hint in hints.items():
+        if name not in specs and not is_class_var(hint):
+            raise DeclarationError(
+                "Every annotated attribute must be declared with hb.key, hb.column or hb.counter (or be a ClassVar).",
+                model=cls.__name__, field=name,
+            )  # fmt: skip
+    return tuple(_resolve(cls, name, spec, hints.get(name), options) for name, spec in specs.items() if isinstance(spec, FieldSpec))
 
 
-def _is_class_var(hint: Any) -> bool:
-    return hint is ClassVar or typing.get_origin(hint) is ClassVar
-
-
-def _resolve(cls: type[Any], name: str, spec: FieldSpec, hints: Mapping[str, Any], options: ModelOptions) -> Field:
+def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: ModelOptions) -> Field:
     def mistake(message: str, **details: Any) -> DeclarationError:
         return DeclarationError(message, model=cls.__name__, field=name, **details)
 
-    hint = hints.get(name)
-    wrapper = typing.get_origin(hint)
     expected = Key if spec.kind == "key" else Column
-    if wrapper is not expected:
+    if typing.get_origin(hint) is not expected:
         raise mistake(f"The attribute must be annotated hb.{expected.__name__}[...].", annotation=repr(hint))
     (inner,) = typing.get_args(hint)
-    nullable = type(None) in typing.get_args(inner) if typing.get_origin(inner) in {typing.Union, types.UnionType} else False
+    nullable = allows_none(inner)
     codec = spec.codec
     if codec is None:
         try:
             codec, nullable = codec_for(inner)
         except DeclarationError as error:
             raise mistake(error.message, **error.details) from None
+    elif not isinstance(codec, Codec):
+        raise mistake("The codec is a Codec, such as hb.UInt32 or hb.Text(8); a column's alias comes before it.", found=repr(codec))
+    elif not fits(codec, inner):
+        raise mistake("The codec reads values of another type than the annotation says.", annotation=repr(hint), codec=repr(codec))
+    if name == "self":
+        raise mistake("A field cannot be called self: the constructor takes fields by name.")
     if spec.nullable and not nullable:
         raise mistake("nullable=True needs an annotation that allows None, such as hb.Key[str | None].")
     if spec.kind == "counter" and inner is not int:
         raise mistake("A counter is annotated hb.Column[int].")
-    if spec.default is None and not nullable:
-        raise mistake("The default is None, so the annotation must allow None.")
     if spec.kind == "key":
         return Field(name, "key", codec, nullable, desc=spec.desc)
     family = options.family if spec.family is None else spec.family
     alias = name if spec.alias is None else spec.alias
-    return Field(name, spec.kind, codec, nullable, spec.default, family=family.encode(), qualifier=alias.encode(), null=spec.null)
+    return Field(
+        name,
+        spec.kind,
+        codec,
+        nullable,
+        spec.default,
+        family=as_family(cls.__name__, family, field=name),
+        qualifier=as_qualifier(cls.__name__, alias, field=name),
+        null=spec.null,
+    )
 
 
 def _attrs_class(cls: C, fields: Sequence[Field], frozen: bool) -> C:
     these = {
-        f.name: attrs.field(default=attrs.NOTHING if f.default is REQUIRED else f.default, init=f.kind != "counter", kw_only=True)
+        f.name: attrs.field(
+            default=attrs.NOTHING if f.default is REQUIRED else f.default, init=f.kind != "counter", kw_only=True, alias=f.name
+        )
         for f in fields
     }
     for name in these:

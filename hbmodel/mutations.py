@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from attrs import evolve, field, frozen
 
-from hbmodel.errors import ClockError, HbmodelError, RowNotFound
+from hbmodel.errors import ClockError, DecodingError, HbmodelError, IncompleteRow, RowNotFound
 from hbmodel.mapper import FLAG, KeyMapper, RowReader, cells_of, encode_cell
 from hbmodel.schema import COUNTER_ZERO, LIVE, Index, TableSchema
 from hbmodel.store import Delete, Put, Row
@@ -137,6 +137,10 @@ class IndexedWriter:
         indexes: those that writes must keep, each with the table that is live.
         bound: how far a timestamp may lie ahead of the corrected clock, in ms.
         nonce: source of nonces.
+        keys: packs entries.
+        reader: decodes the group of a row.
+        group: fields that are in an index, as key or covered; a put of one of them writes them all.
+        group_columns: their columns.
     """
 
     schema: TableSchema
@@ -151,9 +155,9 @@ class IndexedWriter:
     def __attrs_post_init__(self) -> None:
         columns = {f.name for f in self.schema.columns if f.kind == "column"}
         object.__setattr__(self, "keys", KeyMapper(self.schema))
-        object.__setattr__(self, "reader", RowReader(self.schema, indexed=True))
         used = {name for index in self.indexes for name in (*index.fields, *index.covers)}
         object.__setattr__(self, "group", frozenset(used & columns))
+        object.__setattr__(self, "reader", RowReader(self.schema, indexed=True, names=self.group))
         object.__setattr__(self, "group_columns", frozenset(self.schema.by_name[name].column for name in self.group))
 
     def needs_read(self, write: RowWrite) -> bool:
@@ -207,7 +211,12 @@ class IndexedWriter:
         """Old-key entries go at one below the new version's time, so that a tie with another writer spares its entry (rule 3)."""
         if not old.live or old.row is None:
             return []
-        found = [(index.table, entry) for index, entry in self._entries(self.reader.values(old.row), old.row.row)]
+        try:
+            values = self.reader.values(old.row)
+        except (IncompleteRow, DecodingError):
+            # A damaged row can be overwritten and deleted all the same: entries that are not found here stay, unread.
+            return []
+        found = [(index.table, entry) for index, entry in self._entries(values, old.row.row)]
         return [(table, Delete(entry, timestamp=timestamp - 1)) for table, entry in found if (table, entry) not in kept]
 
     def full_cells(self, write: FullWrite, old: OldRow, version: bytes) -> dict[bytes, bytes]:
@@ -248,7 +257,8 @@ class IndexedWriter:
         if not self.group.intersection(write.changes):
             return RowPlan(Outcome("put", write.row, timestamp), put=Put(write.row, cells, timestamp))
         # The whole group and the version go in one put, so that no reader ever sees half of an index key (rule 2).
-        values = {**self.reader.values(old.row), **write.changes}
+        rest = RowReader(schema, indexed=True, names=self.group - write.changes.keys())
+        values = {**rest.values(old.row), **write.changes}
         version = LAST_WRITE_WINS + self.nonce()
         for name in self.group:
             cells.setdefault(schema.by_name[name].column, encode_cell(schema, schema.by_name[name], values[name]))

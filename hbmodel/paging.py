@@ -80,7 +80,7 @@ def digest_of(*parts: object) -> bytes:
 def encode_token(token: Token, seal: Seal | None = None) -> str:
     """The token as URL-safe text."""
     path = token.path.encode()
-    left = _NO_LIMIT if token.left is None else token.left
+    left = _NO_LIMIT if token.left is None else min(token.left, _NO_LIMIT)
     body = bytes((TOKEN_VERSION,)) + token.query + left.to_bytes(8, "big") + bytes((len(path),)) + path + token.position
     data = body + zlib.crc32(body).to_bytes(4, "big") if seal is None else seal.encrypt(body)
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
@@ -136,7 +136,7 @@ class FernetSeal:
 
         try:
             self._fernet = Fernet(key)
-        except (ValueError, binascii.Error):
+        except (TypeError, ValueError, binascii.Error):
             raise TokenError("A token key is 32 bytes in URL-safe base64, as Fernet.generate_key() makes them.") from None
 
     def encrypt(self, data: bytes) -> bytes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,7 @@ from attrs import frozen
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
 from hbmodel.explanation import Access, Explanation, describe, describe_filter
 from hbmodel.expressions import And, Ordering, Predicate, Test, conjuncts
-from hbmodel.keys import KeyLayout
+from hbmodel.keys import MAX_KEY_LENGTH, KeyLayout
 from hbmodel.mapper import RowReader
 from hbmodel.matching import Match, match
 from hbmodel.pushdown import server_filter
@@ -26,7 +27,10 @@ PRIMARY = "primary"
 """Name of the path through the primary table."""
 
 MAX_RANGES = 10_000
-"""How many key ranges the equalities of one query may multiply to; further IN lists are then checked row by row."""
+"""How many key ranges the equalities of one query may multiply to in one bucket; further IN lists are checked row by row."""
+
+MAX_SCANS = 100_000
+"""The same over all buckets."""
 
 
 @frozen(eq=False)
@@ -84,7 +88,7 @@ class Plan:
     @property
     def full_scan(self) -> bool:
         """Whether nothing bounds the scan."""
-        return not self.match.parts and self.match.bounds is None
+        return self.match.open
 
     def after(self, position: bytes) -> Sequence[Bucket]:
         """The part of every bucket that lies behind `position` in the direction of the scan."""
@@ -102,8 +106,8 @@ def paths_of(schema: TableSchema, indexes: Iterable[Index]) -> list[Path]:
 def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name: str | None = None) -> Plan:
     """Chooses a path and turns the query into gets or scans of it.
 
-    The path with the longest bounded prefix of its key wins: more fixed leading fields, then a bounded next field; a tie goes
-    to the primary table, then to the index declared first.
+    A whole primary key is got at once. Else the path with the longest bounded prefix of its key wins: more fixed leading
+    fields, then a bounded next field; a tie goes to the primary table, then to the index declared first.
 
     Args:
         query: to plan.
@@ -123,12 +127,13 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
     if wanted is not None:
         paths = [_named(schema, paths, wanted)]
     parts = conjuncts(query.predicate)
-    candidates: list[tuple[tuple[int, bool], Path, Match, bool]] = []
+    candidates: list[tuple[tuple[bool, int, bool], Path, Match, bool]] = []
     for path in paths:
-        found = match(path.layout, parts, schema, MAX_RANGES)
+        found = _match(path, parts, schema)
         direction = _direction(path.layout, found, query.ordering)
         if direction is not None:
-            candidates.append(((len(found.parts), found.bounds is not None), path, found, direction))
+            whole = path.index is None and found.complete(path.layout)
+            candidates.append(((whole, len(found.parts), found.bounds is not None), path, found, direction))
     if not candidates:
         _mention_unreadable(query, readable)
         raise OrderNotAvailable(
@@ -137,19 +142,34 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
         )  # fmt: skip
     best = max(candidates, key=lambda candidate: candidate[0])
     made = _build(query, best[1], best[2], best[3] != query.backwards, indexed)
-    if made.full_scan and not query.full_scan and made.buckets:
-        _mention_unreadable(query, readable)
+    if query.full_scan or not made.buckets:
+        return made
+    if made.match.excess and made.full_scan:
         raise FullScanRefused(
-            "The query would read the whole table: bound the leading key fields of the table or an index, or say .allow_full_scan().",
-            table=schema.table, path=made.path.name, leading=made.path.layout.names[0],
+            "The query gives this key field more values than it may have key ranges: split it, or say .allow_full_scan().",
+            table=schema.table, path=made.path.name, field=made.match.excess,
         )  # fmt: skip
-    if made.match.unordered and not query.full_scan:
+    if made.match.unordered:
         raise QueryError(
             "The bytes of this key field do not keep the order of its values, so it cannot bound a scan; "
             "say .allow_full_scan() to check every row instead.",
             table=schema.table, field=made.match.unordered,
         )  # fmt: skip
+    if made.full_scan:
+        _mention_unreadable(query, readable)
+        raise FullScanRefused(
+            "The query would read the whole table: bound the leading key fields of the table or an index, or say .allow_full_scan().",
+            table=schema.table, path=made.path.name, leading=made.path.layout.names[0],
+        )  # fmt: skip
     return made
+
+
+def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> Match:
+    found = match(path.layout, predicates, schema, MAX_RANGES)
+    ranges = math.prod(len(values) for values in found.parts)
+    if ranges * path.salt.buckets > MAX_SCANS and not _located(path, found):
+        found = match(path.layout, predicates, schema, MAX_SCANS // path.salt.buckets)
+    return found
 
 
 def _mention_unreadable(query: Query[Any], readable: Sequence[Index]) -> None:
@@ -157,7 +177,7 @@ def _mention_unreadable(query: Query[Any], readable: Sequence[Index]) -> None:
     schema, known = query.schema, {index.name for index in readable}
     for index in schema.indexes.values():
         found = match(index.layout, conjuncts(query.predicate), schema, MAX_RANGES)
-        if index.name not in known and (found.parts or found.bounds) and _direction(index.layout, found, query.ordering) is not None:
+        if index.name not in known and not found.open and _direction(index.layout, found, query.ordering) is not None:
             raise IndexUnavailable(
                 "The query needs an index that is not readable: it was declared on an existing table and is not built.",
                 table=schema.table, index=index.name,
@@ -208,32 +228,35 @@ def _build(query: Query[Any], path: Path, found: Match, backwards: bool, indexed
         names = frozenset({f.name for f in query.selection}).union(*(p.names() for p in every))
     if path.index is not None and names is not None:
         names |= {name for name in path.layout.names if not schema.by_name[name].is_key}
-    buckets = _buckets(path, found)
+    gathered = _ranges(path, found)
     rows = None
-    if path.index is None and found.complete(path.layout) and not found.bounds:
-        rows = sorted((bucket.prefix + r.start[len(bucket.prefix) :] for bucket in buckets for r in bucket.ranges), key=path.position)
+    if path.index is None and found.complete(path.layout):
+        # A key that HBase cannot hold is not there; asking for it would be an error.
+        keys = [r.start for ranges in gathered.values() for r in ranges if 0 < len(r.start) <= MAX_KEY_LENGTH]
+        rows = sorted(keys, key=path.position, reverse=backwards)
     return Plan(
         path=path,
-        buckets=buckets,
+        buckets=[Bucket(path.salt.prefix(bucket), merge_ranges(ranges)) for bucket, ranges in sorted(gathered.items())],
         backwards=backwards,
         reader=RowReader(schema, indexed, names),
-        filter=None
-        if rows is not None
-        else server_filter(
-            schema, path.layout, residual, on_index=path.index is not None, indexed=indexed
-        ),
+        filter=None if rows is not None else server_filter(schema, path.layout, residual, on_index=path.index is not None, indexed=indexed),
         # Whatever an index range settles is settled for the entry only: the primary row decides (rule 5).
         residual=every if path.index is not None else residual,
-        rows=rows if rows is None else tuple(reversed(rows) if backwards else rows),
+        rows=rows,
         match=found,
     )
 
 
-def _buckets(path: Path, found: Match) -> list[Bucket]:
-    """One entry for each bucket that can hold a match, with its ranges."""
+def _located(path: Path, found: Match) -> bool:
+    """Whether the fixed fields tell the bucket."""
+    return not path.salt.random and set(path.salt.by) <= set(path.layout.names[: len(found.parts)])
+
+
+def _ranges(path: Path, found: Match) -> Mapping[int, list[KeyRange]]:
+    """The key ranges of each bucket that can hold a match, salt included."""
     layout, salt = path.layout, path.salt
     fixed = layout.names[: len(found.parts)]
-    located = not salt.random and salt.buckets > 1 and set(salt.by) <= set(fixed)
+    located = _located(path, found)
     gathered: dict[int, list[KeyRange]] = {}
     for parts in itertools.product(*found.parts):
         unsalted = layout.range_of(parts, found.bounds)
@@ -242,7 +265,7 @@ def _buckets(path: Path, found: Match) -> list[Bucket]:
         homes = (salt.bucket_of_fields(dict(zip(fixed, parts, strict=True))),) if located else range(salt.buckets)
         for bucket in homes:
             gathered.setdefault(bucket, []).append(salt.range_in(bucket, unsalted))
-    return [Bucket(salt.prefix(bucket), merge_ranges(gathered[bucket])) for bucket in sorted(gathered)]
+    return gathered
 
 
 def explain(query: Query[Any], made: Plan) -> Explanation:

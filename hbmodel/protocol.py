@@ -50,6 +50,7 @@ def write_round(writer: IndexedWriter, writes: Sequence[RowWrite], clock: Clock,
     """
     table = writer.schema.table
     earlier: list[tuple[str, Delete]] = []  # stale entries that an attempt given up for its age had found
+    deleted: dict[bytes, Outcome] = {}  # rows that such an attempt has deleted already
     while True:
         reading = [write for write in writes if writer.needs_read(write)]
         rows: Sequence[Row | None] = ()
@@ -68,7 +69,9 @@ def write_round(writer: IndexedWriter, writes: Sequence[RowWrite], clock: Clock,
         if clock.fresh(now):
             break
         earlier += stale
-    yield Acknowledge([plan.outcome for plan in plans])
+        deleted |= {plan.outcome.key: plan.outcome for plan in plans if plan.outcome.action == "deleted"}
+    outcomes = [plan.outcome for plan in plans]
+    yield Acknowledge([deleted.get(outcome.key, outcome) if outcome.action == "absent" else outcome for outcome in outcomes])
     kept = {(name, put.row) for name, puts in entries.items() for put in puts}
     stale += [(name, delete) for name, delete in earlier if (name, delete.row) not in kept]
     if stale:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attrs import Factory
+
+from hbmodel.errors import QueryError
 from hbmodel.expressions import And, Comparison, In, Or, Predicate, StartsWith
 from hbmodel.keys import KeyLayout
 from hbmodel.mapper import FLAG
@@ -19,7 +22,7 @@ from hbmodel.store import Filter, RowContains, ValueFilter
 from hbmodel.store import Or as AnyOf
 
 MAX_ALTERNATIVES = 100
-"""Longest IN list that is sent to the server."""
+"""Most alternatives of one field, or of one `|`, that are sent to the server."""
 
 
 def server_filter(schema: TableSchema, layout: KeyLayout, residual: Sequence[Predicate], *, on_index: bool, indexed: bool) -> Filter | None:
@@ -48,8 +51,10 @@ def _filter(predicate: Predicate, layout: KeyLayout, on_index: bool) -> Filter |
         known = [made for made in (_filter(part, layout, on_index) for part in predicate.parts) if made is not None]
         return AllOf(known) if known else None
     if isinstance(predicate, Or):
-        parts = [_filter(part, layout, on_index) for part in predicate.parts]
-        return None if None in parts else AnyOf([part for part in parts if part is not None])
+        if len(predicate.parts) > MAX_ALTERNATIVES:
+            return None
+        known = [made for made in (_filter(part, layout, on_index) for part in predicate.parts) if made is not None]
+        return AnyOf(known) if len(known) == len(predicate.parts) else None
     if not isinstance(predicate, Comparison | In | StartsWith):
         return None
     of = predicate.field
@@ -57,8 +62,15 @@ def _filter(predicate: Predicate, layout: KeyLayout, on_index: bool) -> Filter |
         return _key_filter(predicate, layout)
     if of.kind == "counter" or not of.codec.key or of.null == "delete":
         return None
-    missing = not of.required and predicate.test()({of.name: of.default_value()})
-    return _column_filter(predicate, of, missing)
+    return _column_filter(predicate, of, _accepts_missing(predicate, of))
+
+
+def _accepts_missing(predicate: Predicate, of: Field) -> bool:
+    """Whether a row without the column may satisfy the predicate on it."""
+    if of.required:
+        return False
+    # A factory may make another value for the row than it would make here.
+    return isinstance(of.default, Factory) or predicate.test()({of.name: of.default_value()})  # type: ignore[arg-type]
 
 
 def _key_filter(predicate: Comparison | In | StartsWith, layout: KeyLayout) -> Filter | None:
@@ -87,7 +99,10 @@ def _column_filter(predicate: Comparison | In | StartsWith, of: Field, missing: 
     if isinstance(predicate, StartsWith):
         if of.codec.raw_order != "ascending" or not predicate.prefix:
             return None
-        start = of.codec.raw_prefix(predicate.prefix)
+        try:
+            start = of.codec.raw_prefix(predicate.prefix)
+        except QueryError:  # no bytes tell these values apart
+            return None
         if not start or start[0] == 0:  # escaped in nullable columns
             return None
         stop = prefix_successor(start)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, Protocol, TypeVar, overload
+from operator import index
+from typing import Any, Final, Generic, Protocol, SupportsIndex, TypeVar, overload
 
 from attrs import evolve, field, frozen
 
@@ -19,6 +20,10 @@ B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
 E = TypeVar("E")
+
+
+MOST: Final = 2**60
+"""The greatest limit, offset and page size, far above any table."""
 
 
 class Source(Protocol):
@@ -162,7 +167,9 @@ class Query(Generic[R_co]):
 
     def exists(self) -> bool:
         """Whether there is at least one item."""
-        return self.first() is not None
+        at_most = 1 if self.maximum is None else min(self.maximum, 1)
+        # Selecting nothing reads only the cells that predicates and existence need.
+        return next(iter(evolve(self, selection=(), maximum=at_most)), None) is not None
 
     def count(self) -> int:
         """How many items there are; rows are counted by reading keys, never on the client's memory."""
@@ -178,19 +185,24 @@ class Query(Generic[R_co]):
         Raises:
             TokenError: the token is damaged or belongs to another query.
         """
-        if _whole(size, "page") < 1:
+        items = _whole(size, "page")
+        if items < 1:
             raise QueryError("A page holds at least one item.")
-        return self.source.page(self, size, after)
+        return self.source.page(self, items, after)
 
     def explain(self) -> Explanation:
         """How the query would be carried out; print it."""
         return self.source.explain(self)
 
 
-def _whole(count: int, what: str) -> int:
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+def _whole(count: SupportsIndex, what: str) -> int:
+    try:
+        number = -1 if isinstance(count, bool) else index(count)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= MOST:
         raise QueryError("Give a whole number, zero or more.", argument=what, found=repr(count))
-    return count
+    return number
 
 
 def _field_of(part: object) -> Field:

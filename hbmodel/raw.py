@@ -6,13 +6,13 @@ from typing import Any, TypeVar
 
 from hbmodel.errors import CapabilityError
 from hbmodel.mapper import KeyMapper, RowReader
-from hbmodel.schema import LIVENESS_QUALIFIER, schema_of
+from hbmodel.schema import schema_of
 from hbmodel.store import Row
 
 T = TypeVar("T")
 
 
-def row_key(model: type[Any], **key: Any) -> bytes:
+def row_key(model: type[Any], /, **key: Any) -> bytes:
     """The row key, salt included, that a model's object is stored under.
 
     Raises:
@@ -34,8 +34,7 @@ def decode(model: type[T], row: Row) -> T | None:
         DecodingError: key or cells are not what the model writes.
     """
     schema = schema_of(model)
-    indexed = any(column.endswith(b":" + LIVENESS_QUALIFIER) for column in row.columns)
-    reader = RowReader(schema, indexed)
+    reader = RowReader(schema, indexed=schema.liveness_column in row.columns)
     if not reader.exists(row):
         return None
     made: T = reader.make(reader.values(row))

@@ -8,10 +8,10 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from hbmodel.driver import drive
-from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, TokenError, UnknownIndex
+from hbmodel.errors import IndexUnavailable, QueryError, TokenError
 from hbmodel.mapper import Values
 from hbmodel.paging import Page, Seal, Token, decode_token, digest_of, encode_token
 from hbmodel.plan import Bucket, Plan
@@ -198,12 +198,12 @@ def shape(query: Query[Any], plan: Plan) -> Callable[[Values], Any]:
 
 
 def digest(query: Query[Any], plan: Plan) -> bytes:
-    """What a continuation token is bound to: the query with its values, the path's key layout and the direction."""
+    """What a continuation token is bound to: the model, the query with its values, the path's key layout and the direction."""
+    schema = query.schema
     predicate = None if query.predicate is None else query.predicate.canonical()
     order = tuple((part.field.name, part.desc) for part in query.ordering)
-    return digest_of(
-        query.schema.table, plan.path.table, str(plan.path.layout.spec), predicate, order, query.backwards, query.maximum, query.skipped
-    )
+    read = (schema.table, schema.family, plan.path.table, str(plan.path.layout.spec))
+    return digest_of(read, predicate, order, query.backwards, query.maximum, query.skipped)
 
 
 def read_page(store: Store, query: Query[Any], plan: Plan, size: int, token: Token | None, seal: Seal | None) -> Page[Any]:
@@ -237,10 +237,15 @@ def read_token(text: str, query: Query[Any], plan_for: Callable[[str], Plan], se
         TokenError: the token is damaged or of another query, or its path cannot be read any more.
     """
     unchecked = decode_token(text, None, seal)
+    if query.index_name not in {None, unchecked.path}:
+        raise TokenError("The continuation token follows another path than the query names.", path=unchecked.path)
     try:
         plan = plan_for(unchecked.path)
-    except (UnknownIndex, IndexUnavailable, OrderNotAvailable, FullScanRefused):
+    except (QueryError, IndexUnavailable):
         raise TokenError("The path that the continuation token follows is not available to this query.", path=unchecked.path) from None
     if unchecked.query != digest(query, plan):
         raise TokenError("The continuation token belongs to another query.")
-    return unchecked, plan
+    if query.maximum is not None:  # whatever an altered token says, the query's own limit holds
+        left = query.maximum if unchecked.left is None else min(unchecked.left, query.maximum)
+        return evolve(unchecked, left=left), plan
+    return evolve(unchecked, left=None), plan

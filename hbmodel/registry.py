@@ -16,7 +16,7 @@ from attrs import evolve, field, frozen
 from hbmodel.errors import IndexUnavailable, SchemaMismatch, StoreError, TableExists, TableNotFound
 from hbmodel.mapper import RowReader
 from hbmodel.schema import Index, TableSchema
-from hbmodel.store import Family, Put, Row, Store
+from hbmodel.store import Family, Put, Store
 
 REGISTRY_TABLE = "hbmodel"
 FAMILY = b"m"
@@ -115,16 +115,18 @@ class Registry:
 
     def read(self, schema: TableSchema) -> Registration | None:
         """What is registered for a model's table, or None."""
+        return self._parse(schema, self._cells(schema))
+
+    def _cells(self, schema: TableSchema) -> Mapping[bytes, bytes]:
         try:
             (row,) = self._store.get(self.table, [registry_row(schema)])
         except TableNotFound as error:
             if error.table not in {None, self.table}:
                 raise
-            return None
-        return None if row is None else self._parse(schema, row)
+            return {}
+        return {} if row is None else {column: cell.value for column, cell in row.columns.items()}
 
-    def _parse(self, schema: TableSchema, row: Row) -> Registration | None:
-        raw = {column: cell.value for column, cell in row.columns.items()}
+    def _parse(self, schema: TableSchema, raw: Mapping[bytes, bytes]) -> Registration | None:
         if not raw.get(LAYOUT):
             return None
         try:
@@ -134,8 +136,11 @@ class Registry:
                 for column, value in raw.items()
                 if column.startswith(INDEX_PREFIX) and value
             }
+            readable = isinstance(layout, dict) and all(state.state in STATES for state in indexes.values())
         except (ValueError, TypeError):
-            raise StoreError("The registry entry of the table cannot be read.", table=schema.table, registry=self.table) from None
+            readable = False
+        if not readable:
+            raise StoreError("The registry entry of the table cannot be read.", table=schema.table, registry=self.table)
         return Registration(layout, indexes, raw)
 
     def bind(self, schema: TableSchema) -> Binding:
@@ -171,25 +176,24 @@ class Registry:
         """
         row = registry_row(schema)
         while True:
-            found = self.read(schema)
-            expected = None
+            raw = self._cells(schema)
+            found = self._parse(schema, raw)
             layout = dict(schema.layout_spec)
             if found is not None:
                 check_layout(schema, found)
-                expected = found.raw[LAYOUT]
                 layout["columns"] = {
                     **found.layout["columns"],
                     **{c: s for c, s in layout["columns"].items() if c not in found.layout["columns"]},
                 }
-            changes: list[tuple[bytes, bytes | None, bytes]] = []
-            for name, index in schema.indexes.items():
-                if found is None or name not in found.indexes:
-                    value = canonical_json({"state": new_state, "table": index.table, "spec": index.spec})
-                    changes.append((INDEX_PREFIX + name.encode(), None, value))
+            wanted = {
+                INDEX_PREFIX + name.encode(): canonical_json({"state": new_state, "table": index.table, "spec": index.spec})
+                for name, index in schema.indexes.items()
+                # An absent index has no entries, so that its declaration may still change.
+                if found is None or name not in found.indexes or found.indexes[name].state == ABSENT
+            }
             # The layout is written last: an entry without one is not an entry, so an interrupted registration is begun anew.
-            if canonical_json(layout) != expected:
-                changes.append((LAYOUT, expected, canonical_json(layout)))
-            if all(self._change(row, *change) for change in changes):
+            wanted[LAYOUT] = canonical_json(layout)
+            if all(self._change(row, column, raw.get(column), value) for column, value in wanted.items() if raw.get(column) != value):
                 return
 
     def _change(self, row: bytes, column: bytes, expected: bytes | None, value: bytes) -> bool:
@@ -212,7 +216,7 @@ def check_layout(schema: TableSchema, found: Registration) -> None:
     differences = layout_differences(schema.layout_spec, found.layout)
     for name, index in schema.indexes.items():
         state = found.indexes.get(name)
-        if state is not None and canonical_json(index.spec) != canonical_json(state.spec):
+        if state is not None and state.state != ABSENT and canonical_json(index.spec) != canonical_json(state.spec):
             differences.append(f"index {name}: declared {_short(index.spec)}, live {_short(state.spec)}")
     if differences:
         raise SchemaMismatch("The live table has another layout than the model declares.", table=schema.table, differences=differences)

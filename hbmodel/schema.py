@@ -11,7 +11,7 @@ import attrs
 from attrs import Factory, frozen
 
 from hbmodel.codecs import Codec
-from hbmodel.errors import UnknownField, UnknownIndex
+from hbmodel.errors import DeclarationError, UnknownField, UnknownIndex
 from hbmodel.keys import KeyLayout
 from hbmodel.salting import BoundSalt
 from hbmodel.store import Family
@@ -259,8 +259,9 @@ class TableSchema:
 
 
 def schema_of(model: type[Any]) -> TableSchema:
-    """The schema that the decorator put on `model`; raises `TypeError` for any other class."""
+    """The schema that the decorator put on `model`; raises `DeclarationError`, a `TypeError`, for any other class."""
     found = vars(model).get("__hbmodel__") if isinstance(model, type) else None
     if not isinstance(found, TableSchema):
-        raise TypeError(f"{model!r} is not a model: declare it with @hb.model(table=...).")
+        name = model.__qualname__ if isinstance(model, type) else type(model).__qualname__
+        raise DeclarationError("This is not a model: declare the class with @hb.model(table=...).", found=name)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from hbmodel.clock import CLOCK_BOUND, GRACE, ServerClock
 from hbmodel.driver import drive
 from hbmodel.errors import (
     CapabilityError,
+    EncodingError,
     QueryError,
     RowNotFound,
     SchemaMismatch,
@@ -78,6 +80,8 @@ class Session:
         clock_bound: float = CLOCK_BOUND / 1000,
         token_key: bytes | str | None = None,
     ) -> None:
+        if isinstance(store, str):
+            raise SessionError("A session takes a store: Session(hb.connect(url)).")
         self.store = store
         self._registry = Registry(store, registry)
         self._lease = lease
@@ -106,9 +110,11 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Discards what is pending and ends the session; the store stays open."""
-        self._work.discard()
-        self._closed = True
+        """Discards what is pending and ends the session; the store stays open. Closing twice is allowed."""
+        if not self._closed:
+            with self._entered():
+                self._work.discard()
+                self._closed = True
 
     @property
     def closed(self) -> bool:
@@ -231,7 +237,13 @@ class Session:
         write = full_write(schema, obj)
         if binding.indexed:
             writer = IndexedWriter(schema, binding.written, self._clock.bound)
-            drive(self.store, insert_indexed(writer, write, self._clock))
+            try:
+                drive(self.store, insert_indexed(writer, write, self._clock))
+            except SchemaMismatch:
+                # The lease ran out after the row was in place, and its indexes have changed: write it again as they are now.
+                again = UnitOfWork(self.store, self._bind, self._clock)
+                again.add(Pending(schema, obj, [write]))
+                again.commit()
             return obj
         column = schema.exists_column or next(
             (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
@@ -297,6 +309,7 @@ class Session:
 
         Raises:
             RowNotFound: there is no such row.
+            EncodingError: the amount is not a whole number of 64 bits.
         """
         schema = schema_of(type(obj))
         if not isinstance(counter, FieldExpression) or schema.by_name.get(counter.of.name) is not counter.of:
@@ -305,6 +318,8 @@ class Session:
             raise SessionError("Only a field declared with hb.counter can be incremented.", table=schema.table, field=counter.of.name)
         if schema.immutable:
             raise SessionError("Rows of an immutable model cannot be incremented.", table=schema.table)
+        if isinstance(amount, bool) or not hasattr(amount, "__index__") or not -(2**63) <= operator.index(amount) < 2**63:
+            raise EncodingError("A counter takes a whole number of 64 bits.", table=schema.table, field=counter.of.name)
         (row,) = KeyMapper(schema).rows(key_of(schema, obj))
         binding = self._bind(schema)
         reader = RowReader(schema, binding.indexed, frozenset())
@@ -312,7 +327,7 @@ class Session:
             (found,) = self.store.get(schema.table, [row], reader.columns)
             if found is None or not reader.exists(found):
                 raise RowNotFound("There is no such row to increment.", table=schema.table, key=row)
-        return self.store.increment(schema.table, row, counter.of.column, amount)
+        return self.store.increment(schema.table, row, counter.of.column, operator.index(amount))
 
     @_one_thread
     def load(self, objs: Iterable[Any], *, batch_size: int = DEFAULT_BATCH, shuffle: int = 0, progress: Progress | None = None) -> int:
@@ -328,7 +343,8 @@ class Session:
 
         Raises:
             PartialWrite: the store failed; `position` is how many leading objects are certainly written.
-            EncodingError: an object cannot be stored; `position` is its place in the input.
+            EncodingError: an object cannot be stored; `position` is its place in the input, counted from 0, and `written` how
+                many leading objects are certainly written.
         """
         return Loader(self.store, self._bind, self._clock, batch_size, shuffle, progress, full_write).load(objs)
 

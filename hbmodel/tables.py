@@ -1,4 +1,4 @@
-"""Tables of models: creating them, dropping them, and what their keys and names cost."""
+"""Tables of models: creating them, and what their keys and names cost."""
 
 from __future__ import annotations
 
@@ -31,19 +31,21 @@ def create_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TAB
     catalog = Registry(store, registry)
     catalog.create()
     existing = set(store.tables())
+    new: dict[str, dict[bytes, Family]] = {}
     for schema in schemas:
         present = schema.table in existing
         if present:
             _check_families(store, schema)
+        else:  # models may share a table, each in its families
+            new.setdefault(schema.table, {}).update((family.name, family) for family in schema.families)
         for index in schema.indexes.values():
             if index.table not in existing and not present:
                 _create(store, index.table, [Family(schema.family)])
         # Registered as readable before the primary table exists: without it there are no rows that an index could lack, and
         # a crash here leaves nothing that a repeated call does not finish.
         catalog.register(schema, ABSENT if present else READABLE)
-        if not present:
-            _create(store, schema.table, list(schema.families))
-            existing.add(schema.table)
+    for table, families in new.items():
+        _create(store, table, [families[name] for name in sorted(families)])
 
 
 def _create(store: Store, table: str, families: list[Family]) -> None:

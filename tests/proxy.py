@@ -71,8 +71,8 @@ class Proxy:
         """What to do at the next calls of a method, one after the other.
 
         `"lose"` breaks the connection before the call reaches the gateway; `"cut"` lets the gateway carry it out and breaks
-        the connection when the reply comes; `"mute"` forwards the call and keeps back everything the gateway says; `"pass"`
-        does nothing.
+        the connection when the reply comes; `"mute"` forwards the call and keeps back everything the gateway says; `"last"`
+        delivers the reply, breaks the connection and accepts no other; `"pass"` does nothing.
         """
         self._reactions[method.encode()] = list(reactions)
 
@@ -154,6 +154,7 @@ class _Link:
         self._gateway = gateway
         self._mute = False
         self._cut_at_reply = False
+        self._last = False
         self.requests = bytearray()
         for side in (client, gateway):
             side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -176,6 +177,7 @@ class _Link:
             return False
         self._mute = self._mute or reaction == "mute"
         self._cut_at_reply = self._cut_at_reply or reaction == "cut"
+        self._last = self._last or reaction == "last"
         self._gateway.sendall(data)
         return True
 
@@ -184,6 +186,10 @@ class _Link:
             return False
         if self._mute:
             return True
+        if self._last:
+            self._proxy.refuse()
+            self._client.sendall(data)
+            return False
         allowed = self._proxy._allowance(len(data))
         self._client.sendall(data if allowed is None else data[:allowed])
         return allowed is None

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,227 +8,23 @@ from typing import Any
 import pytest
 
 from hbmodel.errors import (
-    CapabilityError,
     FamilyNotFound,
     HbmodelError,
     InvalidRequest,
-    StoreClosed,
     StoreError,
-    StoreUnavailable,
-    StoreURLError,
     TableExists,
     TableNotFound,
 )
 from hbmodel.ranges import KeyRange
-from hbmodel.store import MAX_CELL_SIZE, Capabilities, Delete, Family, KeyOnly, Or, Put, Row, Scan, Store
+from hbmodel.store import Delete, Family, KeyOnly, Put, Row, Scan
 from hbmodel.stores.thrift1 import Thrift1Store
 from hbmodel.stores.thrift1_writes import MAX_ROWS
 
+pytestmark = pytest.mark.hbase
+
 TABLE = "test_thrift1"
 A, B, E = b"d:a", b"d:b", b"e:a"
-
-
-@pytest.fixture
-def nobody() -> Iterator[Thrift1Store]:
-    """A store at an address where nobody listens: whatever it answers, it answers without a call."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    with Thrift1Store("127.0.0.1", port, attempts=2) as store:
-        yield store
-
-
-# --- addresses --------------------------------------------------------------------------------------------------------
-
-
-def test_an_address_becomes_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[str, Any] = {}
-    monkeypatch.setattr(Thrift1Store, "__init__", lambda self, **arguments: given.update(arguments))
-    Thrift1Store.from_url(
-        "hbase://gateway.example:9191?timeout=10&connect_timeout=.5&pool=8&transport=framed&protocol=compact&table_prefix=my&attempts=1"
-    )
-    assert given == {
-        "host": "gateway.example",
-        "port": 9191,
-        "timeout": 10.0,
-        "connect_timeout": 0.5,
-        "pool_size": 8,
-        "transport": "framed",
-        "protocol": "compact",
-        "table_prefix": "my",
-        "attempts": 1,
-    }
-
-
-def test_the_shortest_address_is_this_machines() -> None:
-    assert repr(Thrift1Store.from_url("hbase://")) == "Thrift1Store('127.0.0.1', 9090)"
-    assert repr(Thrift1Store.from_url("hbase://other")) == "Thrift1Store('other', 9090)"
-    assert repr(Thrift1Store.from_url("hbase://[::1]:91")) == "Thrift1Store('::1', 91)"
-
-
-@pytest.mark.parametrize(
-    ("query", "option"),
-    [
-        ("timout=10", "timout"),
-        ("timeout=soon", "timeout"),
-        ("timeout=0", "timeout"),
-        ("timeout=inf", "timeout"),
-        ("pool=0", "pool"),
-        ("pool=1.5", "pool"),
-        ("transport=carrier", "transport"),
-        ("protocol=json", "protocol"),
-        ("pool=1&pool=2", "pool"),
-        ("attempts=", "attempts"),
-    ],
-)
-def test_a_bad_option_is_named(query: str, option: str) -> None:
-    with pytest.raises(StoreURLError) as caught:
-        Thrift1Store.from_url("hbase://localhost:9090?" + query)
-    assert caught.value.option == option
-
-
-@pytest.mark.parametrize(
-    "url", ["hbase+thrift2://localhost", "hbase://localhost:port", "hbase://localhost/table", "hbase://me:secret@localhost", "hbase://h#f"]
-)
-def test_what_is_no_address_is_refused_without_its_secrets(url: str) -> None:
-    with pytest.raises(StoreURLError) as caught:
-        Thrift1Store.from_url(url)
-    assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize("arguments", [{"timeout": 0}, {"pool_size": 0}, {"attempts": 0}, {"transport": "x"}, {"protocol": "x"}])
-def test_bad_arguments_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest):
-        Thrift1Store(**arguments)
-
-
-# --- without a call ---------------------------------------------------------------------------------------------------
-
 CELLS = {A: b""}
-
-BAD: list[Callable[[Thrift1Store], object]] = [
-    lambda store: store.get("t", [b"ok", b""]),
-    lambda store: store.get("t", [b"k" * 32768]),
-    lambda store: store.get("t", [b"k"], [b""]),
-    lambda store: store.get("t", [b"k"], [b":q"]),
-    lambda store: store.get("", [b"k"]),
-    lambda store: store.put("t", [Put(b"", CELLS)]),
-    lambda store: store.put("t", [Put(b"ok", CELLS), Put(b"k" * 32768, CELLS)]),
-    lambda store: store.put("t", [Put(b"k", {})]),
-    lambda store: store.put("t", [Put(b"k", {b"d": b""})]),
-    lambda store: store.put("t", [Put(b"k", {b":q": b""})]),
-    lambda store: store.put("t", [Put(b"k", {A: bytes(MAX_CELL_SIZE)})]),
-    lambda store: store.put("t", [Put(b"k", CELLS, -1)]),
-    lambda store: store.put("t", [Put(b"k", CELLS, 2**63 - 1)]),
-    lambda store: store.put("t", [Put(b"k", CELLS, 1, ttl=0)]),
-    lambda store: store.delete("t", [Delete(b"")]),
-    lambda store: store.delete("t", [Delete(b"k", timestamp=-1)]),
-    lambda store: store.delete("t", [Delete(b"k", families=[b"d:"])]),
-    lambda store: store.delete("t", [Delete(b"k", families=[b""])]),
-    lambda store: store.delete("t", [Delete(b"k", columns=[b"d"])]),
-    lambda store: store.scan("t", [Scan(batch_size=0)]),
-    lambda store: store.scan("t", [Scan(limit=-1)]),
-    lambda store: store.scan("t", [Scan(columns=[b":a"])]),
-    lambda store: store.scan("t", [Scan(filter=Or([]))]),
-    lambda store: store.check_and_put("t", b"k", A, None, Put(b"other", CELLS)),
-    lambda store: store.check_and_put("t", b"k", A, None, Put(b"k", CELLS, 5)),
-    lambda store: store.check_and_put("t", b"k", A, None, Put(b"k", {A: b"", B: b""})),
-    lambda store: store.check_and_put("t", b"k", b"d", None, Put(b"k", CELLS)),
-    lambda store: store.increment("t", b"", A, 1),
-    lambda store: store.increment("t", b"k", b"d", 1),
-    lambda store: store.increment("t", b"k", A, 2**63),
-    lambda store: store.create_table("t", []),
-    lambda store: store.create_table("t", [Family(b"d:")]),
-]
-
-
-@pytest.mark.parametrize("call", BAD)
-def test_bad_requests_are_refused_before_any_call(nobody: Thrift1Store, call: Callable[[Thrift1Store], object]) -> None:
-    with pytest.raises(InvalidRequest):
-        call(nobody)
-
-
-def test_nothing_to_do_makes_no_call(nobody: Thrift1Store) -> None:
-    assert nobody.get("t", []) == []
-    nobody.put("t", [])
-    nobody.delete("t", [])
-    empty = [Scan(KeyRange(b"b", b"a")), Scan(KeyRange(b"", b"")), Scan(limit=0), Scan(KeyRange(b"a", b"a"), reversed=True)]
-    for scan in nobody.scan("t", empty):
-        assert list(scan) == []
-        scan.close()  # type: ignore[attr-defined]
-    assert nobody.scan("t", []) == []
-
-
-def test_what_the_gateway_cannot_do_is_said(nobody: Thrift1Store) -> None:
-    assert nobody.capabilities == Capabilities(
-        check_and_mutate=False, mutate_row=False, presplit=False, family_configuration=False, put_ttl_mixed=False
-    )
-    with pytest.raises(CapabilityError, match="embedded.*thrift2"):
-        nobody.mutate_row("t", [Put(b"k", CELLS, 1)])
-    with pytest.raises(CapabilityError, match="embedded.*thrift2"):
-        nobody.check_and_mutate("t", b"k", A, None, [Put(b"k", CELLS, 1)])
-
-
-@pytest.mark.parametrize(
-    ("families", "split_keys", "line"),
-    [
-        (
-            [Family(b"d", 3, ttl=60, compression="SNAPPY")],
-            [b"\x01", b"a'\\", b"\xff~"],
-            r"create 'x.t', {NAME => 'd', VERSIONS => 3, TTL => 60, COMPRESSION => 'SNAPPY'}, SPLITS => ['\x01', 'a\x27\x5C', '\xFF~']",
-        ),
-        (
-            [Family(b"d", configuration={"hbase.hstore.time.to.purge.deletes": "3600000"}), Family(b"e", block_size=8192, in_memory=True)],
-            [],
-            "create 'x.t', {NAME => 'd', VERSIONS => 1, CONFIGURATION => {'hbase.hstore.time.to.purge.deletes' => '3600000'}}, "
-            "{NAME => 'e', VERSIONS => 1, BLOCKSIZE => 8192, IN_MEMORY => true}",
-        ),
-        ([Family(b"d", bloom_filter="NONE")], [b"m"], "create 'x.t', {NAME => 'd', VERSIONS => 1, BLOOMFILTER => 'NONE'}, SPLITS => ['m']"),
-    ],
-)
-def test_tables_beyond_the_gateway_come_with_the_line_for_the_shell(families: list[Family], split_keys: list[bytes], line: str) -> None:
-    with (
-        Thrift1Store("127.0.0.1", 1, table_prefix="x", table_prefix_separator=".") as store,
-        pytest.raises(CapabilityError, match="hbase shell") as caught,
-    ):
-        store.create_table("t", families, split_keys)
-    assert caught.value.shell == line
-
-
-def test_an_unreachable_gateway_is_unavailable_for_every_call(nobody: Thrift1Store) -> None:
-    calls: list[Callable[[], object]] = [
-        lambda: nobody.get("t", [b"k"]),
-        lambda: next(nobody.scan("t", [Scan()])[0]),
-        lambda: nobody.put("t", [Put(b"k", CELLS, 1)]),
-        lambda: nobody.put("t", [Put(b"k", CELLS)]),
-        lambda: nobody.delete("t", [Delete(b"k")]),
-        lambda: nobody.check_and_put("t", b"k", A, None, Put(b"k", CELLS)),
-        lambda: nobody.increment("t", b"k", A, 1),
-        nobody.tables,
-        lambda: nobody.families("t"),
-        lambda: nobody.regions("t"),
-        lambda: nobody.create_table("t", [Family(b"d")]),
-        lambda: nobody.delete_table("t"),
-    ]
-    for call in calls:
-        with pytest.raises(StoreUnavailable):
-            call()
-
-
-def test_a_host_that_cannot_be_named_is_unavailable() -> None:
-    with Thrift1Store("x" * 70, attempts=1) as store, pytest.raises(StoreUnavailable):
-        store.tables()
-
-
-def test_a_closed_store_says_so(nobody: Thrift1Store) -> None:
-    store: Store = nobody
-    store.close()
-    store.close()
-    for call in (store.tables, lambda: store.get("t", [b"k"]), lambda: store.scan("t", [Scan()]), lambda: store.put("t", [Put(b"k", CELLS)])):
-        with pytest.raises(StoreClosed):
-            call()
-
-
-# --- on HBase ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -251,7 +46,6 @@ def read(store: Thrift1Store, row: bytes) -> dict[bytes, bytes] | None:
     return values(store.get(TABLE, [row])[0])
 
 
-@pytest.mark.hbase
 def test_get_keeps_order_and_repetitions_and_says_what_is_absent(store: Thrift1Store) -> None:
     store.put(TABLE, [Put(b"g1", {A: b"1", E: b"e"}, 5), Put(b"g2", {A: b"2"}, 6)])
     rows = store.get(TABLE, [b"g2", b"g0", b"g1", b"g2"])
@@ -263,7 +57,6 @@ def test_get_keeps_order_and_repetitions_and_says_what_is_absent(store: Thrift1S
     assert [values(row) for row in store.get(TABLE, [b"g1"], [b"e", A])] == [{A: b"1", E: b"e"}]
 
 
-@pytest.mark.hbase
 def test_many_rows_take_several_calls(store: Thrift1Store) -> None:
     count = 2 * MAX_ROWS + 7
     store.put(TABLE, [Put(b"m%05d" % number, {A: b"%d" % number}, 5) for number in range(count)])
@@ -274,7 +67,6 @@ def test_many_rows_take_several_calls(store: Thrift1Store) -> None:
     assert store.get(TABLE, [b"m%05d" % number for number in range(count)]) == [None] * count
 
 
-@pytest.mark.hbase
 def test_empty_values_and_empty_qualifiers_are_cells(store: Thrift1Store) -> None:
     store.put(TABLE, [Put(b"empty", {b"d:": b"", A: b""}, 5)])
     assert read(store, b"empty") == {b"d:": b"", A: b""}
@@ -283,7 +75,6 @@ def test_empty_values_and_empty_qualifiers_are_cells(store: Thrift1Store) -> Non
     assert read(store, b"empty") == {A: b""}
 
 
-@pytest.mark.hbase
 def test_of_one_cell_put_twice_in_a_call_the_last_wins(store: Thrift1Store) -> None:
     for timestamp in (5, None):
         row = b"twice%r" % (timestamp,) if timestamp else b"twice"
@@ -291,7 +82,6 @@ def test_of_one_cell_put_twice_in_a_call_the_last_wins(store: Thrift1Store) -> N
         assert read(store, row) == {A: b"49"}
 
 
-@pytest.mark.hbase
 def test_puts_have_lives_of_their_own(store: Thrift1Store) -> None:
     now = int(time.time() * 1000)
     store.put(TABLE, [Put(b"l1", {A: b""}, now, ttl=400), Put(b"l2", {A: b""}, now), Put(b"l3", {A: b""}, now, ttl=60_000)])
@@ -300,7 +90,6 @@ def test_puts_have_lives_of_their_own(store: Thrift1Store) -> None:
     assert [row and row.row for row in store.get(TABLE, [b"l1", b"l2", b"l3"])] == [None, b"l2", b"l3"]
 
 
-@pytest.mark.hbase
 def test_a_row_delete_hides_its_time_and_what_is_older(store: Thrift1Store) -> None:
     for time_, left in ((49, {A: b"x", E: b"x"}), (50, None)):
         row = b"rd%d" % time_
@@ -313,7 +102,6 @@ def test_a_row_delete_hides_its_time_and_what_is_older(store: Thrift1Store) -> N
     assert read(store, b"rd50") == {A: b"newer"}
 
 
-@pytest.mark.hbase
 def test_families_and_columns_are_deleted_up_to_a_time(store: Thrift1Store) -> None:
     store.put(TABLE, [Put(b"fd", {A: b"1", B: b"1", E: b"1"}, 50)])
     store.delete(TABLE, [Delete(b"fd", families=[b"d"], timestamp=49)])
@@ -324,7 +112,6 @@ def test_families_and_columns_are_deleted_up_to_a_time(store: Thrift1Store) -> N
     assert read(store, b"fd") is None
 
 
-@pytest.mark.hbase
 def test_a_column_delete_takes_all_older_versions(store: Thrift1Store) -> None:
     table = TABLE + "_versions"
     store.create_table(table, [Family(b"d", max_versions=10)])
@@ -340,7 +127,6 @@ def test_a_column_delete_takes_all_older_versions(store: Thrift1Store) -> None:
     store.delete_table(table)
 
 
-@pytest.mark.hbase
 def test_a_put_right_after_a_delete_at_the_servers_time_is_kept(store: Thrift1Store) -> None:
     for number in range(100):
         row = b"tick%d" % number
@@ -350,7 +136,6 @@ def test_a_put_right_after_a_delete_at_the_servers_time_is_kept(store: Thrift1St
         assert read(store, row) == {A: b"new"}
 
 
-@pytest.mark.hbase
 def test_check_and_put(store: Thrift1Store) -> None:
     def attempt(expected: bytes | None, value: bytes) -> bool:
         return store.check_and_put(TABLE, b"cap", A, expected, Put(b"cap", {A: value}))
@@ -366,7 +151,6 @@ def test_check_and_put(store: Thrift1Store) -> None:
     assert store.check_and_put(TABLE, b"cap", A, b"2", Put(b"cap", {E: b"other column"}))
 
 
-@pytest.mark.hbase
 def test_check_and_put_gives_the_larger_of_clock_and_checked_time_and_a_life(store: Thrift1Store) -> None:
     ahead = int(time.time() * 1000) + 3_600_000
     store.put(TABLE, [Put(b"capt", {A: b"1"}, ahead)])
@@ -380,7 +164,6 @@ def test_check_and_put_gives_the_larger_of_clock_and_checked_time_and_a_life(sto
     assert read(store, b"capl") is None
 
 
-@pytest.mark.hbase
 def test_increment(store: Thrift1Store) -> None:
     assert store.increment(TABLE, b"i", A, 5) == 5
     assert store.increment(TABLE, b"i", A, -7) == -2
@@ -392,7 +175,6 @@ def test_increment(store: Thrift1Store) -> None:
             store.increment(TABLE, b"i", column, 1)
 
 
-@pytest.mark.hbase
 def test_a_missing_table_is_not_found_by_any_call(store: Thrift1Store) -> None:
     calls: list[Callable[[], object]] = [
         lambda: store.get("absent", [b"k"]),
@@ -413,7 +195,6 @@ def test_a_missing_table_is_not_found_by_any_call(store: Thrift1Store) -> None:
         assert caught.value.table == "absent"
 
 
-@pytest.mark.hbase
 def test_a_missing_family_is_not_found_by_any_call(store: Thrift1Store) -> None:
     calls: list[Callable[[], object]] = [
         lambda: store.get(TABLE, [b"k"], [b"x"]),
@@ -429,13 +210,11 @@ def test_a_missing_family_is_not_found_by_any_call(store: Thrift1Store) -> None:
             call()
 
 
-@pytest.mark.hbase
 def test_what_hbase_refuses_is_told_in_one_line(store: Thrift1Store) -> None:
     calls: list[Callable[[], object]] = [
         lambda: store.create_table(TABLE + "_x", [Family(b"d", compression="NO_SUCH")]),
         lambda: store.create_table(TABLE + "_x", [Family(b"d", bloom_filter="NO_SUCH")]),
         lambda: store.create_table("no_such_namespace:t", [Family(b"d")]),
-        lambda: store.put("no table's name", [Put(b"k", CELLS, 1)]),
     ]
     for call in calls:
         with pytest.raises(StoreError) as caught:
@@ -446,7 +225,6 @@ def test_what_hbase_refuses_is_told_in_one_line(store: Thrift1Store) -> None:
         assert caught.value.__suppress_context__
 
 
-@pytest.mark.hbase
 def test_a_disabled_table_is_told_at_once(store: Thrift1Store, local_hbase: Any) -> None:
     table = TABLE + "_disabled"
     store.create_table(table, [Family(b"d")])
@@ -459,7 +237,6 @@ def test_a_disabled_table_is_told_at_once(store: Thrift1Store, local_hbase: Any)
     assert table not in store.tables()
 
 
-@pytest.mark.hbase
 def test_tables_are_made_listed_and_dropped(store: Thrift1Store) -> None:
     table = TABLE + "_made"
     families = [Family(b"e", ttl=3600, in_memory=True, bloom_filter="ROWCOL"), Family(b"d", max_versions=3)]
@@ -479,7 +256,6 @@ def test_tables_are_made_listed_and_dropped(store: Thrift1Store) -> None:
     assert table not in store.tables()
 
 
-@pytest.mark.hbase
 def test_a_table_made_anew_with_other_families_loses_whole_rows_too(store: Thrift1Store, local_hbase: Any) -> None:
     table = TABLE + "_anew"
     store.create_table(table, [Family(b"d")])
@@ -493,7 +269,6 @@ def test_a_table_made_anew_with_other_families_loses_whole_rows_too(store: Thrif
     store.delete_table(table)
 
 
-@pytest.mark.hbase
 def test_a_table_prefix_hides_other_tables(local_hbase: Any, store: Thrift1Store) -> None:
     with Thrift1Store.from_url(local_hbase.url + "?table_prefix=test") as prefixed:
         assert "thrift1" in prefixed.tables()
@@ -502,7 +277,6 @@ def test_a_table_prefix_hides_other_tables(local_hbase: Any, store: Thrift1Store
     assert read(store, b"prefixed") == {A: b""}
 
 
-@pytest.mark.hbase
 def test_threads_share_a_store(store: Thrift1Store) -> None:
     failures: list[BaseException] = []
 
@@ -527,7 +301,6 @@ def test_threads_share_a_store(store: Thrift1Store) -> None:
     assert store.increment(TABLE, b"threads", A, 0) == 200
 
 
-@pytest.mark.hbase
 def test_rows_and_errors_are_the_documented_kinds(store: Thrift1Store) -> None:
     rows: Sequence[Row | None] = store.get(TABLE, [b"threads"])
     assert type(rows[0]).__name__ == "TRowResult"  # as decoded, not copied

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from proxy import Proxy
 
 from hbmodel.errors import FamilyNotFound, StoreClosed, StoreError, StoreUnavailable, TableNotFound
 from hbmodel.ranges import KeyRange
 from hbmodel.store import MAX_ROW_LENGTH, Family, Put, Row, Scan
 from hbmodel.stores import calls, thrift1_scan
 from hbmodel.stores.thrift1 import Thrift1Store
-
-from proxy import Proxy
 
 pytestmark = pytest.mark.hbase
 
@@ -70,7 +69,6 @@ bounds = st.sampled_from(sorted({*EDGES, b"", b"c", b"a\x01", b"a\xfe", *KEYS[:3
 
 @settings(max_examples=200, deadline=None)
 @given(
-    data=st.data(),
     start=bounds,
     stop=st.none() | bounds,
     backwards=st.booleans(),
@@ -78,7 +76,7 @@ bounds = st.sampled_from(sorted({*EDGES, b"", b"c", b"a\x01", b"a\xfe", *KEYS[:3
     batch_size=st.sampled_from([1, 2, 3, 5, 1000]),
 )
 def test_exactly_the_range_in_order(
-    store: Thrift1Store, data: Any, start: bytes, stop: bytes | None, backwards: bool, limit: int | None, batch_size: int
+    store: Thrift1Store, *, start: bytes, stop: bytes | None, backwards: bool, limit: int | None, batch_size: int
 ) -> None:
     keys = KeyRange(start, stop)
     expected = sorted((key for key in KEYS + EDGES if key in keys), reverse=backwards)
@@ -230,7 +228,7 @@ def test_a_scan_ends_with_its_store(local_hbase: Any, store: Thrift1Store) -> No
     batch_size=st.sampled_from([7, 50, 1000]),
 )
 def test_a_scan_cut_anywhere_delivers_every_row_once(
-    proxy: Proxy, quick: None, cuts: list[int], backwards: bool, limit: int | None, batch_size: int
+    proxy: Proxy, quick: None, *, cuts: list[int], backwards: bool, limit: int | None, batch_size: int
 ) -> None:
     with Thrift1Store.from_url(proxy.url) as store:
         proxy.cut_after_reply_bytes(cuts[0])

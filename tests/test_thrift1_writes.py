@@ -30,7 +30,9 @@ def newest(cells: list[tuple[bytes, bytes, int, bytes, int | None]]) -> dict[tup
 @given(puts)
 def test_calls_leave_what_the_puts_leave_in_their_order(puts: list[Put]) -> None:
     given = [
-        (put.row, column, -1 if put.timestamp is None else put.timestamp, value, put.ttl) for put in puts for column, value in put.cells.items()
+        (put.row, column, -1 if put.timestamp is None else put.timestamp, value, put.ttl)
+        for put in puts
+        for column, value in put.cells.items()
     ]
     called = [
         (row.row, cell.column, -1 if call.timestamp is None else call.timestamp, cell.value, call.ttl)

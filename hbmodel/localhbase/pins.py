@@ -74,4 +74,4 @@ def resolve(coordinates: str) -> Iterator[Pin]:
 
 if __name__ == "__main__":
     for pin in resolve(sys.argv[1]):
-        print(pin)
+        sys.stdout.write(f"{pin}\n")

@@ -60,7 +60,8 @@ class Exchange:
 
     Args:
         requests: names and arguments, taken one by one, so that preparing one overlaps with the gateway's work on another.
-        ahead: how many may be under way.
+        ahead: how many may be under way; from 2 on another one always is when a request cannot be sent, so that a failure
+            halfway is never taken for one at the beginning.
     """
 
     def __init__(self, requests: Iterable[tuple[str, dict[str, Any]]], ahead: int = 3) -> None:

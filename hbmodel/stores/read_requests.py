@@ -46,6 +46,26 @@ def check_filter(filter: Filter, *, reversed: bool) -> None:
             pass
 
 
+def reversible(filter: Filter) -> Filter:
+    """A filter that means the same and that HBase also takes in a reversed scan of several families.
+
+    A value filter that drops rows without its column lets the server read other families on demand, which a reversed scan
+    refuses ("Reverse scan with loading CFs on demand is not supported"). A filter that passes everything, but wants to see
+    every family, turns that off.
+    """
+    return And([filter, ColumnPrefix(b"")]) if _drops_rows(filter) else filter
+
+
+def _drops_rows(filter: Filter) -> bool:
+    match filter:
+        case ValueFilter(if_missing=if_missing):
+            return not if_missing
+        case And(filters) | Or(filters):
+            return any(_drops_rows(part) for part in filters)
+        case _:
+            return False
+
+
 def _seeks(filter: Filter) -> bool:
     match filter:
         case ColumnRange(start=start):

@@ -20,8 +20,10 @@ from hbmodel.stores.read_requests import check_filter, distinct_columns
 from hbmodel.stores.request_checks import check_column, check_family, check_put, check_read_columns, check_timestamp
 from hbmodel.stores.shell_line import create_line
 from hbmodel.stores.store_url import count, one_of, parse_store_url, positive
+from hbmodel.stores.table_requests import check_new_table, check_table_name
+from hbmodel.stores.thrift1_families import descriptor_of, family_of
 from hbmodel.stores.thrift1_scan import Batches, Cursor, Lane
-from hbmodel.stores.thrift1_service import FAILURES, SERVICE, ColumnDescriptor, Mutation
+from hbmodel.stores.thrift1_service import FAILURES, SERVICE, Mutation
 from hbmodel.stores.thrift1_writes import MAX_BYTES, MAX_ROWS, WriteCall, attributes, delete_calls, put_calls
 
 DEFAULT_PORT = 9090
@@ -35,8 +37,6 @@ millisecond, so one that follows at once would vanish."""
 
 ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""
-
-_FOREVER = 2**31 - 1  # HConstants.FOREVER, in seconds
 
 
 class Thrift1Store:
@@ -243,7 +243,7 @@ class Thrift1Store:
     def families(self, table: str) -> list[Family]:
         """The column families of a table, sorted by name, as far as the gateway tells: no block size, no configuration."""
         descriptors = self._call(Effect.NONE, "getColumnDescriptors", {"tableName": self._name(table)}, table=table)
-        families = sorted((_family(descriptor) for descriptor in descriptors.values()), key=lambda family: family.name)
+        families = sorted((family_of(descriptor) for descriptor in descriptors.values()), key=lambda family: family.name)
         self._known_families[table] = (time.monotonic() + FAMILIES_KEPT, [family.name for family in families])
         return families
 
@@ -254,20 +254,17 @@ class Thrift1Store:
             CapabilityError: the gateway has no place for split keys, a block size or a configuration; `shell` is the line
                 that does it in HBase's own shell.
         """
-        if not families:
-            raise InvalidRequest("A table needs at least one column family.", table=table)
-        for family in families:
-            check_family(table, family.name)
-        name = self._name(table)
+        name = self._prefix + table
+        check_new_table(name if table else "", families, split_keys)
         if split_keys or any(family.configuration or family.block_size is not None for family in families):
             raise CapabilityError(
                 "The first Thrift gateway cannot create a table with split keys, block sizes or family configuration; "
                 "run this line in `hbase shell`, or use an hbase+thrift2: store.",
                 table=table,
-                shell=create_line(name.decode(), families, split_keys),
+                shell=create_line(name, families, split_keys),
             )
         self._known_families.pop(table, None)
-        self._administrate("createTable", table, columnFamilies=[_descriptor(family) for family in families])
+        self._administrate("createTable", table, columnFamilies=[descriptor_of(family) for family in families])
 
     def delete_table(self, table: str) -> None:
         """Disables and drops a table; one that is disabled already is dropped."""
@@ -303,9 +300,9 @@ class Thrift1Store:
         return f"Thrift1Store({self._endpoint.host!r}, {self._endpoint.port})"
 
     def _name(self, table: str) -> bytes:
-        if not table:
-            raise InvalidRequest("A table name must not be empty.")
-        return (self._prefix + table).encode()
+        name = self._prefix + table
+        check_table_name(name if table else "")
+        return name.encode()
 
     def _call(self, effect: Effect, api: str, arguments: dict[str, Any], **details: object) -> Any:
         return self._caller.run(effect, lambda connection: connection.call(api, **arguments), **details)
@@ -336,12 +333,7 @@ class Thrift1Store:
                         self._check_table(connection, table)
                 raise
 
-        try:
-            self._caller.run(Effect.SAME if timed else Effect.ANEW, write, table=table)
-        except StoreUnavailable as error:
-            if exchange.replies:
-                raise UnknownOutcome("A part of the writes was applied, the rest was not sent.", **error.details) from error
-            raise
+        self._caller.run(Effect.SAME if timed else Effect.ANEW, write, table=table)
 
     def _check_table(self, connection: ThriftConnection, table: str) -> None:
         """Raises what is wrong with a table, if anything is."""
@@ -384,27 +376,3 @@ def _portions(rows: Sequence[bytes]) -> Iterable[list[bytes]]:
         size += len(row)
     if portion:
         yield portion
-
-
-def _family(descriptor: Any) -> Family:
-    return Family(
-        name=descriptor.name.removesuffix(b":"),
-        max_versions=descriptor.maxVersions,
-        ttl=None if descriptor.timeToLive in {-1, _FOREVER} else descriptor.timeToLive,
-        compression=descriptor.compression.decode(),
-        bloom_filter=descriptor.bloomFilterType.decode(),
-        in_memory=descriptor.inMemory,
-    )
-
-
-def _descriptor(family: Family) -> Any:
-    # The gateway takes the whole descriptor, and its own defaults are not HBase's: no block cache, no bloom filter.
-    return ColumnDescriptor(
-        name=family.name,
-        maxVersions=family.max_versions,
-        compression=family.compression or "NONE",
-        inMemory=bool(family.in_memory),
-        bloomFilterType=family.bloom_filter or "ROW",
-        blockCacheEnabled=True,
-        timeToLive=_FOREVER if family.ttl is None else family.ttl,
-    )

@@ -20,7 +20,7 @@ from hbmodel.stores.connection import ThriftConnection
 from hbmodel.stores.filter_language import filter_string
 from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
 from hbmodel.stores.pool import Lease
-from hbmodel.stores.read_requests import distinct_columns
+from hbmodel.stores.read_requests import distinct_columns, reversible
 from hbmodel.stores.scan_bounds import forward_bounds, reversed_bounds
 from hbmodel.stores.thrift1_service import FAILURES, IllegalArgument, TScan
 
@@ -45,7 +45,7 @@ class Cursor:
     def __init__(self, table: bytes, scan: Scan) -> None:
         self.table = table
         self.scan = scan
-        self.filter = None if scan.filter is None else filter_string(scan.filter)
+        self.filter = None if scan.filter is None else filter_string(reversible(scan.filter) if scan.reversed else scan.filter)
         self.rest = scan.range
         """The rows that have not been received yet."""
         self.left = scan.limit

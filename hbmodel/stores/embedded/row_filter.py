@@ -67,7 +67,8 @@ class RowFilter:
         for column, cell in cells.items():
             family, _, qualifier = column.partition(b":")
             families.setdefault(family, []).append((qualifier, column, cell))
-        essential = {family: self._root.essential(family) for family in families}
+        # A reversed scan reads no family on demand.
+        essential = {family: self._reversed or self._root.essential(family) for family in families}
         kept: Cells = {}
         for family, entries in families.items():
             if essential[family]:

@@ -1,0 +1,52 @@
+"""Tables that HBase would not create, refused before any call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hbmodel.errors import InvalidRequest
+from hbmodel.store import Family
+
+# `TableName.isLegalNamespaceName` and `isLegalTableQualifierName`.
+_TABLE_NAME = re.compile(r"(?:\w+:)?\w[\w.-]*")
+
+# A key-value has one byte for the length of the family's name, of which the highest bit is not used.
+_MAX_FAMILY_LENGTH = 127
+
+
+def check_table_name(table: str) -> None:
+    """Raises InvalidRequest for a name that no table can have."""
+    if not _TABLE_NAME.fullmatch(table):
+        raise InvalidRequest(
+            "A table name has letters, digits, '_', '-' and '.', and begins with neither '-' nor '.'; one namespace may precede it.",
+            table=table,
+        )
+
+
+def check_new_table(table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> None:
+    """Raises InvalidRequest for a name, a family or a split key that HBase's client or master refuses."""
+    check_table_name(table)
+    if not families:
+        raise InvalidRequest("A table needs at least one column family.", table=table)
+    if len({family.name for family in families}) < len(families):
+        raise InvalidRequest("A table cannot have two column families of one name.", table=table)
+    for family in families:
+        _check_new_family(table, family)
+    if any(not key for key in split_keys) or len(set(split_keys)) < len(split_keys):
+        raise InvalidRequest("Split keys must not be empty and must differ.", table=table)
+
+
+def _check_new_family(table: str, family: Family) -> None:
+    name = family.name
+    # `ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName`.
+    if not name or name.startswith(b".") or len(name) > _MAX_FAMILY_LENGTH or any(byte < 32 or byte in b":/\\\x7f" for byte in name):
+        raise InvalidRequest(
+            "A column family's name is 1 to 127 bytes without control characters, ':', '/' and '\\', and does not begin with '.'.",
+            table=table,
+            family=name,
+        )
+    if family.max_versions < 1:
+        raise InvalidRequest("A column family keeps at least one version.", table=table, family=name)
+    if family.ttl is not None and family.ttl < 1:
+        raise InvalidRequest("A column family's TTL is at least one second.", table=table, family=name)

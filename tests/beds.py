@@ -1,0 +1,90 @@
+"""Stores for tests to write into, each with the tables of some models, empty."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from faulty import RecordingStore
+
+import hbmodel as hb
+from hbmodel.store import Delete, Scan
+
+FAST = ("memory", "embedded")
+KINDS = ("memory", "limited", "embedded", pytest.param("hbase", marks=pytest.mark.hbase))
+"""A store in memory; the same without atomic changes of rows; one in a file; and HBase itself."""
+
+
+class Bed:
+    """A store and what a test needs to know of it.
+
+    Attributes:
+        kind: `memory`, `limited`, `embedded` or `hbase`.
+        store: records its calls.
+        url: opens the same store again; empty where nothing else can.
+    """
+
+    def __init__(self, kind: str, store: RecordingStore, url: str) -> None:
+        self.kind, self.store, self.url = kind, store, url
+
+    @property
+    def atomic(self) -> bool:
+        """Whether rows can be changed atomically, and `insert` works."""
+        return self.store.capabilities.check_and_mutate
+
+    def use(self, *models: type[Any]) -> hb.Session:
+        """Makes the tables of the models, empties them, and opens a session."""
+        if self.kind == "hbase":
+            hb.create_tables(self.store, *models)
+            for model in models:
+                schema = hb.schema_of(model)
+                for table in (schema.table, *(index.table for index in schema.indexes.values())):
+                    self.wipe(table)
+        else:
+            for table in self.store.tables():
+                self.store.delete_table(table)
+            hb.create_tables(self.store, *models)
+        self.store.calls.clear()
+        return hb.Session(self.store)
+
+    def wipe(self, table: str) -> None:
+        """Deletes every row, at the time of its newest cell."""
+        rows = rows_of(self.store, table)
+        families = [family.name for family in self.store.families(table)]
+        self.store.delete(table, [Delete(row, families=families, timestamp=newest) for row, newest in rows.items()])
+        if rows:
+            time.sleep(0.005)  # a put of the same millisecond would be hidden
+
+
+def rows_of(store: hb.Store, table: str) -> dict[bytes, int]:
+    """Every row key of a table with the time of its newest cell."""
+    (batches,) = store.scan(table, [Scan()])
+    return {row.row: max(cell.timestamp for cell in row.columns.values()) for batch in batches for row in batch}
+
+
+def cells_of(store: hb.Store, table: str) -> dict[bytes, dict[bytes, bytes]]:
+    """Every row of a table with its cells."""
+    (batches,) = store.scan(table, [Scan()])
+    return {row.row: {column: cell.value for column, cell in row.columns.items()} for batch in batches for row in batch}
+
+
+@contextmanager
+def open_bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """The bed of a fixture's parameter; on HBase its tables have names of their own and are dropped in the end."""
+    kind = request.param
+    url = "memory:"
+    if kind == "embedded":
+        url = f"embedded:{tmp_path_factory.mktemp('store') / 'store.db'}"
+    elif kind == "hbase":
+        url = f"{request.getfixturevalue('local_hbase').url}?table_prefix=t{uuid4().hex[:8]}"
+    with RecordingStore(hb.connect(url), limited=kind == "limited") as store:
+        try:
+            yield Bed(kind, store, "" if url == "memory:" else url)
+        finally:
+            if kind == "hbase":
+                for table in store.tables():
+                    store.delete_table(table)

@@ -1,0 +1,200 @@
+"""Stores around a store: one that records every call and can do less, one that fails or crashes at a chosen call, one whose clock is off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from attrs import evolve, field, frozen
+
+from hbmodel.errors import CapabilityError, StoreUnavailable, UnknownOutcome
+from hbmodel.registry import CLOCK_ROW
+from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan, Store
+
+Mode = Literal["before", "after", "first half", "second half"]
+MODES: tuple[Mode, ...] = ("before", "after", "first half", "second half")
+
+READS = frozenset({"get", "scan", "batch", "tables", "families", "regions"})
+
+
+@frozen
+class Call:
+    """One call of a store; `batch` is one further fetch of a scan."""
+
+    name: str
+    table: str = ""
+    items: Sequence[Any] = field(default=(), repr=len)
+
+    @property
+    def writes(self) -> bool:
+        return self.name not in READS
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.table}" if self.table else self.name
+
+
+class RecordingStore:
+    """Hands every call on and records it.
+
+    Args:
+        store: that does the work.
+        limited: without atomic changes of rows, as behind HBase's first Thrift gateway.
+    """
+
+    token_key: bytes | str | None = None
+
+    def __init__(self, store: Store, *, limited: bool = False) -> None:
+        self.inner = store
+        self.limited = limited
+        self.calls: list[Call] = []
+
+    @property
+    def capabilities(self) -> Capabilities:
+        known = self.inner.capabilities
+        return evolve(known, check_and_mutate=False, mutate_row=False) if self.limited else known
+
+    def told(self) -> list[str]:
+        """The calls so far, each as its name and table; they are forgotten."""
+        told, self.calls = [str(call) for call in self.calls], []
+        return told
+
+    def _do(self, call: Call, apply: Callable[[Sequence[Any]], Any]) -> Any:
+        self.calls.append(call)
+        return apply(call.items)
+
+    def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
+        return self._do(Call("get", table, rows), lambda rows: self.inner.get(table, rows, columns))
+
+    def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+        started = self._do(Call("scan", table, scans), lambda scans: self.inner.scan(table, scans))
+        return [self._batches(table, batches) for batches in started]
+
+    def _batches(self, table: str, batches: Any) -> Iterator[Sequence[Row]]:
+        try:
+            first = True
+            for batch in batches:
+                if not first:
+                    self._do(Call("batch", table, batch), lambda batch: batch)
+                first = False
+                yield batch
+        finally:
+            batches.close()
+
+    def put(self, table: str, puts: Sequence[Put]) -> None:
+        self._do(Call("put", table, puts), lambda puts: self.inner.put(table, puts))
+
+    def delete(self, table: str, deletes: Sequence[Delete]) -> None:
+        self._do(Call("delete", table, deletes), lambda deletes: self.inner.delete(table, deletes))
+
+    def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
+        self._refuse()
+        self._do(Call("mutate_row", table, [mutations]), lambda _: self.inner.mutate_row(table, mutations))
+
+    def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
+        return bool(self._do(Call("check_and_put", table, [put]), lambda _: self.inner.check_and_put(table, row, column, expected, put)))
+
+    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+        self._refuse()
+        call = Call("check_and_mutate", table, [mutations])
+        return bool(self._do(call, lambda _: self.inner.check_and_mutate(table, row, column, expected, mutations)))
+
+    def _refuse(self) -> None:
+        if self.limited:
+            raise CapabilityError("This store was told to be without atomic changes of rows.")
+
+    def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
+        return int(self._do(Call("increment", table, [amount]), lambda _: self.inner.increment(table, row, column, amount)))
+
+    def tables(self) -> list[str]:
+        return list(self._do(Call("tables"), lambda _: self.inner.tables()))
+
+    def families(self, table: str) -> list[Family]:
+        return list(self._do(Call("families", table), lambda _: self.inner.families(table)))
+
+    def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
+        self._do(Call("create_table", table, [families]), lambda _: self.inner.create_table(table, families, split_keys))
+
+    def delete_table(self, table: str) -> None:
+        self._do(Call("delete_table", table), lambda _: self.inner.delete_table(table))
+
+    def regions(self, table: str) -> list[Region]:
+        return list(self._do(Call("regions", table), lambda _: self.inner.regions(table)))
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class Crash(BaseException):
+    """The process is gone: nothing of it runs any more, so nothing may catch this."""
+
+
+class FaultyStore(RecordingStore):
+    """Fails at one call: before it, after it is carried out, or with half of its batch carried out.
+
+    Args:
+        store: that does the work.
+        at: number of the call, from 0; None never fails.
+        mode: what is carried out of that call.
+        crash: raise `Crash`; otherwise what a store may raise then.
+        times: how many calls from `at` on fail.
+        limited: as for `RecordingStore`.
+    """
+
+    def __init__(
+        self, store: Store, at: int | None = None, mode: Mode = "before", *, crash: bool = False, times: int = 1, limited: bool = False
+    ) -> None:
+        super().__init__(store, limited=limited)
+        self.at, self.mode, self.crash, self.times = at, mode, crash, times
+
+    def _do(self, call: Call, apply: Callable[[Sequence[Any]], Any]) -> Any:
+        number = len(self.calls)
+        self.calls.append(call)
+        if self.at is None or not self.at <= number < self.at + self.times:
+            return apply(call.items)
+        half = len(call.items) // 2
+        if self.mode == "after":
+            apply(call.items)
+        elif self.mode != "before" and call.name in {"put", "delete"} and len(call.items) > 1:
+            apply(call.items[:half] if self.mode == "first half" else call.items[half:])
+        if self.crash:
+            raise Crash
+        if self.mode == "before" or not call.writes:
+            raise StoreUnavailable("The gateway is away, on purpose.", table=call.table)
+        raise UnknownOutcome("The connection broke, on purpose.", table=call.table)
+
+
+@frozen
+class ShiftedCell:
+    """A cell whose timestamp is off."""
+
+    value: bytes
+    timestamp: int
+
+
+@frozen
+class ShiftedRow:
+    """A row whose timestamps are off."""
+
+    row: bytes
+    columns: dict[bytes, ShiftedCell]
+
+
+class ShiftedStore(RecordingStore):
+    """A store whose server seems to be `ahead` ms ahead of this machine, to whoever writes the clock cell and reads it back."""
+
+    def __init__(self, store: Store, ahead: int) -> None:
+        super().__init__(store)
+        self.ahead = ahead
+
+    def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
+        return [row if row is None or row.row != CLOCK_ROW else self._shifted(row) for row in super().get(table, rows, columns)]
+
+    def _shifted(self, row: Row) -> Row:
+        return ShiftedRow(row.row, {c: ShiftedCell(cell.value, cell.timestamp + self.ahead) for c, cell in row.columns.items()})

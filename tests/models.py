@@ -1,0 +1,142 @@
+"""Models that several test modules write and read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import hbmodel as hb
+
+DAY = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def day(number: int) -> datetime:
+    """A moment some days after the first of March."""
+    return DAY + timedelta(days=number)
+
+
+@hb.model(table="orders", family="d", salt=hb.HashSalt(4, by=("customer",)))
+class Order:
+    """Salted by part of the key, newest first, with one salted and one covering index."""
+
+    customer: hb.Key[int] = hb.key(hb.UInt16)
+    at: hb.Key[datetime] = hb.key(desc=True)
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    state: hb.Column[str] = hb.column("s")
+    amount: hb.Column[Decimal | None] = hb.column("a", default=None)
+    note: hb.Column[str | None] = hb.column("n", default=None)
+    views: hb.Column[int] = hb.counter("v")
+
+    by_state = hb.index("state", "at", covers=("amount",))
+    by_amount = hb.index(hb.desc("amount"), salt=hb.HashSalt(3))
+
+
+def order(number: int, state: str = "new", *, customer: int = 1, amount: int | None = None, note: str | None = None) -> Order:
+    """An order; its number says its day too."""
+    price = None if amount is None else Decimal(amount)
+    return Order(customer=customer, at=day(number), number=number, state=state, amount=price, note=note)
+
+
+@hb.model(table="samples", family="d", frozen=True)
+class Sample:
+    """Frozen, without indexes: no system cells, the server's time, the last text field of the key raw."""
+
+    station: hb.Key[str] = hb.key()
+    label: hb.Key[str] = hb.key()
+    level: hb.Column[int] = hb.column("l", hb.Int32)
+    remark: hb.Column[str | None] = hb.column("r", default=None)
+    seen: hb.Column[int] = hb.counter("c")
+
+
+@hb.model(table="flagged", family="d", exists=hb.flag("e"))
+class Flagged:
+    """Every column may be empty or absent, so a flag says that a row exists."""
+
+    name: hb.Key[str] = hb.key()
+    text: hb.Column[str] = hb.column("t", default="")
+    extra: hb.Column[bytes | None] = hb.column("x", default=None)
+
+
+@hb.model(table="hits", family="d", salt=hb.RandomSalt(3), immutable=True)
+class Hit:
+    """Immutable under a random salt, indexed."""
+
+    at: hb.Key[datetime] = hb.key()
+    serial: hb.Key[int] = hb.key(hb.UInt32)
+    page: hb.Column[str] = hb.column("p")
+    agent: hb.Column[str | None] = hb.column("a", default=None)
+
+    by_page = hb.index("page")
+
+
+@hb.model(table="logged", family="d", salt=hb.RandomSalt(3), immutable=True)
+class Logged:
+    """Immutable under a random salt, without indexes."""
+
+    serial: hb.Key[int] = hb.key(hb.UInt32)
+    page: hb.Column[str] = hb.column("p")
+
+
+@hb.model(table="facts", family="d", immutable=True)
+class Fact:
+    """Immutable and indexed: its adds read nothing."""
+
+    number: hb.Key[int] = hb.key(hb.Int32)
+    topic: hb.Column[str] = hb.column("t")
+    body: hb.Column[str | None] = hb.column("b", default=None)
+
+    by_topic = hb.index("topic", covers=("body",))
+
+
+@hb.model(table="people", family="p")
+class Person:
+    """Two families, one of them only for a counter and a long text; the index holds two fields that change apart."""
+
+    name: hb.Key[str] = hb.key()
+    city: hb.Column[str | None] = hb.column("c", default=None)
+    street: hb.Column[str | None] = hb.column("s", default=None)
+    story: hb.Column[str] = hb.column("t", family="x", default="")
+    visits: hb.Column[int] = hb.counter("v", family="x")
+
+    by_place = hb.index("city", "street")
+
+
+@hb.model(table="legacy", family="f", foreign=True, salt=hb.TextSalt(("a-", "b-", "c-")))
+class Legacy:
+    """A table that other programs write: salted by text, absent columns instead of empty cells."""
+
+    code: hb.Key[str] = hb.key(hb.Text(4))
+    when: hb.Key[int] = hb.key(hb.JavaLong)
+    title: hb.Column[str] = hb.column("title")
+    tag: hb.Column[str | None] = hb.column("tag", default=None, null="delete")
+
+
+def declare_thing(table: str, salt: hb.Salt | None, index_salt: hb.Salt | None, *, immutable: bool = False, nullable: bool = True) -> Any:
+    """A model for random operations: text that needs escaping, None and descending fields in keys and indexes.
+
+    Args:
+        table: its name.
+        salt: of the primary table.
+        index_salt: of one of the index tables.
+        immutable: whether rows never change.
+        nullable: whether the first key field may be None.
+    """
+    rank_type = int | None if nullable else int
+
+    @hb.model(table=table, family="d", salt=salt, immutable=immutable)
+    class Thing:
+        owner: hb.Key[str] = hb.key()
+        rank: hb.Key[rank_type] = hb.key(hb.Int8, desc=True)  # type: ignore[valid-type]
+        serial: hb.Key[bytes] = hb.key()
+        tag: hb.Column[str | None] = hb.column("t", default=None)
+        size: hb.Column[int | None] = hb.column("s", hb.Int8, default=None)
+        title: hb.Column[str] = hb.column("n")
+        blob: hb.Column[bytes | None] = hb.column("b", default=None)
+
+        by_tag = hb.index("tag", covers=("blob",))
+        by_size = hb.index(hb.desc("size"), "tag", salt=index_salt)
+        by_title = hb.index("title", "size", covers=("tag",))
+        by_rank = hb.index(hb.asc("rank"), hb.desc("title"))
+
+    return Thing

@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from proxy import Proxy
+
+from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, StoreUnavailable, TableExists, TableNotFound, UnknownOutcome
+from hbmodel.store import Delete, Family, Put
+from hbmodel.stores import calls
+from hbmodel.stores.calls import Backoff, Caller, Effect, Exchange
+from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
+from hbmodel.stores.pool import Pool
+from hbmodel.stores.thrift1 import Thrift1Store
+from hbmodel.stores.thrift1_writes import MAX_ROWS
+
+
+class Refusal(Exception):
+    """An exception of a gateway."""
+
+    def __init__(self, message: str | bytes) -> None:
+        super().__init__()
+        self.message = message
+
+
+class Scripted:
+    """A connection that does what a script says: what each request and each reply meets, `ok` by default."""
+
+    used_at = float("inf")
+
+    def __init__(self, script: dict[str, list[Exception | None]]) -> None:
+        self.script = script
+        self.sent: deque[str] = deque()
+        self.log: list[str] = []
+        self.closed = False
+
+    def ready(self) -> bool:
+        return not self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    @property
+    def outstanding(self) -> int:
+        return len(self.sent)
+
+    def _meet(self, step: str) -> None:
+        if (steps := self.script.get(step)) and (error := steps.pop(0)) is not None:
+            raise error
+
+    def send(self, api: str) -> None:
+        self._meet("send")
+        self.sent.append(api)
+        self.log.append(f"send {api}")
+
+    def receive(self) -> str:
+        api = self.sent.popleft()
+        self._meet("receive")
+        self.log.append(f"receive {api}")
+        return api
+
+    def settle(self) -> None:
+        self.sent.clear()
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    waited: list[float] = []
+    monkeypatch.setattr(calls.time, "sleep", waited.append)
+    return waited
+
+
+Script = dict[str, list[Exception | None]]
+
+
+def caller(script: Script, attempts: int = 3) -> tuple[Caller, list[Scripted]]:
+    opened: list[Scripted] = []
+
+    def connect() -> Scripted:
+        if (steps := script.get("connect")) and (error := steps.pop(0)) is not None:
+            raise error
+        opened.append(Scripted(script))
+        return opened[-1]
+
+    pool: Pool[Any] = Pool(connect, 1, 1)
+    return Caller(pool, Backoff(attempts), (Refusal,)), opened
+
+
+def once(connection: Any) -> Any:
+    connection.send("call")
+    return connection.receive()
+
+
+NOT_SENT, LOST = StoreUnavailable("not sent"), UnknownOutcome("lost")
+MOVED = Refusal("org.apache.hadoop.hbase.NotServingRegionException: t\n\tat java")
+
+
+@pytest.mark.parametrize("effect", list(Effect))
+def test_what_was_not_sent_is_sent_again_whatever_it_does(waits: list[float], effect: Effect) -> None:
+    caller_, opened = caller({"connect": [NOT_SENT], "send": [NOT_SENT]})
+    assert caller_.run(effect, once) == "call"
+    assert len(waits) == 2
+    assert [connection.closed for connection in opened] == [True, False]
+
+
+@pytest.mark.parametrize("effect", [Effect.NONE, Effect.SAME])
+@pytest.mark.parametrize("failure", [LOST, MOVED])
+def test_what_may_be_repeated_is(waits: list[float], effect: Effect, failure: Exception) -> None:
+    caller_, _ = caller({"receive": [failure, failure]})
+    assert caller_.run(effect, once) == "call"
+    assert len(waits) == 2
+
+
+@pytest.mark.parametrize("failure", [LOST, MOVED])
+def test_what_counts_anew_is_never_repeated(waits: list[float], failure: Exception) -> None:
+    caller_, opened = caller({"receive": [failure]})
+    with pytest.raises(UnknownOutcome) as caught:
+        caller_.run(Effect.ANEW, once, table="t")
+    assert caught.value.table == "t"
+    assert sum(connection.log.count("send call") for connection in opened) == 1
+    assert waits == []
+
+
+@pytest.mark.parametrize(
+    ("effect", "script", "outcome"),
+    [
+        (Effect.NONE, {"receive": [LOST] * 3}, StoreUnavailable),
+        (Effect.NONE, {"connect": [NOT_SENT] * 3}, StoreUnavailable),
+        (Effect.SAME, {"receive": [LOST] * 3}, UnknownOutcome),
+        (Effect.SAME, {"receive": [MOVED] * 3}, UnknownOutcome),
+        (Effect.SAME, {"connect": [NOT_SENT] * 3}, StoreUnavailable),
+        # One request may have arrived, whatever came of the later ones.
+        (Effect.SAME, {"connect": [None, NOT_SENT, NOT_SENT], "receive": [LOST]}, UnknownOutcome),
+        (Effect.ANEW, {"send": [NOT_SENT] * 3}, StoreUnavailable),
+        (Effect.ANEW, {"send": [NOT_SENT, None], "receive": [LOST]}, UnknownOutcome),
+    ],
+)
+def test_what_is_raised_in_the_end(waits: list[float], effect: Effect, script: Script, outcome: type[StoreError]) -> None:
+    caller_, _ = caller(script)
+    with pytest.raises(StoreError) as caught:
+        caller_.run(effect, once)
+    assert type(caught.value) is outcome
+
+
+def test_a_refusal_is_told_at_once_and_keeps_the_connection(waits: list[float]) -> None:
+    caller_, opened = caller({"receive": [Refusal("java.io.IOException: no\n\tat java")]})
+    with pytest.raises(StoreError) as caught:
+        caller_.run(Effect.NONE, once, table="t")
+    assert (caught.value.reason, caught.value.table) == ("java.io.IOException: no", "t")
+    assert waits == []
+    assert caller_.run(Effect.NONE, once) == "call"
+    assert len(opened) == 1
+
+
+@given(st.integers(1, 8), st.floats(0.01, 1), st.floats(0.01, 3))
+def test_waits_double_up_to_a_cap_with_at_most_half_left_out(attempts: int, first: float, cap: float) -> None:
+    for retry, wait in enumerate(waited := list(Backoff(attempts, first, cap).waits())):
+        longest = min(cap, first * 2**retry)
+        assert longest / 2 <= wait <= longest
+    assert len(waited) == attempts - 1
+
+
+# --- exchanges --------------------------------------------------------------------------------------------------------
+
+
+def requests(count: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((f"r{number}", {}) for number in range(count))
+
+
+def test_some_requests_are_sent_ahead() -> None:
+    connection: Any = Scripted({})
+    assert Exchange(requests(4), ahead=2)(connection) == ["r0", "r1", "r2", "r3"]
+    assert connection.log == ["send r0", "send r1", "receive r0", "send r2", "receive r1", "send r3", "receive r2", "receive r3"]
+
+
+@given(st.integers(0, 6), st.lists(st.tuples(st.sampled_from(["send", "receive"]), st.integers(0, 5)), max_size=3), st.integers(1, 3))
+def test_an_exchange_goes_on_behind_what_was_acknowledged(count: int, failures: list[tuple[str, int]], ahead: int) -> None:
+    exchange = Exchange(requests(count), ahead)
+    acknowledged: list[str] = []
+    for step, position in [*failures, ("none", 0)]:
+        connection: Any = Scripted({step: [*[None] * position, NOT_SENT if step == "send" else LOST]})
+        outcome: BaseException | None = None
+        try:
+            replies = exchange(connection)
+        except (StoreUnavailable, UnknownOutcome) as error:
+            outcome = error
+        if outcome is None:
+            assert replies == [f"r{number}" for number in range(count)]
+            return
+        received = [entry for entry in connection.log if entry.startswith("receive")]
+        sent = [entry for entry in connection.log if entry.startswith("send")]
+        assert not set(acknowledged) & set(received)
+        acknowledged += received
+        # "Certainly not done" may be said only where nothing is under way.
+        assert isinstance(outcome, UnknownOutcome) or len(sent) == len(received)
+    raise AssertionError("never finished")
+
+
+def test_replies_left_over_from_a_refusal_are_not_taken_for_others() -> None:
+    connection: Any = Scripted({"receive": [MOVED]})
+    exchange = Exchange(requests(3))
+    with pytest.raises(Refusal):
+        exchange(connection)
+    assert exchange.repeats
+    assert exchange(connection) == ["r0", "r1", "r2"]
+
+
+# --- meanings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("org.apache.hadoop.hbase.TableNotFoundException: t\n\tat x", TableNotFound),
+        (
+            "org.apache.hadoop.hbase.client.RetriesExhaustedWithDetailsException: Failed 1 action: x.NoSuchColumnFamilyException: y",
+            FamilyNotFound,
+        ),
+        ("org.apache.hadoop.hbase.TableExistsException: t", TableExists),
+        ("x.DoNotRetryIOException: Field is not a long, it's 3 bytes wide", InvalidRequest),
+        ("java.io.IOException: something else\n\tat java", StoreError),
+    ],
+)
+def test_java_exceptions_become_errors_of_this_library(message: str, kind: type[StoreError]) -> None:
+    for text in (message, message.encode()):
+        failure = Refusal(text)
+        assert type(store_error(failure)) is kind
+        assert not is_passing(failure)
+        assert first_line(failure) == message.partition("\n")[0]
+
+
+def test_passing_conditions_are_known_by_name() -> None:
+    assert is_passing(Refusal("org.apache.hadoop.hbase.RegionTooBusyException: memstore\n\tat x"))
+    assert is_passing(Refusal("org.apache.hadoop.hbase.client.RetriesExhaustedException: y\nCaused by: java.net.ConnectException"))
+    assert not is_passing(Refusal("org.apache.hadoop.hbase.TableNotEnabledException: t is disabled."))
+    assert not is_passing(Refusal(""))
+
+
+# --- on HBase ---------------------------------------------------------------------------------------------------------
+
+TABLE = "test_gateway_calls"
+A = b"d:a"
+
+
+@pytest.fixture(scope="module")
+def store(local_hbase: Any) -> Iterator[Thrift1Store]:
+    with Thrift1Store.from_url(local_hbase.url) as store:
+        if TABLE in store.tables():
+            store.delete_table(TABLE)
+        store.create_table(TABLE, [Family(b"d", max_versions=10)])
+        yield store
+        store.delete_table(TABLE)
+
+
+@pytest.fixture
+def proxy(store: Thrift1Store, local_hbase: Any) -> Iterator[Proxy]:
+    with Proxy(local_hbase.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def through(proxy: Proxy) -> Iterator[Thrift1Store]:
+    with Thrift1Store.from_url(proxy.url + "?timeout=1&attempts=3") as store:
+        yield store
+
+
+@pytest.mark.hbase
+@pytest.mark.parametrize("break_", ["lose", "cut"])
+def test_a_read_survives_a_broken_connection(store: Thrift1Store, proxy: Proxy, through: Thrift1Store, break_: str) -> None:
+    store.put(TABLE, [Put(b"read", {A: b"1"}, 1)])
+    proxy.on_call("getRowsWithColumns", break_)
+    [row] = through.get(TABLE, [b"read"])
+    assert row is not None
+    assert row.columns[A].value == b"1"
+    assert proxy.connections == 2
+
+
+@pytest.mark.hbase
+def test_a_read_that_never_succeeds_is_unavailable(proxy: Proxy, through: Thrift1Store) -> None:
+    proxy.on_call("getRowsWithColumns", "cut", "lose", "cut")
+    with pytest.raises(StoreUnavailable):
+        through.get(TABLE, [b"read"])
+
+
+@pytest.mark.hbase
+def test_a_put_with_timestamps_is_repeated_with_the_same_ones(proxy: Proxy, store: Thrift1Store, through: Thrift1Store) -> None:
+    proxy.on_call("mutateRowsTs", "cut", "lose")
+    through.put(TABLE, [Put(b"put", {A: b"1"}, 7)])
+    assert proxy.calls().count("mutateRowsTs") == 3
+    with store._pool.lease() as lease:
+        cells = lease.connection().call("getVer", tableName=TABLE.encode(), row=b"put", column=A, numVersions=10, attributes={})
+    assert [(cell.value, cell.timestamp) for cell in cells] == [(b"1", 7)]
+
+
+@pytest.mark.hbase
+def test_a_put_goes_on_behind_the_calls_that_were_acknowledged(proxy: Proxy, store: Thrift1Store, through: Thrift1Store) -> None:
+    puts = [Put(b"many%05d" % number, {A: b"1"}, 7) for number in range(5 * MAX_ROWS)]
+    proxy.on_call("mutateRowsTs", "pass", "pass", "cut")
+    through.put(TABLE, puts)
+    assert all(store.get(TABLE, [put.row for put in puts]))
+
+
+@pytest.mark.hbase
+def test_writes_with_timestamps_end_in_an_unknown_outcome(proxy: Proxy, through: Thrift1Store) -> None:
+    writes: list[Callable[[], None]] = [
+        lambda: through.put(TABLE, [Put(b"unknown", {A: b"1"}, 7)]),
+        lambda: through.delete(TABLE, [Delete(b"unknown", timestamp=6)]),
+    ]
+    for write in writes:
+        proxy.on_call("mutateRowsTs", "cut", "cut", "cut")
+        with pytest.raises(UnknownOutcome) as caught:
+            write()
+        assert caught.value.table == TABLE
+
+
+@pytest.mark.hbase
+@pytest.mark.parametrize("break_", ["lose", "cut", "mute"])
+def test_writes_that_count_anew_are_tried_once(proxy: Proxy, store: Thrift1Store, through: Thrift1Store, break_: str) -> None:
+    store.put(TABLE, [Put(b"once", {b"d:n": bytes(8), b"d:c": b""})])
+    writes: list[tuple[str, Callable[[], object]]] = [
+        ("atomicIncrement", lambda: through.increment(TABLE, b"once", b"d:n", 1)),
+        ("checkAndPut", lambda: through.check_and_put(TABLE, b"once", b"d:c", None, Put(b"once", {b"d:c": b"1"}))),
+        ("mutateRows", lambda: through.put(TABLE, [Put(b"once", {A: b"1"})])),
+        ("mutateRows", lambda: through.delete(TABLE, [Delete(b"once", columns=[A])])),
+    ]
+    for method, write in writes:
+        proxy.forget()
+        proxy.on_call(method, break_)
+        with pytest.raises(UnknownOutcome):
+            write()
+        assert proxy.calls().count(method) == 1
+    counted = int.from_bytes(store.get(TABLE, [b"once"])[0].columns[b"d:n"].value)  # type: ignore[union-attr]
+    assert counted == (0 if break_ == "lose" else 1)
+
+
+@pytest.mark.hbase
+def test_a_connection_that_broke_while_unused_harms_nobody(proxy: Proxy, through: Thrift1Store) -> None:
+    assert through.increment(TABLE, b"stale", A, 1) == 1
+    proxy.cut_all()
+    threading.Event().wait(0.1)
+    assert through.increment(TABLE, b"stale", A, 1) == 2
+    assert proxy.connections == 2
+
+
+@pytest.mark.hbase
+def test_part_of_a_write_is_not_told_as_nothing(proxy: Proxy, through: Thrift1Store) -> None:
+    """StoreUnavailable promises that nothing was done, so a put that stops halfway because nobody listens any more is in doubt."""
+
+    def puts() -> Iterator[Put]:
+        yield from (Put(b"part%05d" % number, {A: b"1"}, 7) for number in range(MAX_ROWS))
+        yield from (Put(b"part%05d" % number, {A: b"1"}, 8) for number in range(MAX_ROWS))
+
+    proxy.on_call("mutateRowsTs", "last", "last")
+    with pytest.raises(UnknownOutcome):
+        through.put(TABLE, list(puts()))
+
+
+@pytest.mark.hbase
+def test_a_silent_gateway_is_not_waited_for_for_ever(proxy: Proxy) -> None:
+    with Thrift1Store.from_url(proxy.url + "?timeout=0.2&attempts=2") as impatient:
+        proxy.on_call("getTableNames", "mute", "mute")
+        with pytest.raises(StoreUnavailable, match="cannot be reached") as caught:
+            impatient.tables()
+        assert "in time" in (caught.value.reason or "")

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from hbmodel.errors import (
+    CapabilityError,
+    InvalidRequest,
+    StoreClosed,
+    StoreUnavailable,
+    StoreURLError,
+)
+from hbmodel.ranges import KeyRange
+from hbmodel.store import MAX_CELL_SIZE, Capabilities, Delete, Family, Or, Put, Scan, Store
+from hbmodel.stores.thrift1 import Thrift1Store
+
+A, B = b"d:a", b"d:b"
+
+
+@pytest.fixture
+def nobody() -> Iterator[Thrift1Store]:
+    """A store at an address where nobody listens: whatever it answers, it answers without a call."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with Thrift1Store("127.0.0.1", port, attempts=2) as store:
+        yield store
+
+
+# --- addresses --------------------------------------------------------------------------------------------------------
+
+
+def test_an_address_becomes_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(Thrift1Store, "__init__", lambda self, **arguments: given.update(arguments))
+    Thrift1Store.from_url(
+        "hbase://gateway.example:9191?timeout=10&connect_timeout=.5&pool=8&transport=framed&protocol=compact&table_prefix=my&attempts=1"
+    )
+    assert given == {
+        "host": "gateway.example",
+        "port": 9191,
+        "timeout": 10.0,
+        "connect_timeout": 0.5,
+        "pool_size": 8,
+        "transport": "framed",
+        "protocol": "compact",
+        "table_prefix": "my",
+        "attempts": 1,
+    }
+
+
+def test_the_shortest_address_is_this_machines() -> None:
+    assert repr(Thrift1Store.from_url("hbase://")) == "Thrift1Store('127.0.0.1', 9090)"
+    assert repr(Thrift1Store.from_url("hbase://other")) == "Thrift1Store('other', 9090)"
+    assert repr(Thrift1Store.from_url("hbase://[::1]:91")) == "Thrift1Store('::1', 91)"
+
+
+@pytest.mark.parametrize(
+    ("query", "option"),
+    [
+        ("timout=10", "timout"),
+        ("timeout=soon", "timeout"),
+        ("timeout=0", "timeout"),
+        ("timeout=inf", "timeout"),
+        ("pool=0", "pool"),
+        ("pool=1.5", "pool"),
+        ("transport=carrier", "transport"),
+        ("protocol=json", "protocol"),
+        ("pool=1&pool=2", "pool"),
+        ("attempts=", "attempts"),
+    ],
+)
+def test_a_bad_option_is_named(query: str, option: str) -> None:
+    with pytest.raises(StoreURLError) as caught:
+        Thrift1Store.from_url("hbase://localhost:9090?" + query)
+    assert caught.value.option == option
+
+
+@pytest.mark.parametrize(
+    "url", ["hbase+thrift2://localhost", "hbase://localhost:port", "hbase://localhost/table", "hbase://me:secret@localhost", "hbase://h#f"]
+)
+def test_what_is_no_address_is_refused_without_its_secrets(url: str) -> None:
+    with pytest.raises(StoreURLError) as caught:
+        Thrift1Store.from_url(url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("arguments", [{"timeout": 0}, {"pool_size": 0}, {"attempts": 0}, {"transport": "x"}, {"protocol": "x"}])
+def test_bad_arguments_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest):
+        Thrift1Store(**arguments)
+
+
+# --- without a call ---------------------------------------------------------------------------------------------------
+
+CELLS = {A: b""}
+
+BAD: list[Callable[[Thrift1Store], object]] = [
+    lambda store: store.get("t", [b"ok", b""]),
+    lambda store: store.get("t", [b"k" * 32768]),
+    lambda store: store.get("t", [b"k"], [b""]),
+    lambda store: store.get("t", [b"k"], [b":q"]),
+    lambda store: store.get("", [b"k"]),
+    lambda store: store.put("t", [Put(b"", CELLS)]),
+    lambda store: store.put("t", [Put(b"ok", CELLS), Put(b"k" * 32768, CELLS)]),
+    lambda store: store.put("t", [Put(b"k", {})]),
+    lambda store: store.put("t", [Put(b"k", {b"d": b""})]),
+    lambda store: store.put("t", [Put(b"k", {b":q": b""})]),
+    lambda store: store.put("t", [Put(b"k", {A: bytes(MAX_CELL_SIZE)})]),
+    lambda store: store.put("t", [Put(b"k", CELLS, -1)]),
+    lambda store: store.put("t", [Put(b"k", CELLS, 2**63 - 1)]),
+    lambda store: store.put("t", [Put(b"k", CELLS, 1, ttl=0)]),
+    lambda store: store.delete("t", [Delete(b"")]),
+    lambda store: store.delete("t", [Delete(b"k", timestamp=-1)]),
+    lambda store: store.delete("t", [Delete(b"k", families=[b"d:"])]),
+    lambda store: store.delete("t", [Delete(b"k", families=[b""])]),
+    lambda store: store.delete("t", [Delete(b"k", columns=[b"d"])]),
+    lambda store: store.scan("t", [Scan(batch_size=0)]),
+    lambda store: store.scan("t", [Scan(limit=-1)]),
+    lambda store: store.scan("t", [Scan(columns=[b":a"])]),
+    lambda store: store.scan("t", [Scan(filter=Or([]))]),
+    lambda store: store.check_and_put("t", b"k", A, None, Put(b"other", CELLS)),
+    lambda store: store.check_and_put("t", b"k", A, None, Put(b"k", CELLS, 5)),
+    lambda store: store.check_and_put("t", b"k", A, None, Put(b"k", {A: b"", B: b""})),
+    lambda store: store.check_and_put("t", b"k", b"d", None, Put(b"k", CELLS)),
+    lambda store: store.increment("t", b"", A, 1),
+    lambda store: store.increment("t", b"k", b"d", 1),
+    lambda store: store.increment("t", b"k", A, 2**63),
+    lambda store: store.create_table("t", []),
+    lambda store: store.create_table("t", [Family(b"d:")]),
+]
+
+
+@pytest.mark.parametrize("call", BAD)
+def test_bad_requests_are_refused_before_any_call(nobody: Thrift1Store, call: Callable[[Thrift1Store], object]) -> None:
+    with pytest.raises(InvalidRequest):
+        call(nobody)
+
+
+def test_nothing_to_do_makes_no_call(nobody: Thrift1Store) -> None:
+    assert nobody.get("t", []) == []
+    nobody.put("t", [])
+    nobody.delete("t", [])
+    empty = [Scan(KeyRange(b"b", b"a")), Scan(KeyRange(b"", b"")), Scan(limit=0), Scan(KeyRange(b"a", b"a"), reversed=True)]
+    for scan in nobody.scan("t", empty):
+        assert list(scan) == []
+        scan.close()  # type: ignore[attr-defined]
+    assert nobody.scan("t", []) == []
+
+
+def test_what_the_gateway_cannot_do_is_said(nobody: Thrift1Store) -> None:
+    assert nobody.capabilities == Capabilities(
+        check_and_mutate=False, mutate_row=False, presplit=False, family_configuration=False, put_ttl_mixed=False
+    )
+    with pytest.raises(CapabilityError, match=r"embedded.*thrift2"):
+        nobody.mutate_row("t", [Put(b"k", CELLS, 1)])
+    with pytest.raises(CapabilityError, match=r"embedded.*thrift2"):
+        nobody.check_and_mutate("t", b"k", A, None, [Put(b"k", CELLS, 1)])
+
+
+@pytest.mark.parametrize(
+    ("families", "split_keys", "line"),
+    [
+        (
+            [Family(b"d", 3, ttl=60, compression="SNAPPY")],
+            [b"\x01", b"a'\\", b"\xff~"],
+            r"create 'x.t', {NAME => 'd', VERSIONS => 3, TTL => 60, COMPRESSION => 'SNAPPY'}, SPLITS => ['\x01', 'a\x27\x5C', '\xFF~']",
+        ),
+        (
+            [Family(b"d", configuration={"hbase.hstore.time.to.purge.deletes": "3600000"}), Family(b"e", block_size=8192, in_memory=True)],
+            [],
+            "create 'x.t', {NAME => 'd', VERSIONS => 1, CONFIGURATION => {'hbase.hstore.time.to.purge.deletes' => '3600000'}}, "
+            "{NAME => 'e', VERSIONS => 1, BLOCKSIZE => 8192, IN_MEMORY => true}",
+        ),
+        ([Family(b"d", bloom_filter="NONE")], [b"m"], "create 'x.t', {NAME => 'd', VERSIONS => 1, BLOOMFILTER => 'NONE'}, SPLITS => ['m']"),
+    ],
+)
+def test_tables_beyond_the_gateway_come_with_the_line_for_the_shell(families: list[Family], split_keys: list[bytes], line: str) -> None:
+    with (
+        Thrift1Store("127.0.0.1", 1, table_prefix="x", table_prefix_separator=".") as store,
+        pytest.raises(CapabilityError, match="hbase shell") as caught,
+    ):
+        store.create_table("t", families, split_keys)
+    assert caught.value.shell == line
+
+
+def test_an_unreachable_gateway_is_unavailable_for_every_call(nobody: Thrift1Store) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: nobody.get("t", [b"k"]),
+        lambda: next(nobody.scan("t", [Scan()])[0]),
+        lambda: nobody.put("t", [Put(b"k", CELLS, 1)]),
+        lambda: nobody.put("t", [Put(b"k", CELLS)]),
+        lambda: nobody.delete("t", [Delete(b"k")]),
+        lambda: nobody.check_and_put("t", b"k", A, None, Put(b"k", CELLS)),
+        lambda: nobody.increment("t", b"k", A, 1),
+        nobody.tables,
+        lambda: nobody.families("t"),
+        lambda: nobody.regions("t"),
+        lambda: nobody.create_table("t", [Family(b"d")]),
+        lambda: nobody.delete_table("t"),
+    ]
+    for call in calls:
+        with pytest.raises(StoreUnavailable):
+            call()
+
+
+def test_a_host_that_cannot_be_named_is_unavailable() -> None:
+    with Thrift1Store("x" * 70, attempts=1) as store, pytest.raises(StoreUnavailable):
+        store.tables()
+
+
+def test_a_closed_store_says_so(nobody: Thrift1Store) -> None:
+    store: Store = nobody
+    store.close()
+    store.close()
+    for call in (
+        store.tables,
+        lambda: store.get("t", [b"k"]),
+        lambda: store.scan("t", [Scan()]),
+        lambda: store.put("t", [Put(b"k", CELLS)]),
+    ):
+        with pytest.raises(StoreClosed):
+            call()

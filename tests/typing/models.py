@@ -1,0 +1,64 @@
+"""Models that the other files of this directory use, and what type checkers must say of declarations.
+
+A line whose end says `# E: code rule` must be reported by mypy with that code and by pyright with that rule; no other line may
+be reported by either.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
+
+import attrs
+
+import hbmodel as hb
+
+
+class Kind(Enum):
+    CARD = "card"
+    CASH = "cash"
+
+
+@hb.model(table="actions", family="d", salt=hb.HashSalt(16, by=("user_id",)))
+class Action:
+    user_id: hb.Key[int] = hb.key(hb.UInt32)
+    at: hb.Key[datetime] = hb.key(desc=True)
+    action_id: hb.Key[int] = hb.key(hb.UInt32)
+    name: hb.Column[str] = hb.column("n")
+    amount: hb.Column[Decimal | None] = hb.column("a", default=None)
+    kind: hb.Column[Kind] = hb.column("k", default=Kind.CARD)
+    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), default=attrs.Factory(list))
+    note: hb.Column[str | None] = hb.column("o", hb.Text(8), nullable=True, default=None)
+    raw: hb.Column[bytes | None] = hb.column("r", hb.Bytes, default=None)
+    views: hb.Column[int] = hb.counter("v")
+
+    by_name = hb.index("name", hb.desc("at"), covers=("amount",))
+
+
+@hb.model(table="users", frozen=True)
+class User:
+    name: hb.Key[str] = hb.key()
+    nick: hb.Key[str | None] = hb.key(hb.Text, nullable=True)
+    age: hb.Column[int] = hb.column()
+
+
+class Mixin:
+    made: hb.Column[datetime] = hb.column("m")
+
+
+@hb.model(table="wrong")
+class Wrong:
+    codec: hb.Key[int] = hb.key(hb.Text)  # E: assignment reportAssignmentType
+    direction: hb.Key[int] = hb.key(desc=1)  # E: call-overload reportCallIssue
+    key: hb.Key[int] = hb.column("k", hb.Int64)  # E: assignment reportAssignmentType
+    column: hb.Column[int] = hb.key(hb.Int64)  # E: assignment reportAssignmentType
+    optional: hb.Column[str] = hb.column("a", hb.Text, default=None)  # E: assignment reportAssignmentType
+    default: hb.Column[int] = hb.column("d", hb.Int64, default="x")  # E: call-overload reportAssignmentType
+    null: hb.Column[int] = hb.column("n", hb.Int64, null="drop")  # E: call-overload reportCallIssue
+    counter: hb.Column[str] = hb.counter("c")  # E: assignment reportAssignmentType
+
+
+hb.model(family="d")  # E: call-arg reportCallIssue
+hb.model(table="t", salt=16)  # E: arg-type reportArgumentType
+hb.index(1)  # E: arg-type reportArgumentType

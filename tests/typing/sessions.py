@@ -1,0 +1,51 @@
+"""What type checkers must say of sessions and of what stands beside them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import assert_type
+
+from models import Action, User
+
+import hbmodel as hb
+from hbmodel.store import Row
+
+now = datetime.now().astimezone()
+
+with hb.connect("memory:", token_key=None) as store:
+    assert_type(store, hb.Store)
+    hb.create_tables(store, Action, User)
+    with hb.Session(store, lease=3.0) as session:
+        assert_type(session, hb.Session)
+
+session = hb.Session(store)
+user = User(name="ann", nick=None, age=3)
+
+assert_type(session.get(User, name="ann", nick=None), User | None)
+assert_type(session.get_many(User, [{"name": "ann", "nick": None}, ("bob", None)]), list[User | None])
+assert_type(session.insert(user), User)
+assert_type(session.update(user, age=4), User)
+assert_type(session.increment(Action(user_id=1, at=now, action_id=1, name="x"), Action.views, 2), int)
+assert_type(session.load([user], batch_size=10, shuffle=3), int)
+assert_type(session.commit(), list[hb.Outcome])
+session.add(user)
+session.add_all([user])
+session.delete(user)
+session.delete_key(User, name="ann", nick=None)
+session.discard()
+
+assert_type(hb.row_key(User, name="ann", nick=None), bytes)
+assert_type(hb.describe(User), hb.Description)
+
+
+def decoded(row: Row) -> User | None:
+    return hb.decode(User, row)
+
+
+session.get(user, name="ann")  # E: arg-type reportArgumentType
+session.get()  # E: call-arg reportCallIssue
+session.increment(user, User.name)  # E: arg-type reportArgumentType
+session.query("User")  # E: arg-type reportArgumentType
+session.add_all(user)  # E: arg-type reportArgumentType
+hb.Session("memory:")  # E: arg-type reportArgumentType
+hb.connect(3)  # E: arg-type reportArgumentType
