@@ -48,6 +48,8 @@ class Loader:
             try:
                 self._work.commit()
             except HbmodelError as error:
+                if not self._certain and not isinstance(error, PartialWrite):
+                    raise  # nothing was sent: the error speaks for itself
                 partial = error.details if isinstance(error, PartialWrite) else {"pending": [call.subject for call in batch]}
                 raise PartialWrite(
                     "The load stopped: the first `position` objects are certainly written; repeating the whole load is safe.",

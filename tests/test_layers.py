@@ -57,6 +57,8 @@ LAYERS: dict[str, list[str]] = {
         "reading",
         "query_reader",
         "session",
+        "splits",
+        "regions",
         "tables",
         "raw",
     ],

@@ -1,0 +1,138 @@
+"""What the regions of a live table are worth to a model: which of them no key can reach, and where a sample of rows falls."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.codecs import Codec
+from hbmodel.errors import DeclarationError
+from hbmodel.keys import COMPLEMENT, KeyField
+from hbmodel.ranges import KeyRange
+from hbmodel.salting import BoundSalt
+from hbmodel.schema import schema_of
+from hbmodel.splits import sample_keys
+from hbmodel.store import Region, Store
+
+ANY_BYTE = bytes(range(256))
+UTF8_BYTES = bytes(b for b in range(256) if b < 0xC0 or 0xC2 <= b <= 0xF4)
+"""Every byte that UTF-8 text can hold."""
+
+
+@frozen
+class RegionUse:
+    """One region as a model uses it.
+
+    Attributes:
+        region: of the live table.
+        reachable: whether some row key of the model can lie in it.
+        rows: how many rows of the sample do.
+    """
+
+    region: Region
+    reachable: bool
+    rows: int
+
+
+def check_regions(
+    store: Store, model: type[Any], *, index: str | None = None, sample: Iterable[Any] = (), alphabet: bytes | None = None
+) -> list[RegionUse]:
+    """Holds the regions of a live table against the keys of a model.
+
+    Args:
+        store: that has the table.
+        model: whose primary table, or index table, it is.
+        index: name of an index, for its table.
+        sample: objects of the model, to see how many rows each region gets.
+        alphabet: the bytes that values of the leading field are made of, where they are fewer than its codec allows, such as
+            `b"0123456789abcdef"` for digests as text.
+
+    Raises:
+        TableNotFound: the table is not there.
+    """
+    schema = schema_of(model)
+    found = None if index is None else schema.index(index)
+    table, layout, salt = (schema.table, schema.layout, schema.salt) if found is None else (found.table, found.layout, found.salt)
+    regions = store.regions(table)
+    starts = [region.range.start for region in regions]
+    rows = [0] * len(regions)
+    for key in sample_keys(schema, sample, index):
+        rows[bisect_right(starts, key) - 1] += 1
+    allowed = _leading_bytes(layout.fields[0], alphabet)
+    return [
+        RegionUse(region, _reachable(region.range, salt, layout.fields[0], allowed), count)
+        for region, count in zip(regions, rows, strict=True)
+    ]
+
+
+def _leading_bytes(leading: KeyField, alphabet: bytes | None) -> bytes:
+    """The bytes that the packed leading field is made of, behind its marker for None if it has one."""
+    allowed = bytes(sorted(set(alphabet))) if alphabet is not None else codec_bytes(leading.codec)
+    if not allowed:
+        raise DeclarationError("An alphabet needs at least one byte.")
+    return bytes(sorted(allowed.translate(COMPLEMENT))) if leading.desc else allowed
+
+
+def codec_bytes(codec: Codec[Any]) -> bytes:
+    """The bytes that a codec's values are written with."""
+    kind = codec.spec["codec"]
+    if kind == "hex_text":
+        return b"0123456789abcdef"
+    if kind in {"decimal_text", "reversed_digits"}:
+        return b"0123456789"
+    if kind == "bool":
+        return b"\x00\x01"
+    return UTF8_BYTES if codec.python_type is str and kind != "java_utf" else ANY_BYTE
+
+
+def _reachable(keys: KeyRange, salt: BoundSalt, leading: KeyField, allowed: bytes) -> bool:
+    """Whether a key of some bucket lies in the range, judged by the salt and the leading field."""
+    markers: tuple[bytes, ...] = (b"",)
+    if leading.nullable:
+        markers = (b"\xff", b"\xfe") if leading.desc else (b"\x00", b"\x01")
+    for prefix in salt.prefixes:
+        for marker in markers:
+            first = first_key(prefix + marker, keys.start, allowed, leading.codec.width)
+            if first is not None and (keys.stop is None or first < keys.stop):
+                return True
+    return False
+
+
+def first_key(prefix: bytes, start: bytes, allowed: Sequence[int], width: int | None) -> bytes | None:
+    """The smallest string of `prefix` and allowed bytes that is not below `start`, or None.
+
+    Args:
+        prefix: fixed bytes.
+        start: lower bound.
+        allowed: sorted byte values that may follow the prefix.
+        width: how many follow at least; behind them anything may stand. None for any number.
+    """
+    if start <= prefix:
+        return prefix + bytes((allowed[0],)) * (width or 0)
+    if not start.startswith(prefix):
+        return None
+    rest = start[len(prefix) :]
+    length = len(rest) if width is None else width
+    made = bytearray()
+    for at in range(length):
+        wanted = rest[at] if at < len(rest) else allowed[0]
+        if wanted in allowed:
+            made.append(wanted)
+            continue
+        return _raised(prefix, made, wanted, allowed, length)
+    return prefix + bytes(made) + rest[length:]
+
+
+def _raised(prefix: bytes, made: bytearray, wanted: int, allowed: Sequence[int], length: int) -> bytes | None:
+    """The next larger string once a byte cannot be matched: raise it, or the last byte before it that can be raised."""
+    while True:
+        larger = next((byte for byte in allowed if byte > wanted), None)
+        if larger is not None:
+            made.append(larger)
+            return prefix + bytes(made).ljust(length, bytes((allowed[0],)))
+        if not made:
+            return None
+        wanted = made.pop()

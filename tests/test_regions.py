@@ -1,0 +1,77 @@
+"""Which regions a model can reach, and where rows fall."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hbmodel as hb
+from hbmodel.regions import check_regions, first_key
+from hbmodel.splits import ByBucket, Hexadecimal, split_keys
+
+HEX = b"0123456789abcdef"
+
+
+@hb.model(table="digests")
+class Digest:
+    digest: hb.Key[str] = hb.key()
+    value: hb.Column[int] = hb.column("v")
+
+
+@hb.model(table="buckets", salt=hb.HashSalt(4))
+class Bucketed:
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    value: hb.Column[int] = hb.column("v")
+
+
+DIGESTS = [Digest(digest=hashlib.md5(bytes(str(n), "ascii")).hexdigest(), value=n) for n in range(500)]
+
+
+def bytes_split(low: bytes, high: bytes, regions: int) -> list[bytes]:
+    """What HBase's `Bytes.split` makes of two keys: evenly spaced numbers, whatever their bytes mean."""
+    first, last = int.from_bytes(low, "big"), int.from_bytes(high, "big")
+    return [(first + (last - first) * n // regions).to_bytes(len(low), "big") for n in range(1, regions)]
+
+
+def test_bytes_split_leaves_regions_that_no_hex_key_reaches() -> None:
+    with hb.connect("memory:") as store:
+        store.create_table("digests", [hb.Family(b"d")], bytes_split(b"0" * 16, b"f" * 16, 10))
+        found = check_regions(store, Digest, sample=DIGESTS, alphabet=HEX)
+    assert len(found) == 10
+    assert sum(not use.reachable for use in found) == 7
+    assert all(use.reachable == (use.rows > 0) for use in found)
+
+
+def test_hexadecimal_splits_are_all_reached() -> None:
+    with hb.connect("memory:") as store:
+        store.create_table("digests", [hb.Family(b"d")], split_keys(Digest, Hexadecimal(10)))
+        found = check_regions(store, Digest, sample=DIGESTS, alphabet=HEX)
+    assert len(found) == 10
+    assert all(use.reachable and use.rows > 20 for use in found)
+    assert sum(use.rows for use in found) == len(DIGESTS)
+
+
+def test_regions_above_the_last_bucket_are_not_reachable() -> None:
+    with hb.connect("memory:") as store:
+        store.create_table("buckets", [hb.Family(b"d")], [*split_keys(Bucketed, ByBucket()), b"\x04", b"\x80"])
+        assert [use.reachable for use in check_regions(store, Bucketed)] == [True] * 4 + [False] * 2
+
+
+def test_a_missing_table_says_so() -> None:
+    with hb.connect("memory:") as store, pytest.raises(hb.TableNotFound):
+        check_regions(store, Digest)
+
+
+@given(st.binary(max_size=6), st.integers(0, 4), st.sets(st.integers(0, 255), min_size=1, max_size=5))
+def test_first_key_is_the_smallest_not_below_the_start(start: bytes, width: int, alphabet: set[int]) -> None:
+    allowed = sorted(alphabet)
+    found = first_key(b"p", start, allowed, width)
+    strings = [b""]
+    for _ in range(width):
+        strings = [string + bytes((byte,)) for string in strings for byte in allowed]
+    # Behind the fixed width anything may stand, so a string is good if it, or some continuation of it, is not below.
+    candidates = sorted(max(b"p" + string, start) if start.startswith(b"p" + string) else b"p" + string for string in strings)
+    assert found == next((candidate for candidate in candidates if candidate >= start), None)
