@@ -83,7 +83,7 @@ from hbmodel.errors import (
 )
 from hbmodel.explanation import Explanation
 from hbmodel.expressions import FieldExpression, Predicate
-from hbmodel.model import Column, Key, asc, column, counter, desc, flag, index, key, model
+from hbmodel.model import Column, Key, asc, column, counter, desc, flag, index, key, mixin, model
 from hbmodel.mutations import Outcome
 from hbmodel.paging import Page
 from hbmodel.query import Query
@@ -196,6 +196,7 @@ __all__ = [
     "flag",
     "index",
     "key",
+    "mixin",
     "model",
     "row_key",
     "schema_of",

@@ -124,9 +124,7 @@ def as_family(model: str, family: Any, **details: Any) -> bytes:
 def as_qualifier(model: str, alias: Any, **details: Any) -> bytes:
     """The bytes of a column alias; raises `DeclarationError` for one that cannot be used."""
     if not isinstance(alias, str):
-        raise DeclarationError(
-            'A column alias is text: hb.column("n", codec), hb.flag("e").', model=model, found=repr(alias), **details
-        )
+        raise DeclarationError('A column alias is text: hb.column("n", codec), hb.flag("e").', model=model, found=repr(alias), **details)
     if not alias:
         raise DeclarationError("A column alias must not be empty.", model=model, **details)
     if alias.startswith("_"):
@@ -156,7 +154,9 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
                 raise DeclarationError("This codec cannot be part of a key; use a scalar one.", model=model, field=f.name)
             continue
         if f.column in taken:
-            raise DeclarationError("Two fields have the same column alias: give one another.", model=model, field=f.name, other=taken[f.column])
+            raise DeclarationError(
+                "Two fields have the same column alias: give one another.", model=model, field=f.name, other=taken[f.column]
+            )
         taken[f.column] = f.name
         _check_default(model, f)
         if f.null not in {"marker", "delete"}:
@@ -165,8 +165,8 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
             raise DeclarationError('null="delete" cannot be used on a model with indexes.', model=model, field=f.name)
         if f.null == "delete" and not f.nullable:
             raise DeclarationError('null="delete" needs an annotation that allows None.', model=model, field=f.name)
-        if f.null == "delete" and f.required:
-            raise DeclarationError('null="delete" needs a default, since a deleted cell reads as missing.', model=model, field=f.name)
+        if f.null == "delete" and f.default is not None:
+            raise DeclarationError('null="delete" needs default=None: a deleted cell reads as the default.', model=model, field=f.name)
         if f.kind == "counter" and options.immutable and indexed:
             raise DeclarationError("An immutable model with indexes cannot have counters.", model=model, field=f.name)
     if not taken:

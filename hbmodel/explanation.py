@@ -76,6 +76,8 @@ def describe(predicate: Predicate) -> str:
             return f"~{describe(part)}" if isinstance(part, And | Or) else f"~({describe(part)})"
         case Comparison(of, operator):
             return f"{of.name} {'==' if operator == '=' else operator} ..."
+        case In(of, (None,)):
+            return f"{of.name} is None"
         case In(of):
             return f"{of.name} in ..."
         case StartsWith(of):

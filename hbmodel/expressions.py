@@ -282,8 +282,7 @@ class FieldExpression(Generic[T]):
 
     def _value(self, value: Any) -> Any:
         """A value as it would read back; None where the field allows it."""
-        if isinstance(value, FieldExpression):
-            raise QueryError("A field can be compared with values only, not with another field.", field=self.of.name)
+        self._not_a_field(value)
         if value is None:
             if not self.of.nullable:
                 raise EncodingError("The field does not allow None, so no object has None there.", field=self.of.name)
@@ -295,6 +294,10 @@ class FieldExpression(Generic[T]):
             return codec.decode(codec.encode(value))
         except EncodingError as error:
             raise EncodingError(error.message, **{**error.details, "field": self.of.name}) from None
+
+    def _not_a_field(self, value: object) -> None:
+        if isinstance(value, FieldExpression):
+            raise QueryError("A field can be compared with values only, not with another field.", field=self.of.name)
 
     def _compare(self, operator: Comparator, value: Any) -> Predicate:
         if value is None and operator not in {"=", "!="}:
@@ -308,6 +311,7 @@ class FieldExpression(Generic[T]):
 
     def _ordered(self, operator: Comparator, value: Any) -> Predicate:
         """A comparison with a bound that need not be storable: `at >= noon and half a second` has a meaning for whole seconds."""
+        self._not_a_field(value)
         try:
             floor = self.of.codec.floor(value)
         except EncodingError as error:

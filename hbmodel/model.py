@@ -23,8 +23,8 @@ T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
 
 
-class Key(Generic[T]):
-    """A key field: on the class a typed expression, on an instance the plain value.
+class _Attribute(Generic[T]):
+    """A field: on the class a typed expression, on an instance the plain value.
 
     A non-data descriptor, so an instance's own dictionary shadows it and reading a field costs a normal attribute access.
     """
@@ -47,8 +47,12 @@ class Key(Generic[T]):
         def __set__(self, instance: object, value: T) -> None: ...
 
 
-class Column(Key[T]):
-    """A field stored in a cell; see `Key`."""
+class Key(_Attribute[T]):
+    """The annotation of a field of the row key: a typed expression on the class, the plain value on an instance."""
+
+
+class Column(_Attribute[T]):
+    """The annotation of a field stored in a cell: a typed expression on the class, the plain value on an instance."""
 
 
 @attrs.frozen
@@ -90,7 +94,9 @@ def key(codec: Codec[Any] | None = None, *, desc: bool = False, nullable: bool =
 
 
 @overload
-def column(alias: str | None, /, codec: Codec[T], *, family: str | None = None, null: Literal["marker", "delete"] = "marker") -> Column[T]: ...
+def column(
+    alias: str | None, /, codec: Codec[T], *, family: str | None = None, null: Literal["marker", "delete"] = "marker"
+) -> Column[T]: ...
 @overload
 def column(
     alias: str | None,
@@ -227,13 +233,15 @@ def model(
     Raises:
         DeclarationError: names the field and says what to do.
     """
-    flagged = exists.alias if isinstance(exists, FlagSpec) else exists
+    flagged = exists.alias if isinstance(exists, FlagSpec) else None
     options = ModelOptions(table=table, family=family, salt=salt, immutable=immutable, foreign=foreign, exists=flagged)
 
     def decorate(cls: C) -> C:
         if not isinstance(cls, type):
             raise DeclarationError("@hb.model(...) decorates a class.", found=type(cls).__name__)
         check_options(cls.__name__, options)
+        if exists is not None and not isinstance(exists, FlagSpec):
+            raise DeclarationError('exists takes a flag: exists=hb.flag("e").', model=cls.__name__, found=repr(exists))
         specs = _declared(cls)
         fields = _fields(cls, specs, sys._getframe(1), options)
         indexes = {name: spec for name, spec in specs.items() if isinstance(spec, IndexSpec)}
@@ -250,12 +258,30 @@ def model(
     return decorate
 
 
+@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, counter))
+def mixin(*, frozen: bool = False) -> Callable[[C], C]:
+    """Marks a class whose fields and indexes several models inherit.
+
+    Models take the declarations of any undecorated base. The mark is for type checkers alone: without it they do not expect
+    the inherited fields in a model's constructor.
+
+    Args:
+        frozen: the mixin is for frozen models (checkers want both alike).
+    """
+    del frozen
+
+    def unchanged(cls: C) -> C:
+        return cls
+
+    return unchanged
+
+
 def _declared(cls: type[Any]) -> Mapping[str, FieldSpec | IndexSpec]:
     """Specs of the class and of its undecorated bases, base first, each in the order of declaration."""
     found: dict[str, FieldSpec | IndexSpec] = {}
     for base in reversed(cls.__mro__):
         if isinstance(vars(base).get("__hbmodel__"), TableSchema):
-            raise DeclarationError("A model cannot extend another model: put shared fields into a plain mixin.", model=cls.__name__)
+            raise DeclarationError("A model cannot extend another model: put shared fields into a mixin, see hb.mixin.", model=cls.__name__)
         for name, value in vars(base).items():
             if isinstance(value, FieldSpec | IndexSpec):
                 found[name] = value

@@ -14,7 +14,18 @@ from attrs import frozen
 
 from hbmodel.errors import RowExists
 from hbmodel.mapper import FLAG, KeyMapper, RowReader, Values, encode_cell
-from hbmodel.mutations import FullWrite, IndexedWriter, OldRow, Outcome, PartialWriteOf, RowDelete, RowPlan, RowWrite, not_found, without_nulls
+from hbmodel.mutations import (
+    FullWrite,
+    IndexedWriter,
+    OldRow,
+    Outcome,
+    PartialWriteOf,
+    RowDelete,
+    RowPlan,
+    RowWrite,
+    not_found,
+    without_nulls,
+)
 from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Protocol, PutRows, Together
 from hbmodel.schema import Index, TableSchema
 from hbmodel.store import Delete, Put, Row

@@ -64,6 +64,14 @@ class Hexadecimal:
     upper: bool = False
 
 
+def _objects(objects: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(objects)
+
+
+def _keys(keys: Iterable[bytes]) -> tuple[bytes, ...]:
+    return tuple(keys)
+
+
 @frozen
 class FromSample:
     """Regions that hold equal shares of a sample.
@@ -73,7 +81,7 @@ class FromSample:
         regions: how many, at most: equal keys are never parted.
     """
 
-    objects: Sequence[Any] = field(converter=tuple)
+    objects: tuple[Any, ...] = field(converter=_objects)
     regions: int = field(converter=_at_least_two)
 
 
@@ -81,7 +89,7 @@ class FromSample:
 class AtKeys:
     """Regions that begin at these row keys, given as bytes."""
 
-    keys: Sequence[bytes] = field(converter=tuple)
+    keys: tuple[bytes, ...] = field(converter=_keys)
 
 
 Splits = ByBucket | Uniform | Hexadecimal | FromSample | AtKeys

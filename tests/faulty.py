@@ -1,4 +1,4 @@
-"""Stores around a store: one that records every call and can do less, one that fails or crashes at a chosen call, one whose clock is off."""
+"""Stores around a store: one that records calls and can do less, one that fails at a chosen call, one whose clock is off."""
 
 from __future__ import annotations
 

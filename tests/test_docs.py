@@ -47,7 +47,9 @@ def test_the_error_page_names_every_error() -> None:
     assert all(hasattr(hb, name) for name in declared)
 
 
-def test_explained_plan_in_the_readme_is_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explained_plan_in_the_readme_is_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "README.md").read_text()
     shown = re.search(r"```text\n(.*?)```", text, re.DOTALL)

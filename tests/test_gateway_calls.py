@@ -289,9 +289,9 @@ def test_a_read_that_never_succeeds_is_unavailable(proxy: Proxy, through: Thrift
 
 @pytest.mark.hbase
 def test_a_put_with_timestamps_is_repeated_with_the_same_ones(proxy: Proxy, store: Thrift1Store, through: Thrift1Store) -> None:
-    proxy.on_call("mutateRowsTs", "cut", "lose")
+    proxy.on_call("mutateRowTs", "cut", "lose")
     through.put(TABLE, [Put(b"put", {A: b"1"}, 7)])
-    assert proxy.calls().count("mutateRowsTs") == 3
+    assert proxy.calls().count("mutateRowTs") == 3
     with store._pool.lease() as lease:
         cells = lease.connection().call("getVer", tableName=TABLE.encode(), row=b"put", column=A, numVersions=10, attributes={})
     assert [(cell.value, cell.timestamp) for cell in cells] == [(b"1", 7)]
@@ -312,7 +312,7 @@ def test_writes_with_timestamps_end_in_an_unknown_outcome(proxy: Proxy, through:
         lambda: through.delete(TABLE, [Delete(b"unknown", timestamp=6)]),
     ]
     for write in writes:
-        proxy.on_call("mutateRowsTs", "cut", "cut", "cut")
+        proxy.on_call("mutateRowTs", "cut", "cut", "cut")
         with pytest.raises(UnknownOutcome) as caught:
             write()
         assert caught.value.table == TABLE
@@ -325,8 +325,8 @@ def test_writes_that_count_anew_are_tried_once(proxy: Proxy, store: Thrift1Store
     writes: list[tuple[str, Callable[[], object]]] = [
         ("atomicIncrement", lambda: through.increment(TABLE, b"once", b"d:n", 1)),
         ("checkAndPut", lambda: through.check_and_put(TABLE, b"once", b"d:c", None, Put(b"once", {b"d:c": b"1"}))),
-        ("mutateRows", lambda: through.put(TABLE, [Put(b"once", {A: b"1"})])),
-        ("mutateRows", lambda: through.delete(TABLE, [Delete(b"once", columns=[A])])),
+        ("mutateRow", lambda: through.put(TABLE, [Put(b"once", {A: b"1"})])),
+        ("mutateRow", lambda: through.delete(TABLE, [Delete(b"once", columns=[A])])),
     ]
     for method, write in writes:
         proxy.forget()

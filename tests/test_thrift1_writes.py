@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hbmodel.store import Delete, Put
-from hbmodel.stores.thrift1_writes import MAX_BYTES, MAX_ROWS, WriteCall, attributes, delete_calls, put_calls
+from hbmodel.stores.thrift1_writes import MAX_BYTES, MAX_ROWS, attributes, delete_calls, put_calls
 
 times = st.none() | st.integers(1, 3)
 puts = st.lists(
@@ -87,9 +85,14 @@ def test_deletes_name_families_and_columns(delete: Delete, columns: list[bytes])
     assert [cell.column for cell in call.rows[0].mutations] == columns
 
 
-def test_requests() -> None:
-    rows: list[Any] = []
-    assert WriteCall(None, None, rows).request(b"t") == ("mutateRows", {"tableName": b"t", "rowBatches": rows, "attributes": {}})
-    api, arguments = WriteCall(7, 1000, rows).request(b"t")
-    assert (api, arguments["timestamp"], arguments["attributes"]) == ("mutateRowsTs", 7, {b"_ttl": b"\x00\x00\x00\x00\x00\x00\x03\xe8"})
+@pytest.mark.parametrize(("timestamp", "suffix"), [(None, ""), (7, "Ts")])
+def test_requests(timestamp: int | None, suffix: str) -> None:
+    one, two = Put(b"a", {b"d:x": b""}, timestamp, 1000), Put(b"b", {b"d:x": b""}, timestamp, 1000)
+    for puts, api in (([one], "mutateRow"), ([one, two], "mutateRows")):
+        [call] = put_calls(puts)
+        name, arguments = call.request(b"t")
+        assert name == api + suffix
+        assert arguments["attributes"] == {b"_ttl": b"\x00\x00\x00\x00\x00\x00\x03\xe8"}
+        assert arguments.get("timestamp") == timestamp
+        assert arguments.get("row", b"a") == b"a"
     assert attributes(None) == {}

@@ -154,14 +154,15 @@ def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, s
 
 
 _GATEWAY_PROPERTIES = {
-    # A server that is gone is an error of the gateway's caller after about half a minute. HBase's defaults make it twenty minutes.
+    # A server that is gone becomes an error of the gateway's caller after 20 to 60 seconds, and one that is back within ten is not noticed
+    # by most calls. With HBase's defaults a call may wait for twenty minutes. The location of a region is looked up with retries of its own
+    # inside those of the call, by one call at a time, and each asks ZooKeeper with retries, too: hence the low numbers further in.
     "hbase.client.operation.timeout": "30000",
-    "hbase.client.meta.operation.timeout": "30000",
+    "hbase.client.meta.operation.timeout": "5000",
     "hbase.rpc.timeout": "20000",
-    "hbase.client.retries.number": "12",
-    "hbase.client.pause": "50",
-    "zookeeper.recovery.retry": "3",
-    "zookeeper.recovery.retry.intervalmill": "500",
+    "hbase.client.retries.number": "7",
+    "zookeeper.recovery.retry": "1",
+    "zookeeper.recovery.retry.intervalmill": "200",
     "hbase.thrift.minWorkerThreads": "4",
 }
 

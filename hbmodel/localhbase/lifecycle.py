@@ -214,9 +214,21 @@ def _refuse_other_settings(path: Path, state: State, settings: Settings | None, 
         )
 
 
-def remove(directory: Path) -> None:
-    """Delete the directory of an HBase that was stopped."""
-    shutil.rmtree(directory, ignore_errors=True)
+def remove(directory: Path, *, keep_logs: bool = False) -> None:
+    """Delete the directory of an HBase that was stopped.
+
+    Args:
+        directory: the directory.
+        keep_logs: leave its logs.
+    """
+    if not keep_logs:
+        shutil.rmtree(directory, ignore_errors=True)
+        return
+    for entry in directory.iterdir():
+        if entry.is_dir() and entry.name != "logs":
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.is_file():
+            entry.unlink(missing_ok=True)
 
 
 __all__ = ["START_TIMEOUT", "STOP_GRACE", "kill", "prepare", "remove", "restart", "start", "status", "stop"]

@@ -77,10 +77,13 @@ def _answers(connection: socket.socket, name: bytes) -> bool:
 def last_trouble(directory: Path, role: str) -> str | None:
     """The last line of a process's log, or of its output, that tells of an error."""
     for path in (log_file(directory, role), output_file(directory, role)):
-        found = [line for line in _tail(path).splitlines() if _TROUBLE.search(line)]
+        lines = _tail(path).splitlines()
+        found = [number for number, line in enumerate(lines) if _TROUBLE.search(line)]
         if found:
-            line = " ".join(found[-1].split())
-            return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
+            # A JVM that cannot begin gives the reason on the line after.
+            count = 2 if lines[found[-1]].startswith("Error occurred during initialization") else 1
+            text = " ".join(" ".join(lines[found[-1] : found[-1] + count]).split())
+            return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
     return None
 
 

@@ -89,9 +89,10 @@ class LocalHBase:
                 owner=self._owner or os.getpid(),
                 temporary=self._temporary,
             )
-        except BaseException:
+        except BaseException as error:
             if self._given is None:
-                lifecycle.remove(directory)
+                # An error that points to a log must not take it away.
+                lifecycle.remove(directory, keep_logs=isinstance(error, LocalHBaseError) and error.log is not None)
             raise
         self._directory = found.directory
         return self

@@ -110,7 +110,7 @@ def _results(store: hb.Store, by_hand: happybase.Connection, rows: int) -> list[
     session.load(readings(rows))
     table = by_hand.table(f"bench_reading_{SUFFIX}")
     everything = session.query(Reading).allow_full_scan()
-    one = dict(sensor=42, at=START + timedelta(seconds=4242))
+    one = {"sensor": 42, "at": START + timedelta(seconds=4242)}
     row = hb.row_key(Reading, **one)
     prefix = struct.pack(">I", 42)
     some = session.query(Reading).where(Reading.sensor == 42)

@@ -43,19 +43,35 @@ class User:
     age: hb.Column[int] = hb.column()
 
 
-class Mixin:
+@hb.mixin()
+class Dated:
     made: hb.Column[datetime] = hb.column("m")
+
+
+@hb.mixin(frozen=True)
+class FrozenDated:
+    made: hb.Column[datetime] = hb.column("m")
+
+
+@hb.model(table="visits")
+class Visit(Dated):
+    id: hb.Key[int] = hb.key()
+
+
+@hb.model(table="frozen_visits", frozen=True)
+class FrozenVisit(FrozenDated):
+    id: hb.Key[int] = hb.key()
 
 
 @hb.model(table="wrong")
 class Wrong:
-    codec: hb.Key[int] = hb.key(hb.Text)  # E: assignment reportAssignmentType
-    direction: hb.Key[int] = hb.key(desc=1)  # E: call-overload reportCallIssue
+    codec: hb.Key[int] = hb.key(hb.Text)  # E: arg-type reportAssignmentType
+    direction: hb.Key[int] = hb.key(desc=1)  # E: call-overload reportArgumentType
     key: hb.Key[int] = hb.column("k", hb.Int64)  # E: assignment reportAssignmentType
     column: hb.Column[int] = hb.key(hb.Int64)  # E: assignment reportAssignmentType
     optional: hb.Column[str] = hb.column("a", hb.Text, default=None)  # E: assignment reportAssignmentType
-    default: hb.Column[int] = hb.column("d", hb.Int64, default="x")  # E: call-overload reportAssignmentType
-    null: hb.Column[int] = hb.column("n", hb.Int64, null="drop")  # E: call-overload reportCallIssue
+    default: hb.Column[int] = hb.column("d", hb.Int64, default="x")  # E: arg-type reportArgumentType,reportCallIssue
+    null: hb.Column[int] = hb.column("n", hb.Int64, null="drop")  # E: call-overload reportArgumentType,reportCallIssue
     counter: hb.Column[str] = hb.counter("c")  # E: assignment reportAssignmentType
 
 

@@ -6,16 +6,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import assert_type
 
-from models import Action, Kind, User
+from models import Action, FrozenVisit, Kind, User, Visit
 
 import hbmodel as hb
 
 now = datetime.now().astimezone()
 
 action = Action(user_id=1, at=now, action_id=7, name="login")
-full = Action(
-    user_id=1, at=now, action_id=7, name="login", amount=Decimal(1), kind=Kind.CASH, tags=["a"], note="n", raw=b"r"
-)
+full = Action(user_id=1, at=now, action_id=7, name="login", amount=Decimal(1), kind=Kind.CASH, tags=["a"], note="n", raw=b"r")
 without_amount = Action(user_id=1, at=now, action_id=7, name="login", amount=None)
 
 Action(user_id="1", at=now, action_id=7, name="login")  # E: arg-type reportArgumentType
@@ -25,7 +23,7 @@ Action(user_id=1, at=now, action_id=7, name="login", tags=[1])  # E: list-item r
 Action(user_id=1, at=now, name="login")  # E: call-arg reportCallIssue
 Action(user_id=1, at=now, action_id=7, name="login", colour="red")  # E: call-arg reportCallIssue
 Action(user_id=1, at=now, action_id=7, name="login", views=3)  # E: call-arg reportCallIssue
-Action(1, now, 7, "login")  # E: misc,call-arg reportCallIssue
+Action(1, now, 7, "login")  # E: call-arg reportCallIssue
 
 assert_type(action.user_id, int)
 assert_type(action.at, datetime)
@@ -46,10 +44,17 @@ assert_type(User.nick, hb.FieldExpression[str | None])
 
 action.name = "logout"
 action.name = 3  # E: assignment reportAttributeAccessIssue
-action.missing  # E: attr-defined reportAttributeAccessIssue
-Action.missing  # E: attr-defined reportAttributeAccessIssue
+str(action.missing)  # E: attr-defined reportAttributeAccessIssue
+str(Action.missing)  # E: attr-defined reportAttributeAccessIssue
 
 user = User(name="ann", nick=None, age=3)
 user.age = 4  # E: misc reportAttributeAccessIssue
 User(name="ann", age=3)  # E: call-arg reportCallIssue
 User(name="ann", nick=None, age=None)  # E: arg-type reportArgumentType
+
+visit = Visit(id=1, made=now)
+assert_type(visit.made, datetime)
+assert_type(Visit.made, hb.FieldExpression[datetime])
+visit.made = now
+Visit(id=1)  # E: call-arg reportCallIssue
+FrozenVisit(id=1, made=now).made = now  # E: misc reportAttributeAccessIssue

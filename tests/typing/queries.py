@@ -56,22 +56,22 @@ assert_type(Action.name.startswith("x"), hb.Predicate)
 assert_type(User.nick.startswith("x"), hb.Predicate)
 assert_type(Action.raw.startswith(b"x"), hb.Predicate)
 
-query.where(Action.user_id == "1")  # E: operator,comparison-overlap reportOperatorIssue
-query.where(Action.user_id != "1")  # E: operator,comparison-overlap reportOperatorIssue
-query.where(Action.user_id == None)  # E: operator reportOperatorIssue  # noqa: E711
+query.where(Action.user_id == "1")  # E: arg-type reportArgumentType
+query.where(Action.user_id != "1")  # E: arg-type reportArgumentType
+query.where(Action.user_id == None)  # E: arg-type reportArgumentType  # noqa: E711
 query.where(Action.user_id < "1")  # E: operator reportOperatorIssue
 query.where(Action.at >= 3)  # E: operator reportOperatorIssue
 query.where(Action.user_id.between(1, "2"))  # E: arg-type reportArgumentType
 query.where(Action.user_id.in_(["1"]))  # E: list-item reportArgumentType
 query.where(Action.user_id.in_(3))  # E: arg-type reportArgumentType
-query.where(Action.user_id.startswith("1"))  # E: misc reportCallIssue
-query.where(Action.name.startswith(b"1"))  # E: misc reportCallIssue
-query.where(Action.raw.startswith("1"))  # E: misc reportCallIssue
+query.where(Action.user_id.startswith("1"))  # E: misc reportAttributeAccessIssue
+query.where(Action.name.startswith(b"1"))  # E: arg-type reportArgumentType
+query.where(Action.raw.startswith("1"))  # E: arg-type reportArgumentType
 query.where(True)  # E: arg-type reportArgumentType
 query.where(Action.name)  # E: arg-type reportArgumentType
 query.limit("3")  # E: arg-type reportArgumentType
 query.order_by("at")  # E: arg-type reportArgumentType
 query.select("name")  # E: call-overload reportArgumentType
 query.page()  # E: call-arg reportCallIssue
-query.all().user_id  # E: attr-defined reportAttributeAccessIssue
-query.first().user_id  # E: union-attr reportOptionalMemberAccess
+str(query.all().user_id)  # E: attr-defined reportAttributeAccessIssue
+str(query.first().user_id)  # E: union-attr reportOptionalMemberAccess

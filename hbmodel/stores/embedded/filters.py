@@ -40,6 +40,9 @@ class Node:
 
     __slots__ = ()
 
+    seeks = False
+    """Whether it can say where to go on (`HintingFilter`)."""
+
     def reset(self) -> None:
         """Forgets the row before."""
 
@@ -129,6 +132,7 @@ class _Row(Node):
 class _Range(Node):
     """`ColumnRangeFilter`."""
 
+    seeks = True
     __slots__ = ("_start", "_start_inclusive", "_stop", "_stop_inclusive")
 
     def __init__(self, filter: ColumnRange) -> None:
@@ -154,6 +158,7 @@ class _Range(Node):
 class _Prefix(Node):
     """`ColumnPrefixFilter`."""
 
+    seeks = True
     __slots__ = ("_prefix",)
 
     def __init__(self, filter: ColumnPrefix) -> None:
@@ -246,7 +251,7 @@ class _And(_List):
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         super().__init__(nodes)
-        self._hinting: Node | None = None
+        self._hinting: list[Node] = []
 
     def rejects(self, row: bytes) -> bool:
         # All are asked, whatever the first says: each remembers it for the cells.
@@ -254,22 +259,24 @@ class _And(_List):
 
     def code(self, family: bytes, qualifier: bytes, cell: StoredCell) -> int:
         result = _INCLUDE
-        self._hinting = None
-        passed = 0
-        for node in self._nodes:
+        self._hinting.clear()
+        for index, node in enumerate(self._nodes):
+            self._included[index] = False
+            # The filters behind one that leaves the cell out do not see it, so that their counts stay (HBASE-20565), but those
+            # that can give hints always do (HBASE-28622).
+            if result & 1 and not node.seeks:
+                continue
             code = node.code(family, qualifier, cell)
-            result = max(result >> 1, code >> 1) << 1 | (result | code) & 1
-            if code & 1:
-                # The filters behind do not see the cell; their counts stay (HBASE-20565).
-                self._hinting = node if code == HINT else None
-                break
-            passed += 1
-        for index in range(len(self._included)):
-            self._included[index] = index < passed
-        return result
+            if code == HINT:
+                self._hinting.append(node)
+            if not result & 1:
+                result = max(result >> 1, code >> 1) << 1 | code & 1
+                self._included[index] = not code & 1
+        return HINT if self._hinting else result
 
     def hint(self, qualifier: bytes) -> bytes | None:
-        return None if self._hinting is None else self._hinting.hint(qualifier)
+        hints = [node.hint(qualifier) for node in self._hinting]
+        return max((hint for hint in hints if hint is not None), default=None)
 
     def excludes(self) -> bool:
         return any(node.excludes() for node in self._nodes)

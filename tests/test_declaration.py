@@ -1,0 +1,635 @@
+"""Every mistake in a declaration fails at the decorator, names the model and the field or index, and says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pytest
+
+import hbmodel as hb
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+Declaration = Callable[[], object]
+MISTAKES: list[Any] = []
+
+
+def mistake(message: str, **details: Any) -> Callable[[Declaration], Declaration]:
+    """Says what the error of a declaration must hold."""
+
+    def keep(declare: Declaration) -> Declaration:
+        MISTAKES.append(pytest.param(declare, message, details, id=declare.__name__))
+        return declare
+
+    return keep
+
+
+@mistake("at least one hb.key field")
+def no_key() -> None:
+    @hb.model(table="t")
+    class Bad:
+        a: hb.Column[int] = hb.column("a")
+
+
+@mistake("HBase stores no empty rows")
+def no_column() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+
+
+@mistake("must be annotated hb.Key", field="k", annotation="None")
+def annotation_missing() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k = hb.key()
+        a: hb.Column[int] = hb.column("a")
+
+
+@mistake("must be annotated hb.Key", field="k", annotation="hbmodel.model.Column[int]")
+def key_annotated_as_column() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Column[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+
+
+@mistake("must be annotated hb.Column", field="a", annotation="hbmodel.model.Key[int]")
+def column_annotated_as_key() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Key[int] = hb.column("a")
+
+
+@mistake("must be annotated hb.Column", field="a", annotation="<class 'int'>")
+def annotated_with_the_plain_type() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: int = hb.column("a")
+
+
+@mistake("must be annotated hb.Key", field="k")
+def annotation_without_a_type() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key = hb.key()  # type: ignore[type-arg]
+        a: hb.Column[int] = hb.column("a")
+
+
+@mistake("must be declared with hb.key, hb.column or hb.counter", field="a")
+def annotation_without_a_declaration() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int]
+
+
+@mistake("must be declared with hb.key, hb.column or hb.counter", field="a")
+def plain_attribute() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: int = 3
+
+
+@mistake("No codec follows from this type", field="a", type="list[str]")
+def type_without_a_codec() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[list[str]] = hb.column("a")
+
+
+@mistake("No codec follows from this type", field="k")
+def union_without_a_codec() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int | str] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+
+
+@mistake("cannot be evaluated", field="a", annotation="hb.Column[Fraction]", reason="name 'Fraction' is not defined")
+def annotation_known_to_checkers_only() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[Fraction] = hb.column("a")
+
+
+@mistake("of another type than the annotation", field="k")
+def codec_of_another_type() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key(hb.Text)  # type: ignore[arg-type]
+        a: hb.Column[int] = hb.column("a")
+
+
+@mistake("of another type than the annotation", field="a")
+def codec_of_a_wider_type() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[bool] = hb.column("a", hb.Int8)  # type: ignore[arg-type]
+
+
+@mistake("The codec is a Codec", field="k", found="<class 'int'>")
+def type_for_a_codec() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key(int)  # type: ignore[call-overload]
+        a: hb.Column[int] = hb.column("a")
+
+
+@mistake("A column alias is text", field="a", found="TextCodec()")
+def codec_for_an_alias() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[str] = hb.column(hb.Text)  # type: ignore[call-overload]
+
+
+@mistake("alias must not be empty", field="a")
+def empty_alias() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("")
+
+
+@mistake("begin with '_' are kept for system cells", field="a")
+def alias_of_a_system_cell() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("_l")
+
+
+@mistake("begin with '_' are kept for system cells", field="_hidden")
+def private_name_for_an_alias() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        _hidden: hb.Column[int] = hb.column()
+
+
+@mistake("no UTF-8", field="a")
+def alias_without_utf8() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("\ud800")
+
+
+@mistake("at most 32,767 bytes", field="a", length=40_000)
+def endless_alias() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("ä" * 20_000)
+
+
+@mistake("the same column alias", field="b", other="a")
+def alias_twice() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("x")
+        b: hb.Column[int] = hb.column("x")
+
+
+@mistake("the same column alias", field="b", other="a")
+def alias_of_a_name() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column()
+        b: hb.Column[int] = hb.counter("a")
+
+
+@mistake("the same column alias", field="a", other="exists")
+def alias_of_the_flag() -> None:
+    @hb.model(table="t", exists=hb.flag("x"))
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("x")
+
+
+@mistake("begin with '_'", field="exists")
+def flag_of_a_system_cell() -> None:
+    @hb.model(table="t", exists=hb.flag("_x"))
+    class Bad:
+        k: hb.Key[int] = hb.key()
+
+
+@mistake("A column alias is text", field="exists", found="b'e'")
+def flag_of_bytes() -> None:
+    @hb.model(table="t", exists=hb.flag(b"e"))  # type: ignore[arg-type]
+    class Bad:
+        k: hb.Key[int] = hb.key()
+
+
+@mistake("exists takes a flag", found="'e'")
+def text_for_a_flag() -> None:
+    @hb.model(table="t", exists="e")  # type: ignore[arg-type]
+    class Bad:
+        k: hb.Key[int] = hb.key()
+
+
+@mistake("A flag is given to the decorator", field="e")
+def flag_in_the_class() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        e = hb.flag("e")
+
+
+@mistake("cannot be part of a key", field="k")
+def structured_key() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[list[int]] = hb.key(hb.Json(list[int]))
+        a: hb.Column[int] = hb.column("a")
+
+
+@mistake("needs an annotation that allows None", field="k")
+def nullable_key_without_none() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[str] = hb.key(hb.Text, nullable=True)  # type: ignore[assignment]
+        a: hb.Column[int] = hb.column("a")
+
+
+@mistake("The default is None, so the annotation must allow None", field="a")
+def default_none_without_optional() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[Decimal] = hb.column("a", default=None)
+
+
+@mistake("The codec cannot store the default", field="a", found="str")
+def default_of_another_type() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a", default="x")
+
+
+@mistake("The codec cannot store the default", field="a")
+def default_out_of_range() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a", hb.UInt8, default=256)
+
+
+@mistake("The codec cannot store the default", field="a", reason="Text with a lone surrogate has no UTF-8.")
+def default_without_utf8() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[str | None] = hb.column("a", default="\ud800")
+
+
+@mistake("The codec cannot store the default", field="a")
+def default_naive_time() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[datetime] = hb.column("a", default=datetime(2026, 1, 1))
+
+
+@mistake("for a default that is made anew each time use attrs.Factory", field="a")
+def function_for_a_default() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[datetime] = hb.column("a", default=lambda: datetime.now(UTC))
+
+
+@mistake("would be shared by all objects", field="a", found="list")
+def shared_default() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[list[int]] = hb.column("a", hb.Json(list[int]), default=[])
+
+
+@mistake("A default factory takes no arguments", field="a")
+def default_from_self() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a", default=attrs.Factory(lambda self: self.k, takes_self=True))
+
+
+@mistake('null="delete" cannot be used on a model with indexes', field="a")
+def deleted_null_beside_an_index() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int | None] = hb.column("a", default=None, null="delete")
+        b: hb.Column[int] = hb.column("b")
+        by_b = hb.index("b")
+
+
+@mistake('null="delete" needs an annotation that allows None', field="a")
+def deleted_null_that_is_never_null() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a", default=3, null="delete")
+
+
+@mistake('null="delete" needs default=None', field="a")
+def deleted_null_that_must_be_there() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int | None] = hb.column("a", null="delete")
+
+
+@mistake('null="delete" needs default=None', field="a")
+def deleted_null_that_reads_as_something_else() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int | None] = hb.column("a", default=3, null="delete")
+
+
+@mistake('null is "marker" or "delete"', field="a", found="'drop'")
+def unknown_null() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int | None] = hb.column("a", default=None, null="drop")  # type: ignore[call-overload]
+
+
+@mistake("A counter is annotated hb.Column[int]", field="a")
+def optional_counter() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int | None] = hb.counter("a")  # type: ignore[assignment]
+
+
+@mistake("An immutable model with indexes cannot have counters", field="c")
+def counter_that_cannot_count() -> None:
+    @hb.model(table="t", immutable=True)
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+        c: hb.Column[int] = hb.counter("c")
+        by_a = hb.index("a")
+
+
+@mistake("cannot be called self", field="self")
+def field_called_self() -> None:
+    @hb.model(table="t")
+    class Bad:
+        self: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+
+
+# --- indexes ----------------------------------------------------------------------------------------------------------
+
+
+def with_index(made: Any, **options: Any) -> None:
+    """Declares a model with an index."""
+
+    @hb.model(table="t", **options)
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+        j: hb.Column[list[int]] = hb.column("j", hb.Json(list[int]))
+        c: hb.Column[int] = hb.counter("c")
+        by_it = made
+
+
+@mistake("names an unknown field", index="by_it", field="b", known=["a", "c", "j", "k"])
+def index_of_an_unknown_field() -> None:
+    with_index(hb.index("b"))
+
+
+@mistake("A counter cannot be indexed", index="by_it", field="c")
+def index_of_a_counter() -> None:
+    with_index(hb.index("a", "c"))
+
+
+@mistake("cannot be part of an index key", index="by_it", field="j")
+def index_of_a_structured_column() -> None:
+    with_index(hb.index("j"))
+
+
+@mistake("names a field twice", index="by_it", field="a")
+def index_of_a_field_twice() -> None:
+    with_index(hb.index("a", hb.desc("a")))
+
+
+@mistake("at least one field", index="by_it")
+def index_of_nothing() -> None:
+    with_index(hb.index())
+
+
+@mistake("the names of fields, in quotes", index="by_it")
+def index_of_a_declaration() -> None:
+    with_index(hb.index(hb.column("x")))
+
+
+@mistake("the names of fields, in quotes", index="by_it")
+def covers_of_one_name() -> None:
+    with_index(hb.index("a", covers="amount"))
+
+
+@mistake("the names of fields, in quotes", index="by_it")
+def covers_of_a_declaration() -> None:
+    with_index(hb.index("a", covers=(hb.column("x"),)))
+
+
+@mistake("covers an unknown field", index="by_it", field="b")
+def covers_of_an_unknown_field() -> None:
+    with_index(hb.index("a", covers=("b",)))
+
+
+@mistake("Only ordinary columns can be covered", index="by_it", field="k")
+def covers_of_a_key() -> None:
+    with_index(hb.index("a", covers=("k",)))
+
+
+@mistake("Only ordinary columns can be covered", index="by_it", field="c")
+def covers_of_a_counter() -> None:
+    with_index(hb.index("a", covers=("c",)))
+
+
+@mistake("already in its key", index="by_it", field="a")
+def covers_of_an_indexed_column() -> None:
+    with_index(hb.index("a", covers=("a",)))
+
+
+@mistake("covers a column twice", index="by_it")
+def covers_twice() -> None:
+    with_index(hb.index("a", covers=("j", "j")))
+
+
+@mistake("A salt is a Salt", index="by_it", found="16")
+def number_for_an_index_salt() -> None:
+    with_index(hb.index("a", salt=16))  # type: ignore[arg-type]
+
+
+@mistake("cannot have a random salt", index="by_it")
+def random_index_salt() -> None:
+    with_index(hb.index("a", salt=hb.RandomSalt(4)))
+
+
+@mistake("names fields that are not in the key", index="by_it", unknown=["j"])
+def index_salt_by_another_field() -> None:
+    with_index(hb.index("a", salt=hb.HashSalt(4, by=("j",))))
+
+
+@mistake("A foreign table cannot have indexes")
+def foreign_index() -> None:
+    with_index(hb.index("a"), foreign=True)
+
+
+@mistake("An index name is a plain ASCII identifier", index="näme")
+def index_name() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+        näme = hb.index("a")  # noqa: PLC2401
+
+
+@mistake("A direction is given to an index", field="newest")
+def direction_beside_an_index() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+        newest = hb.desc("a")
+
+
+# --- the decorator ----------------------------------------------------------------------------------------------------
+
+
+def with_options(**options: Any) -> None:
+    """Declares a model with options of the decorator."""
+
+    @hb.model(**{"table": "t", **options})
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+
+
+@mistake("RandomSalt needs @hb.model(immutable=True)")
+def random_salt_on_a_mutable_model() -> None:
+    with_options(salt=hb.RandomSalt(4))
+
+
+@mistake("names fields that are not in the key", unknown=["a"], fields=("k",))
+def salt_by_a_column() -> None:
+    with_options(salt=hb.HashSalt(4, by=("a",)))
+
+
+@mistake("A salt is a Salt", found="16")
+def number_for_a_salt() -> None:
+    with_options(salt=16)
+
+
+def _bad_table(name: Any) -> Declaration:
+    return lambda: with_options(table=name)
+
+
+def _bad_family(name: Any) -> Declaration:
+    return lambda: with_options(family=name)
+
+
+for number, name in enumerate(["", "-t", ".t", "a b", "a/b", "a:b:c", ":t", "a:", "tä", "t\n", None, b"t"]):
+    MISTAKES.append(pytest.param(_bad_table(name), "A table name holds letters", {"table": name}, id=f"table name {number}"))
+for number, name in enumerate(["", ".d", "a:b", "a b", "a/b", "a\\b", "\0", "d\n", "\x85", "recovered.edits", None, b"d"]):
+    MISTAKES.append(pytest.param(_bad_family(name), "A column family is printable text", {"family": name}, id=f"family {number}"))
+MISTAKES.append(pytest.param(_bad_family("ä" * 64), "at most 127 bytes", {"length": 128}, id="long family"))
+
+
+@mistake("A column family is printable text", field="a", family="x:y")
+def family_of_a_column() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a", family="x:y")
+
+
+@mistake("A model cannot extend another model")
+def model_of_a_model() -> None:
+    @hb.model(table="t")
+    class Good:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+
+    @hb.model(table="u")
+    class Bad(Good):
+        b: hb.Column[int] = hb.column("b")
+
+
+@mistake("remove __slots__")
+def slots() -> None:
+    @hb.model(table="t")
+    class Bad:
+        __slots__ = ()
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+
+
+@mistake("hides a field or index of a mixin", field="a")
+def hidden_field() -> None:
+    class Shared:
+        a: hb.Column[int] = hb.column("a")
+
+    @hb.model(table="t")
+    class Bad(Shared):
+        k: hb.Key[int] = hb.key()
+
+        def a(self) -> int:  # type: ignore[override]
+            return 3
+
+
+@pytest.mark.parametrize(("declare", "message", "details"), MISTAKES)
+def test_mistakes_are_found_at_the_decorator(declare: Declaration, message: str, details: dict[str, Any]) -> None:
+    with pytest.raises(hb.DeclarationError) as caught:
+        declare()
+    assert message in caught.value.message
+    found = {name: caught.value.details.get(name) for name in details}
+    assert found == details
+    assert caught.value.model == "Bad"
+
+
+def test_only_a_class_can_be_a_model() -> None:
+    with pytest.raises(hb.DeclarationError, match="decorates a class"):
+        hb.model(table="t")(lambda: None)  # type: ignore[type-var]
+
+
+def test_salts_are_checked_where_they_are_made() -> None:
+    with pytest.raises(hb.DeclarationError, match="2 to 256 buckets"):
+        hb.HashSalt(1)
+
+
+@pytest.mark.parametrize("name", ["t", "T_1", "ns:t", "_t", "9", "a.b-c", "hbase_1:x.y"])
+def test_names_that_hbase_takes(name: str) -> None:
+    with_options(table=name)
+
+
+@pytest.mark.parametrize("family", ["d", "Daten", "ä", "a.b", "'", "-", "_"])
+def test_families_that_hbase_takes(family: str) -> None:
+    with_options(family=family)
+
+
+def test_an_error_of_a_declaration_is_a_type_error_that_shows_everything() -> None:
+    with pytest.raises(TypeError, match=r"model='Bad', index='by_it', field='b'"):
+        index_of_an_unknown_field()
