@@ -85,7 +85,7 @@ def _pairs(_ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 @click.option(
     "--timeout",
     type=click.FloatRange(min=1),
-    default=120.0,
+    default=180.0,
     show_default=True,
     help="Seconds that the start may take, the download left out.",
 )

@@ -37,8 +37,12 @@ class HbmodelError(Exception):
     def __str__(self) -> str:
         if not self.details:
             return self.message
-        shown = ", ".join(f"{name}={value!r}" for name, value in self.details.items())
+        shown = ", ".join(f"{name}={value!r}" for name, value in self._shown().items())
         return f"{self.message} [{shown}]"
+
+    def _shown(self) -> Mapping[str, Any]:
+        """The details as text shows them."""
+        return self.details
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.message, dict(self.details))
@@ -137,6 +141,11 @@ class PartialWrite(HbmodelError):
         pending: the objects (or keys) that are not, in order; the session still holds them and `commit()` finishes them.
         failures: the outcomes of objects that can never be written as asked (`RowNotFound`); they are not pending.
     """
+
+    def _shown(self) -> Mapping[str, Any]:
+        """How many there are of each kind: objects hold row values, and there may be thousands."""
+        counted = {"applied", "pending", "failures"}
+        return {name: len(value) if name in counted else value for name, value in self.details.items()}
 
 
 class ClockError(HbmodelError):

@@ -39,6 +39,7 @@ class Loader:
         self._work = UnitOfWork(store, bind, clock)
         self._batch_size, self._shuffle, self._progress, self._encode = batch_size, shuffle, progress, encode
         self._read = self._certain = 0
+        self._begun = False  # whether a batch is written; under shuffling that makes no position certain
 
     def load(self, objs: Iterable[Any]) -> int:
         """Writes them all and returns how many there were."""
@@ -48,14 +49,14 @@ class Loader:
             try:
                 self._work.commit()
             except HbmodelError as error:
-                if not self._certain and not isinstance(error, PartialWrite):
+                if not self._begun and not isinstance(error, PartialWrite):
                     raise  # nothing was sent: the error speaks for itself
                 partial = error.details if isinstance(error, PartialWrite) else {"pending": [call.subject for call in batch]}
                 raise PartialWrite(
                     "The load stopped: the first `position` objects are certainly written; repeating the whole load is safe.",
                     **{"applied": [], "failures": [], "reason": str(error), **partial, "position": self._certain},
                 ) from error
-            self._certain = position
+            self._begun, self._certain = True, position
             if self._progress is not None:
                 self._progress(position)
         return self._read

@@ -136,12 +136,11 @@ class Registry:
                 for column, value in raw.items()
                 if column.startswith(INDEX_PREFIX) and value
             }
-            readable = isinstance(layout, dict) and all(state.state in STATES for state in indexes.values())
+            if isinstance(layout, dict) and all(state.state in STATES for state in indexes.values()):
+                return Registration(layout, indexes, raw)
         except (ValueError, TypeError):
-            readable = False
-        if not readable:
-            raise StoreError("The registry entry of the table cannot be read.", table=schema.table, registry=self.table)
-        return Registration(layout, indexes, raw)
+            pass  # told below, as for JSON of another shape
+        raise StoreError("The registry entry of the table cannot be read.", table=schema.table, registry=self.table)
 
     def bind(self, schema: TableSchema) -> Binding:
         """Holds a model against its registration.

@@ -309,12 +309,12 @@ class TestAgainstHBase:
             store.create_table("narrow", NARROW)
             yield store
 
-    @settings(max_examples=3000, deadline=None, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=250, deadline=None, suppress_health_check=SHARED_STORES)
     @given(several(operations_of(FAMILIES, filters=st.none() | filters_of(FAMILIES), rows_change=False)))
     def test_same_with_several_families(self, embedded: Store, hbase: tuple[Store, str, str], operations: list[Operation]) -> None:
         compare(embedded, "wide", hbase[0], hbase[1], operations)
 
-    @settings(max_examples=3000, deadline=None, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=250, deadline=None, suppress_health_check=SHARED_STORES)
     @given(several(operations_of(NARROW, filters=st.none() | filters_of(NARROW), rows_change=False)))
     def test_same_with_one_family(self, embedded: Store, hbase: tuple[Store, str, str], operations: list[Operation]) -> None:
         compare(embedded, "narrow", hbase[0], hbase[2], operations)

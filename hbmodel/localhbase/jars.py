@@ -47,7 +47,10 @@ def class_path(*, progress: bool = True) -> str:
         LocalHBaseError: `HBASE_HOME` is not an HBase, or the download failed.
     """
     home = os.environ.get("HBASE_HOME")
-    return distribution_class_path(Path(home)) if home else f"{pinned_jars(progress=progress)}/*"
+    if home:
+        return distribution_class_path(Path(home))
+    jars = pinned_jars(progress=progress)
+    return os.pathsep.join(str(jars / pin.filename) for pin in pinned())
 
 
 def distribution_class_path(home: Path) -> str:

@@ -27,7 +27,7 @@ from hbmodel.localhbase.java import find_java
 from hbmodel.localhbase.launching import WATCHDOG, launcher
 from hbmodel.localhbase.ports import ADDRESS
 
-START_TIMEOUT = 120.0
+START_TIMEOUT = 180.0
 """Seconds that a start may take, the download of the jars left out."""
 
 STOP_GRACE = 10.0

@@ -21,6 +21,12 @@ HBASE_VERSION = "2.6.1"
 """The version of HBase in the list."""
 
 
+_LEFT_OUT = {
+    # Servlet API 2.5, beside the 3.1 that HBase needs: where it comes first, a gateway over HTTP does not start.
+    ("javax.servlet", "servlet-api"),
+}
+
+
 @frozen
 class Pin:
     """One jar.
@@ -61,13 +67,15 @@ def pinned() -> tuple[Pin, ...]:
 
 
 def resolve(coordinates: str) -> Iterator[Pin]:
-    """Resolve coordinates, download what is not in the user's Maven repository, and pin each jar.
+    """Resolve coordinates, download what is not in the user's Maven repository, and pin each jar, but for those that only do harm.
 
     Args:
         coordinates: `group:artifact:version`.
     """
     artifacts = required("jgo").resolve(coordinates)
     for artifact in sorted(artifacts, key=lambda each: (each.groupId, each.artifactId)):
+        if (artifact.groupId, artifact.artifactId) in _LEFT_OUT:
+            continue
         content = Path(artifact.resolve()).read_bytes()
         yield Pin(hashlib.sha256(content).hexdigest(), len(content), artifact.groupId, artifact.artifactId, artifact.version)
 

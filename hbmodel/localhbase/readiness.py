@@ -6,6 +6,8 @@ import re
 import socket
 import ssl
 from collections.abc import Mapping
+from contextlib import closing
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 
 from hbmodel.localhbase.directory import log_file, output_file
@@ -34,8 +36,8 @@ def server_is_ready(directory: Path) -> bool:
 def gateway_answers(role: str, port: int, properties: Mapping[str, str], *, timeout: float) -> bool:
     """True if a gateway answers a call that needs the server.
 
-    Speaks the binary protocol, over TLS where the properties say so. Of a gateway that was set to another protocol or transport, only the
-    connection is tested.
+    Speaks the binary protocol, over HTTP or HTTPS where the properties say so (a gateway's TLS exists over HTTP only). Of a gateway that was
+    set to the compact protocol or the framed transport, only the connection is tested.
 
     Args:
         role: `thrift1` or `thrift2`.
@@ -47,31 +49,44 @@ def gateway_answers(role: str, port: int, properties: Mapping[str, str], *, time
     def on(name: str) -> bool:
         return properties.get(name, "").strip().lower() == "true"
 
-    try:
-        with socket.create_connection((ADDRESS, port), timeout) as connection:
-            if any(on(f"hbase.regionserver.thrift.{option}") for option in ("http", "framed", "compact")):
-                return True
-            if not on("hbase.thrift.ssl.enabled"):
-                return _answers(connection, _CALLS[role])
-            # This asks only whether the gateway is up; whom to trust is for those who connect to it.
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-            with context.wrap_socket(connection) as secured:
-                return _answers(secured, _CALLS[role])
-    except OSError:
-        return False
-
-
-def _answers(connection: socket.socket, name: bytes) -> bool:
     # Thrift's strict binary protocol. Message: version and type, name, sequence number; then a struct, here without fields.
-    head = len(name).to_bytes(4, "big") + name + bytes(4)
-    connection.sendall(b"\x80\x01\x00\x01" + head + b"\x00")
+    head = len(_CALLS[role]).to_bytes(4, "big") + _CALLS[role] + bytes(4)
+    call = b"\x80\x01\x00\x01" + head + b"\x00"
+    reply = b"\x80\x01\x00\x02" + head
+    try:
+        if on("hbase.regionserver.thrift.framed") or on("hbase.regionserver.thrift.compact"):
+            socket.create_connection((ADDRESS, port), timeout).close()
+            return True
+        length = len(reply) + 3
+        if on("hbase.regionserver.thrift.http"):
+            answer = _posted(port, call, length, secure=on("hbase.thrift.ssl.enabled"), timeout=timeout)
+        else:
+            answer = _sent(port, call, length, timeout=timeout)
+    except (OSError, HTTPException):
+        return False
     # The answer is a struct, too: its field 0 is the result, any other one is an exception.
-    expected = b"\x80\x01\x00\x02" + head
-    with connection.makefile("rb") as stream:
-        answer = stream.read(len(expected) + 3)
-    return answer[: len(expected)] == expected and answer[-2:] == b"\x00\x00"
+    return answer.startswith(reply) and answer[-2:] == b"\x00\x00"
+
+
+def _sent(port: int, call: bytes, length: int, *, timeout: float) -> bytes:
+    """The first bytes of the answer to a call over a plain connection."""
+    with socket.create_connection((ADDRESS, port), timeout) as connection:
+        connection.sendall(call)
+        with connection.makefile("rb") as stream:
+            return stream.read(length)
+
+
+def _posted(port: int, call: bytes, length: int, *, secure: bool, timeout: float) -> bytes:
+    """The first bytes of the answer to a call over HTTP or HTTPS."""
+    # This asks only whether the gateway is up; whom to trust is for those who connect to it.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    connection = HTTPSConnection(ADDRESS, port, timeout=timeout, context=context) if secure else HTTPConnection(ADDRESS, port, timeout=timeout)
+    with closing(connection):
+        connection.request("POST", "/", body=call, headers={"Content-Type": "application/x-thrift"})
+        with connection.getresponse() as response:
+            return response.read(length)
 
 
 def last_trouble(directory: Path, role: str) -> str | None:

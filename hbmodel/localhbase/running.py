@@ -30,7 +30,7 @@ class LocalHBase:
         server_heap: largest heap of the server, as in `1g`.
         gateway_heap: largest heap of each gateway, as in `512m`.
         properties: HBase properties for all processes.
-        gateway_properties: HBase properties for the gateways, over `properties`; TLS goes here.
+        gateway_properties: HBase properties for the gateways, over `properties`, such as those of HTTP and TLS.
         ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); free ones are chosen for the others.
         timeout: seconds that a start may take, the first download of HBase left out.
         progress: show that download on standard error.

@@ -1,0 +1,147 @@
+"""How protocols are driven: what each operation asks of a store, and how a stopped protocol is taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from faulty import FaultyStore, RecordingStore
+
+import hbmodel as hb
+from hbmodel.driver import Resumable, drive, perform
+from hbmodel.errors import RowExists, StoreUnavailable, UnknownOutcome
+from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Protocol, PutRows, Together
+from hbmodel.store import Delete, Family, Put
+
+CELL = b"d:a"
+
+
+def put(row: bytes, value: bytes, timestamp: int = 10) -> Put:
+    return Put(row, {CELL: value}, timestamp)
+
+
+def prepared() -> RecordingStore:
+    store = hb.connect("memory:")
+    store.create_table("t", [Family(b"d")])
+    store.create_table("u", [Family(b"d")])
+    return RecordingStore(store)
+
+
+def values(store: Any, table: str, *rows: bytes) -> list[bytes | None]:
+    return [None if row is None else row.columns[CELL].value for row in store.get(table, rows)]
+
+
+def test_every_operation_reaches_the_store() -> None:
+    store = prepared()
+    assert perform(store, PutRows("t", [put(b"r", b"1"), put(b"s", b"2")])) is None
+    answer = perform(store, GetRows("t", [b"s", b"x", b"r"], [CELL]))
+    assert [None if row is None else row.row for row in answer] == [b"s", None, b"r"]
+    assert perform(store, DeleteRows("t", [Delete(b"s", timestamp=10)])) is None
+    assert perform(store, MutateRow("t", [Delete(b"r", timestamp=10), put(b"r", b"3", 11)])) is None
+    assert perform(store, CheckAndMutate("t", b"r", CELL, b"3", [put(b"r", b"4", 12)])) is True
+    assert perform(store, CheckAndMutate("t", b"r", CELL, b"3", [put(b"r", b"5", 13)])) is False
+    assert perform(store, Together([PutRows("u", [put(b"r", b"6")]), DeleteRows("t", [Delete(b"q", timestamp=1)])])) is None
+    assert perform(store, Acknowledge(["done"])) is None
+    assert store.told() == [
+        "put t", "get t", "delete t", "mutate_row t", "check_and_mutate t", "check_and_mutate t", "put u", "delete t",
+    ]  # fmt: skip
+    assert values(store, "t", b"r", b"s") == [b"4", None]
+    assert values(store, "u", b"r") == [b"6"]
+
+
+def copy(rows: Sequence[bytes]) -> Protocol[int]:
+    """Copies rows from one table to the other, deletes the old ones after the acknowledgement, and counts them."""
+    found = yield GetRows("t", rows, [CELL])
+    copied = [put(row.row, row.columns[CELL].value) for row in found if row is not None]
+    yield PutRows("u", copied)
+    yield Acknowledge([p.row for p in copied])
+    yield DeleteRows("t", [Delete(p.row, timestamp=10) for p in copied])
+    return len(copied)
+
+
+def test_drive_sends_answers_in_and_returns_the_result() -> None:
+    store = prepared()
+    store.put("t", [put(b"r", b"1"), put(b"s", b"2")])
+    assert drive(store, copy([b"r", b"s", b"x"])) == 2
+    assert values(store, "u", b"r", b"s") == [b"1", b"2"]
+    assert values(store, "t", b"r", b"s") == [None, None]
+
+
+def test_drive_ends_with_the_first_error_and_closes_the_protocol() -> None:
+    store = FaultyStore(prepared(), at=1)
+    protocol = copy([b"r"])
+    with pytest.raises(StoreUnavailable):
+        drive(store, protocol)
+    assert next(protocol, "closed") == "closed"
+
+    def refuse() -> Protocol[None]:
+        yield GetRows("t", [b"r"], [CELL])
+        raise RowExists("There is one already.")
+
+    with pytest.raises(RowExists):
+        drive(prepared(), refuse())
+
+
+@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize("mode", ["before", "after"])
+def test_a_protocol_goes_on_at_the_operation_that_failed(at: int, mode: Any) -> None:
+    inner = prepared()
+    inner.put("t", [put(b"r", b"1"), put(b"s", b"2")])
+    store = FaultyStore(inner, at, mode)
+    begun: list[Protocol[int]] = []
+
+    def begin() -> Protocol[int]:
+        begun.append(copy([b"r", b"s"]))
+        return begun[-1]
+
+    running = Resumable(begin)
+    with pytest.raises(UnknownOutcome if mode == "after" and at else StoreUnavailable):
+        running.run(store)
+    assert running.wrote == (at > 0)
+    assert running.outcomes == ([b"r", b"s"] if at == 2 else None)
+    assert not running.finished
+    running.run(store)
+    assert running.finished
+    assert running.outcomes == [b"r", b"s"]
+    assert len(begun) == 1
+    names = [call.name for call in store.calls]
+    assert names == ["get", "put", "delete"][: at + 1] + ["get", "put", "delete"][at:]
+    sent = [call.items for call in store.calls if call.name == "put"]
+    assert sent[0] == sent[-1]
+    running.run(store)  # there is nothing left to do
+    assert len(store.calls) == len(names)
+
+
+def test_a_protocol_with_an_error_of_its_own_is_begun_anew() -> None:
+    answers = iter([StoreUnavailable("The clock is away."), None])
+
+    def begin() -> Protocol[None]:
+        yield GetRows("t", [b"r"], [CELL])
+        error = next(answers)
+        if error is not None:
+            raise error
+        yield PutRows("t", [put(b"r", b"1")])
+        yield Acknowledge(["done"])
+
+    store = prepared()
+    running = Resumable(begin)
+    with pytest.raises(StoreUnavailable):
+        running.run(store)
+    assert not running.wrote
+    running.run(store)
+    assert running.finished
+    assert running.wrote
+    assert [call.name for call in store.calls] == ["get", "get", "put"]
+
+
+def test_reading_and_acknowledging_are_no_writes() -> None:
+    def begin() -> Protocol[None]:
+        yield GetRows("t", [b"r"], [CELL])
+        yield Acknowledge([])
+
+    running = Resumable(begin)
+    running.run(prepared())
+    assert running.finished
+    assert not running.wrote
+    assert running.outcomes == []
