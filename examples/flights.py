@@ -171,7 +171,7 @@ def present(*items: Flight | None) -> list[Flight]:
 
 
 def latest_of_united(session: hb.Session) -> Answer:
-    """The airline is a prefix of the key, and the key runs newest first: the scans of the four buckets end after ten flights."""
+    """The airline is a prefix of the key, and the key runs newest first: the first ten of four scans, merged."""
     query = session.query(Flight).where(Flight.carrier == "UA").limit(10)
     return Answer(query, query.all())
 
@@ -184,7 +184,7 @@ def one_by_key(session: hb.Session) -> Answer:
 
 
 def day_of_american_in_pages(session: hb.Session) -> Answer:
-    """A page is a list of items and a token; the token is text that a web page can hand out and take back later."""
+    """A page is a list of items and a token: text that a web page can hand out and take back later."""
     query = (
         session.query(Flight)
         .where(Flight.carrier == "AA", Flight.departs >= midnight(1, 3), Flight.departs < midnight(1, 4))
@@ -207,7 +207,7 @@ def route_by_two_airlines(session: hb.Session) -> Answer:
 
 
 def late_flights_of_delta(session: hb.Session) -> Answer:
-    """The key gives airline and week; HBase filters by the delay, so only late flights cross the network, and only five cells."""
+    """The key gives airline and week; HBase filters by the delay, so only late flights cross the network, and only the cells asked for."""
     query = (
         session.query(Flight)
         .where(Flight.carrier == "DL", Flight.departs >= midnight(1, 1), Flight.departs < midnight(1, 8), Flight.delay > 60)
@@ -324,8 +324,13 @@ def size_of(result: Any) -> str:
     if isinstance(result, int):
         return f"{result:,}"
     if in_pages(result):
-        return f"{sum(map(len, result))} results in {len(result)} pages"
-    return f"{len(result)} result{'' if len(result) == 1 else 's'}"
+        return f"{counted(sum(map(len, result)), 'result')} in {counted(len(result), 'page')}"
+    return counted(len(result), "result")
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def ask(console: Console, session: hb.Session, number: int, question: Question) -> None:
@@ -338,7 +343,7 @@ def ask(console: Console, session: hb.Session, number: int, question: Question) 
     console.print(Text(getdoc(question.run) or "", "italic"))
     plan = Text(str(answer.query.explain()), "dim")
     console.print(Panel(plan, title=question.shows, title_align="left", border_style="green", expand=False))
-    if isinstance(answer.result, list) and answer.result:
+    if answer.result and answer.result != [[]] and not isinstance(answer.result, int):
         console.print(items_table(answer))
     console.print(Text.assemble((size_of(answer.result), "bold yellow"), (f"   {milliseconds:.1f} ms", "yellow")))
 
@@ -351,7 +356,7 @@ def load(console: Console, session: hb.Session, count: int) -> None:
         task = bar.add_task("", total=count)
         loaded = session.load(flights(count), progress=lambda written: bar.update(task, completed=written))
     seconds = perf_counter() - started
-    console.print(f"{loaded:,} flights into one table and two indexes in {seconds:.1f} s: {loaded / seconds:,.0f} flights a second")
+    console.print(f"{loaded:,} flights into one table and two indexes: {seconds:.1f} s, {loaded / seconds:,.0f} a second")
 
 
 @contextmanager

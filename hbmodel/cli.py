@@ -89,7 +89,7 @@ def _pairs(_ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
     show_default=True,
     help="Seconds that the start may take, the download left out.",
 )
-def start(  # noqa: PLR0917 - click passes all by name
+def start(
     directory: Path | None,
     gateways: tuple[str, ...],
     thrift1_port: int | None,

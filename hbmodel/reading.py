@@ -28,7 +28,10 @@ CHECKED_BATCH = 200
 """Fewest rows that a round trip fetches where the client drops some of them."""
 
 GET_CHUNK = 500
-"""Rows that one multi-get asks for."""
+"""Rows that one multi-get asks for, at most."""
+
+FIRST_GET = 8
+"""Rows that the first multi-get of a page asks for, at least."""
 
 Found = tuple[bytes, Values]
 """An item before it is made into an object: its position on the path and its field values."""
@@ -48,12 +51,12 @@ class PlanReader:
     plan: Plan
     wanted: int | None = None
 
-    def items(self, buckets: Sequence[Bucket] | None = None) -> Generator[Found, None, None]:
-        """Every item of the plan, or of the part of it that `buckets` (from `Plan.after`) leaves, in the path's order."""
+    def items(self, after: bytes | None = None) -> Generator[Found, None, None]:
+        """Every item of the plan, or of what follows the position `after`, in the path's order."""
         plan = self.plan
         if plan.rows is not None:
-            return self._decoded(self._got(self._remaining(plan.rows, buckets)))
-        ranges = plan.buckets if buckets is None else buckets
+            return self._decoded(self._got(self._remaining(plan.rows, after)))
+        ranges = plan.buckets if after is None else plan.after(after)
         if plan.path.index is not None:
             return self._through_index(self._merged(ranges, plan.filter, (plan.reader.schema.version_column,)))
         return self._decoded(self._merged(ranges, plan.filter, plan.reader.columns))
@@ -71,21 +74,31 @@ class PlanReader:
 
     # --- rows of the path's table -------------------------------------------------------------------------------------
 
-    def _remaining(self, rows: Sequence[bytes], buckets: Sequence[Bucket] | None) -> Sequence[bytes]:
-        if buckets is None:
+    def _remaining(self, rows: Sequence[bytes], after: bytes | None) -> Sequence[bytes]:
+        if after is None:
             return rows
-        return [row for row in rows if any(row in r for bucket in buckets for r in bucket.ranges)]
+        position, backwards = self.plan.path.position, self.plan.backwards
+        return [row for row in rows if (position(row) < after if backwards else position(row) > after)]
 
     def _got(self, rows: Sequence[bytes]) -> Generator[Row, None, None]:
         plan = self.plan
-        size = (
-            GET_CHUNK
-            if self.wanted is None
-            else max(1, min(GET_CHUNK, self.wanted * (plan.path.salt.buckets if plan.path.salt.random else 1)))
-        )
-        for start in range(0, len(rows), size):
+        if not rows:
+            return
+        width = plan.path.salt.buckets if plan.path.salt.random else 1
+        start = 0
+        for size in self._get_sizes(width):
             got = self.store.get(plan.path.table, rows[start : start + size], plan.reader.columns)
             yield from (row for row in got if row is not None)
+            start += size
+            if start >= len(rows):
+                return
+
+    def _get_sizes(self, width: int = 1) -> Iterator[int]:
+        """How many rows each multi-get asks for: what is wanted first, then ever more, since many may be absent or not match."""
+        size = GET_CHUNK if self.wanted is None else min(GET_CHUNK, max(FIRST_GET, self.wanted * width))
+        while True:
+            yield size
+            size = min(GET_CHUNK, 2 * size)
 
     def _scan(self, of: KeyRange, table_filter: Any, columns: Sequence[bytes]) -> Scan:
         exact = self.wanted is not None and self.plan.accepts is None and self.plan.path.index is None and not self.plan.path.salt.random
@@ -157,9 +170,9 @@ class PlanReader:
         every = plan.accepts
         verifier = EntryVerifier(plan.reader.schema, plan.path.index, plan.reader, every if every is not None else _anything)
         key_test = self._entry_test()
-        size = GET_CHUNK if self.wanted is None else max(2, min(GET_CHUNK, self.wanted))
+        sizes = self._get_sizes()
         with closing(entries):
-            while batch := [row.row for row in itertools.islice(entries, size)]:
+            while batch := [row.row for row in itertools.islice(entries, next(sizes))]:
                 kept = [entry for entry in batch if key_test is None or key_test(entry)]
                 for entry, values in zip(kept, drive(self.store, verifier.verify(kept)), strict=True):
                     if values is not None:
@@ -216,11 +229,8 @@ def read_page(store: Store, query: Query[Any], plan: Plan, size: int, token: Tok
     skip = query.skipped if token is None else 0
     if take == 0:
         return Page((), None)
-    buckets = None
-    if token is not None:
-        buckets = plan.after(token.position)
     made = shape(query, plan)
-    with closing(PlanReader(store, plan, skip + take + 1).items(buckets)) as items:
+    with closing(PlanReader(store, plan, skip + take + 1).items(None if token is None else token.position)) as items:
         found = list(itertools.islice(itertools.islice(items, skip, None), take + 1))
     remaining = None if left is None else left - take
     page = [made(values) for _, values in found[:take]]

@@ -108,7 +108,7 @@ def models(draw: st.DrawFn, ordered: bool = False) -> RandomModel:
     salt = draw(_salts(keys, random=True))
     for number in range(draw(st.integers(0, 2))):
         names = draw(st.lists(st.sampled_from(indexable), min_size=1, max_size=2, unique=True))
-        turned = [draw(st.sampled_from([hb.asc(name), hb.desc(name), name])) for name in names]
+        turned: list[Any] = [draw(st.sampled_from([hb.asc(name), hb.desc(name), name])) for name in names]
         body[f"i{number}"] = hb.index(*turned, salt=draw(_salts(names, random=False)))
     cls = type("Made", (), {**body, "__annotations__": hints, "__module__": __name__})
     flag = hb.flag("e") if draw(st.booleans()) else None
@@ -159,6 +159,8 @@ def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: in
         key = tuple(values[name] for name in schema.layout.names)
         try:
             row = draw(st.sampled_from(mapper.rows(key)))
+            for index in schema.indexes.values():
+                mapper.entry(index, values, row)
         except KeyTooLong:  # an empty text alone in a key
             continue
         made[tuple(mapper.parts(key))] = StoredObject(values, row, cells)
@@ -171,10 +173,10 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {"<": operator.lt, "<=": 
 
 
 @st.composite
-def leaves(draw: st.DrawFn, of: RandomModel) -> tuple[Predicate, Oracle]:
-    """A condition on one field, most often about a value that some rows have."""
-    leading = [names[0] for names in (of.schema.layout.names, *(index.fields for index in of.schema.indexes.values()))]
-    name = draw(st.sampled_from([*of.pools, *leading, *leading]))
+def leaves(draw: st.DrawFn, of: RandomModel, name: str | None = None, only: Sequence[str] = ()) -> tuple[Predicate, Oracle]:
+    """A condition on one field (any, or the one named), of some kinds only, most often about a value that some rows have."""
+    if name is None:
+        name = draw(st.sampled_from(list(of.pools)))
     field, expression = of.schema.by_name[name], of.expression(name)
     given_values = [value for value in of.pools[name] if value is not None]
     near = st.sampled_from(given_values) if given_values else codec_values(field.codec)
@@ -184,7 +186,7 @@ def leaves(draw: st.DrawFn, of: RandomModel) -> tuple[Predicate, Oracle]:
         kinds += ["prefix"] * 3
     if field.nullable:
         kinds += ["none", "not none"]
-    kind = draw(st.sampled_from(kinds))
+    kind = draw(st.sampled_from([kind for kind in kinds if kind in only] or kinds))
     match kind:
         case "=":
             return expression == value, lambda values: same(values[name], value)
@@ -232,8 +234,16 @@ def predicates(draw: st.DrawFn, of: RandomModel, depth: int = 2) -> tuple[Predic
 
 @st.composite
 def conditions(draw: st.DrawFn, of: RandomModel) -> tuple[list[Predicate], Oracle]:
-    """What `where` is given: conditions on leading key fields more often than not, and any others."""
-    found = draw(st.lists(predicates(of), max_size=4))
+    """What `where` is given: conditions on the leading fields of some key, then a range, and any others."""
+    found: list[tuple[Predicate, Oracle]] = []
+    layouts = [of.schema.layout, *(index.layout for index in of.schema.indexes.values())]
+    names = draw(st.sampled_from(layouts)).names
+    fixed = draw(st.integers(0, len(names)))
+    found += [draw(leaves(of, name, ("=", "in", "none"))) for name in names[:fixed]]
+    if fixed < len(names):
+        ranges = (*COMPARISONS, *COMPARISONS, "prefix", "not none")
+        found += [draw(leaves(of, names[fixed], ranges)) for _ in range(draw(st.integers(0, 3)))]
+    found += draw(st.lists(predicates(of), max_size=2))
     return [predicate for predicate, _ in found], lambda values: all(oracle(values) for _, oracle in found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -20,6 +21,9 @@ from hbmodel.store import And, ColumnRange, Delete, Family, Pagination, Put, Sca
 from hbmodel.stores.embedded import EmbeddedStore, cells, database, reading
 
 T = "t"
+
+# Forking with threads about is what some of these tests are about.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 
 class Clock:
@@ -527,6 +531,46 @@ class TestFork:
             assert values(store) == {b"d:child": b"1"}
             assert store.tables() == [T]
 
+    def test_writers_of_both_sides_keep_each_others_work(self, path: str) -> None:
+        """Locks that only one side believes in would lose the other's transactions."""
+        with EmbeddedStore(path) as store:
+            store.create_table(T, [Family(b"d")])
+            stop = threading.Event()
+
+            def work(name: bytes, count: int) -> None:
+                for number in range(count):
+                    store.increment(T, b"counter", b"d:c", 1)
+                    put(store, b"d:a", b"1", row=name + b"%d" % number)
+                    if stop.is_set():
+                        return
+
+            threads = [threading.Thread(target=work, args=(b"thread %d " % number, 10**6)) for number in range(2)]
+            for thread in threads:
+                thread.start()
+            codes = [in_child(lambda number=number: work(b"child %d " % number, 50)) for number in range(5)]
+            stop.set()
+            for thread in threads:
+                thread.join()
+            assert codes == [0] * 5
+            found = rows(store)
+            assert sum(row.startswith(b"child") for row in found) == 250
+            assert values(store, b"counter") == {b"d:c": (len(found) - 1).to_bytes(8, "big")}
+
+    def test_a_fork_past_the_hooks_is_refused(self, path: str) -> None:
+        with EmbeddedStore(path) as store:
+            store.create_table(T, [Family(b"d")])
+            child = ctypes.PyDLL(None).fork()
+            if not child:
+                try:
+                    store.tables()
+                except StoreError:
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            _, status = os.waitpid(child, 0)
+            assert os.waitstatus_to_exitcode(status) == 0
+            assert store.tables() == [T]
+
     def test_an_open_scan_goes_on_in_both(self, path: str) -> None:
         with EmbeddedStore(path) as store:
             store.create_table(T, [Family(b"d")])
@@ -581,8 +625,8 @@ class TestThreads:
             written = thread.submit(write)
             while not done.is_set():
                 assert len(set(values(store).values())) == 1
-                (batch,) = next(iter(store.scan(T, [Scan()])))
-                assert len({cell.value for cell in batch.columns.values()}) == 1
+                ((row,),) = next(iter(store.scan(T, [Scan()])))
+                assert len({cell.value for cell in row.columns.values()}) == 1
             written.result()
 
     def test_ended_threads_leave_no_connection(self, path: str) -> None:

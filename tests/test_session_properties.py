@@ -33,7 +33,7 @@ from things import (
 
 import hbmodel as hb
 
-QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 SESSIONS = 3
 
 operations = st.lists(

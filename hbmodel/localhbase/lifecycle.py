@@ -58,6 +58,7 @@ def start(
     progress: bool = True,
     owner: int | None = None,
     temporary: bool = False,
+    exclusive: bool = False,
 ) -> Status:
     """Start an HBase and wait until it answers. What runs already is left as it is; what of it has died is started again.
 
@@ -70,6 +71,7 @@ def start(
         progress: show the download of the jars, if there is one, on standard error.
         owner: process id; this HBase is stopped when that process is gone, however it ends. None lets it run until it is stopped.
         temporary: delete the directory when the owner is gone.
+        exclusive: refuse a directory in which an HBase runs already.
 
     Raises:
         LocalHBaseError: it cannot be started; the message says why and what to do. Nothing is left running then.
@@ -81,12 +83,15 @@ def start(
     with locked(path):
         state = read_state(path)
         if state and _alive(state):
+            if exclusive:
+                raise LocalHBaseError("An HBase runs in the directory already; stop it first, or choose another one.", directory=str(path))
             _refuse_other_settings(path, state, settings, ports or {})
             launch.start_roles(state, [role for role in state.settings.roles if not _runs(state, role)])
         else:
             before = state.ports if state else {}
-            # A start that was killed may have left a process that it had no time to record.
-            processes.end(processes.marked(configuration.mark(path)), grace=0)
+            # What is left of an HBase that died: its watchdog, and what a start that was killed had no time to record.
+            left = state.processes.values() if state else ()
+            processes.end([*left, *processes.marked(configuration.mark(path))], grace=0)
             new = State(settings or Settings(), {}, owner=processes.known(owner) if owner else None, temporary=temporary)
             launch.start_anew(new, given=ports or {}, before=before)
         found = status(path)

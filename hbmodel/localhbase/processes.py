@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +19,10 @@ from hbmodel.localhbase.extras import required
 
 _SAME_START = 1.0
 """Seconds by which two readings of the time at which a process began may differ: the system derives it from ticks since boot."""
+
+
+_KILL_TIMEOUT = 30.0  # seconds after which a killed process is given up; one that writes to a slow disk takes a while
+_POLL_INTERVAL = 0.02
 
 
 @frozen
@@ -122,31 +127,29 @@ def end(processes: Iterable[Process], *, grace: float) -> None:
         grace: seconds that they have to end by themselves (SIGTERM) before they are killed; 0 kills at once.
 
     Raises:
-        LocalHBaseError: one is still there after it was killed.
+        LocalHBaseError: one belongs to another user, or is still there after it was killed.
     """
-    psutil = required("psutil")
-    alive = []
-    for process in processes:
-        try:
-            if is_alive(process):
-                alive.append(psutil.Process(process.pid))
-        except psutil.NoSuchProcess:
-            continue
+    alive = [process for process in processes if is_alive(process)]
     if grace > 0:
-        _signal(alive, signal.SIGTERM)
-        _, alive = psutil.wait_procs(alive, timeout=grace)
-    _signal(alive, signal.SIGKILL)
-    _, alive = psutil.wait_procs(alive, timeout=30)
-    if alive:
-        raise LocalHBaseError("A process could not be ended; end it by hand.", pids=[each.pid for each in alive])
+        alive = _signal(alive, signal.SIGTERM, timeout=grace)
+    if stuck := _signal(alive, signal.SIGKILL, timeout=_KILL_TIMEOUT):
+        raise LocalHBaseError("A process could not be ended; end it by hand.", pids=[process.pid for process in stuck])
 
 
-def _signal(processes: Iterable[object], number: signal.Signals) -> None:
-    psutil = required("psutil")
-    for process in processes:
+def _signal(processes: Iterable[Process], number: signal.Signals, *, timeout: float) -> list[Process]:
+    """Signal processes and wait; those that are left when the time is over."""
+    alive = list(processes)
+    for process in alive:
         try:
-            process.send_signal(number)  # type: ignore[attr-defined]
-        except psutil.NoSuchProcess:
+            os.kill(process.pid, number)
+        except ProcessLookupError:
             continue
-        except psutil.AccessDenied as error:
-            raise LocalHBaseError("The process belongs to another user; only that user can end it.", pid=error.pid) from error
+        except PermissionError as error:
+            raise LocalHBaseError("The process belongs to another user; only that user can end it.", pid=process.pid) from error
+    deadline = time.monotonic() + timeout
+    # Not psutil's wait: for it a process that has ended, but whose parent does not care, is still there.
+    while alive := [process for process in alive if is_alive(process)]:
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(_POLL_INTERVAL)
+    return alive

@@ -36,8 +36,8 @@ def server_is_ready(directory: Path) -> bool:
 def gateway_answers(role: str, port: int, properties: Mapping[str, str], *, timeout: float) -> bool:
     """True if a gateway answers a call that needs the server.
 
-    Speaks the binary protocol, over HTTP or HTTPS where the properties say so (a gateway's TLS exists over HTTP only). Of a gateway that was
-    set to the compact protocol or the framed transport, only the connection is tested.
+    Speaks the binary protocol, over HTTP or HTTPS where the properties say so (a gateway's TLS exists over HTTP only). Of a gateway that
+    was set to the compact protocol or the framed transport, only the connection is tested.
 
     Args:
         role: `thrift1` or `thrift2`.
@@ -82,7 +82,9 @@ def _posted(port: int, call: bytes, length: int, *, secure: bool, timeout: float
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    connection = HTTPSConnection(ADDRESS, port, timeout=timeout, context=context) if secure else HTTPConnection(ADDRESS, port, timeout=timeout)
+    connection = (
+        HTTPSConnection(ADDRESS, port, timeout=timeout, context=context) if secure else HTTPConnection(ADDRESS, port, timeout=timeout)
+    )
     with closing(connection):
         connection.request("POST", "/", body=call, headers={"Content-Type": "application/x-thrift"})
         with connection.getresponse() as response:

@@ -61,6 +61,7 @@ class LocalHBase:
         self._progress = progress
         self._temporary = directory is None if temporary is None else temporary
         self._owner = owner
+        self._shared = owner is not None and owner != os.getpid()
         self._directory: Path | None = None
         if owner is not None and directory is None:
             raise LocalHBaseError("A shared HBase needs a directory, by which the others find it.")
@@ -73,11 +74,6 @@ class LocalHBase:
         """
         if self._directory is not None:
             raise LocalHBaseError("This HBase was started already.", directory=str(self._directory))
-        shared = self._owner is not None and self._owner != os.getpid()
-        if self._given is not None and not shared and lifecycle.status(self._given) is not None:
-            raise LocalHBaseError(
-                "An HBase was started in the directory already; stop it first, or choose another one.", directory=str(self._given)
-            )
         directory = _temporary_directory() if self._given is None else Path(self._given)
         try:
             found = lifecycle.start(
@@ -88,6 +84,7 @@ class LocalHBase:
                 progress=self._progress,
                 owner=self._owner or os.getpid(),
                 temporary=self._temporary,
+                exclusive=not self._shared,
             )
         except BaseException as error:
             if self._given is None:
@@ -109,7 +106,7 @@ class LocalHBase:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._owner is None or self._owner == os.getpid():
+        if not self._shared:
             self.stop()
         self._directory = None
 

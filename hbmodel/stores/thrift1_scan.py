@@ -95,7 +95,6 @@ class Cursor:
         exhausted = len(rows) < asked  # HBase's scanner stops short at its end only
         self.is_long = not exhausted
         if self.scan.reversed and rows:
-            exhausted = exhausted or rows[-1].row < self.rest.start
             rows = self._inside(rows)
         if rows:
             last = rows[-1].row

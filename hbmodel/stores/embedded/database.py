@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hbmodel.errors import HbmodelError, StoreClosed, StoreError, StoreUnavailable, StoreURLError
@@ -35,29 +35,34 @@ _SCHEMA = (
 
 
 class _Link:
-    """A connection and the lock that keeps its users (and `close`) apart."""
+    """A thread's connection, and the lock that keeps its user apart from who closes it (`close`, and a fork)."""
 
-    __slots__ = ("__weakref__", "connection", "lock")
+    __slots__ = ("__weakref__", "connection", "lock", "pid")
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
+    def __init__(self) -> None:
+        self.connection: sqlite3.Connection | None = None
         self.lock = threading.Lock()
-        weakref.finalize(self, _close_in, os.getpid(), connection)
+        self.pid = os.getpid()
 
+    def close(self) -> None:
+        """Closes the connection, if one is open."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
 
-def _close_in(pid: int, connection: sqlite3.Connection) -> None:
-    # A connection must not be touched in a process that was forked from its owner.
-    if os.getpid() == pid:
-        connection.close()
+    def __del__(self) -> None:
+        # The thread ended, or the store was dropped without being closed. What another process opened is not touched.
+        if self.pid == os.getpid():
+            self.close()
 
 
 class _Process:
-    """What a database holds open in one process."""
+    """What a database has in one process."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.writing = threading.Lock()
-        self.opening = threading.Lock()
+        self.registering = threading.Lock()
         self.links: weakref.WeakSet[_Link] = weakref.WeakSet()
         self.local = threading.local()
         self.shared: _Link | None = None
@@ -66,8 +71,9 @@ class _Process:
 class Database:
     """Transactions on one SQLite file, or on a private database in memory.
 
-    Safe for threads (each has its own connection to a file; all share the one to memory) and for several processes, also after
-    a fork: a process never uses what its parent opened.
+    Safe for threads (each has its own connection to a file; all share the one to memory) and for several processes. Also for
+    forked ones: SQLite's locks do not outlive a fork, while its memory of them does; so every connection to a file is closed
+    before a fork, and each process opens its own when it needs one.
 
     Args:
         path: of the file, created if it is missing; None keeps everything in memory.
@@ -81,18 +87,19 @@ class Database:
             raise StoreURLError("An embedded store needs the path of a file; for a store in memory use memory:.")
         self._path = None if path is None else os.path.abspath(path)
         self._closed = False
-        self._inherited: list[object] = []
         self._process = _Process()
-        self._link(self._process)
+        if path is not None:
+            _FORKS.watch(self)
+        with self.read():
+            pass
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A transaction that sees one state of the file."""
         link = self._link(self._here())
         with link.lock:
-            self._check_open()
-            connection = link.connection
             try:
+                connection = self._opened(link)
                 connection.execute("BEGIN")
                 try:
                     yield connection
@@ -109,9 +116,8 @@ class Database:
         link = self._link(process)
         # Threads queue here rather than in SQLite, which would let them poll.
         with process.writing, link.lock:
-            self._check_open()
-            connection = link.connection
             try:
+                connection = self._opened(link)
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield connection
@@ -127,40 +133,102 @@ class Database:
         """Closes every connection of this process, each as soon as it is idle; further transactions raise `StoreClosed`."""
         self._closed = True
         if self._process.pid == os.getpid():
-            for link in list(self._process.links):
+            with self._process.registering:
+                links = list(self._process.links)
+            for link in links:
                 with link.lock:
-                    link.connection.close()
+                    link.close()
 
     # --- connections ----------------------------------------------------------------------------------------------------
 
-    def _check_open(self) -> None:
+    def _here(self) -> _Process:
         if self._closed:
             raise StoreClosed("The store was closed.")
-
-    def _here(self) -> _Process:
-        self._check_open()
         process = self._process
         if process.pid != os.getpid():
-            if self._path is None:
-                raise StoreError("A store in memory belongs to the process that made it and cannot be used after a fork.")
-            # Kept for the life of the store: closing them here would act on the parent's file locks.
-            self._inherited.append((process, list(process.links)))
-            process = self._process = _Process()
+            raise StoreError(
+                "A store in memory belongs to the process that made it and cannot be used after a fork."
+                if self._path is None
+                else "The process was forked past Python's hooks while the embedded store was open; open it in the new process.",
+                path=self._path,
+            )
         return process
 
     def _link(self, process: _Process) -> _Link:
         link: _Link | None = process.shared if self._path is None else getattr(process.local, "link", None)
         if link is None:
-            with process.opening:
-                try:
-                    if self._path is None:
-                        link = process.shared = process.shared or _Link(_open_memory())
-                    else:
-                        link = process.local.link = _Link(_open_file(self._path))
-                except sqlite3.Error as error:
-                    raise translated(error, self._path) from error
+            with process.registering:
+                if self._path is None:
+                    link = process.shared = process.shared or _Link()
+                else:
+                    link = process.local.link = _Link()
                 process.links.add(link)
         return link
+
+    def _opened(self, link: _Link) -> sqlite3.Connection:
+        # With the link's lock held: `close` may have come since the link was found.
+        if self._closed:
+            raise StoreClosed("The store was closed.")
+        if link.connection is None:
+            link.connection = _open_memory() if self._path is None else _open_file(self._path)
+        return link.connection
+
+    # --- forks ----------------------------------------------------------------------------------------------------------
+
+    def before_fork(self) -> Callable[[], None]:
+        """Waits for what is under way, closes all connections and lets nobody open one; answers what ends that."""
+        process = self._process
+        process.registering.acquire()  # first: so no thread can come with a new link
+        held = [process.registering]
+        for link in list(process.links):
+            link.lock.acquire()
+            held.append(link.lock)
+            link.close()
+
+        def resume() -> None:
+            for lock in held:
+                lock.release()
+
+        return resume
+
+    def after_fork_in_child(self) -> None:
+        """Forgets the parent's locks."""
+        self._process = _Process()
+
+
+class _Forks:
+    """Closes and opens around forks of this process. Hooks cannot be taken back, so all databases share these."""
+
+    def __init__(self) -> None:
+        self._files: weakref.WeakSet[Database] = weakref.WeakSet()
+        self._forking = threading.Lock()
+        self._paused: list[tuple[Database, Callable[[], None]]] = []
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=self._before, after_in_parent=self._in_parent, after_in_child=self._in_child)
+
+    def watch(self, database: Database) -> None:
+        """Takes care of a database from now on; to be called before it opens anything."""
+        with self._forking:
+            self._files.add(database)
+
+    def _before(self) -> None:
+        self._forking.acquire()
+        self._paused = [(database, database.before_fork()) for database in list(self._files)]
+
+    def _in_parent(self) -> None:
+        paused, self._paused = self._paused, []
+        for _, resume in paused:
+            resume()
+        self._forking.release()
+
+    def _in_child(self) -> None:
+        paused, self._paused = self._paused, []
+        for database, _ in paused:
+            database.after_fork_in_child()
+        self._forking = threading.Lock()
+
+
+_FORKS = _Forks()
 
 
 def _connect(target: str) -> sqlite3.Connection:

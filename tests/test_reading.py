@@ -1,0 +1,464 @@
+"""Pages, merged scans, index reads and what they cost in calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from beds import KINDS, Bed, cells_of, open_bed, rows_of
+from faulty import FaultyStore, RecordingStore
+from models import DAY, Hit, Logged, Order, Person, Sample, day, order
+
+import hbmodel as hb
+from hbmodel.paging import decode_token
+from hbmodel.reading import GET_CHUNK
+from hbmodel.store import Delete, Put
+
+TOKEN_KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    with open_bed(request, tmp_path_factory) as made:
+        yield made
+
+
+def fresh(*models: type[Any]) -> RecordingStore:
+    store = RecordingStore(hb.connect("memory:"))
+    hb.create_tables(store, *models)
+    store.calls.clear()
+    return store
+
+
+def numbers(items: Sequence[Any]) -> list[int]:
+    return [item.number for item in items]
+
+
+def filled(bed: Bed, count: int = 40) -> hb.Session:
+    """Orders of four customers, each in a bucket of its own, and a session that has read the registry."""
+    session = bed.use(Order)
+    session.add_all(order(n, "odd" if n % 2 else "even", customer=n % 4, amount=n // 4 if n % 8 else None) for n in range(count))
+    session.commit()
+    bed.store.told()
+    return session
+
+
+# --- round trips ------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_of_one_bucket_is_one_scan(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.customer == 1)
+    page = query.page(5)
+    assert numbers(page.items) == [37, 33, 29, 25, 21]
+    assert bed.store.told() == ["scan orders"]
+    page = query.page(5, after=page.next_token)
+    assert numbers(page.items) == [17, 13, 9, 5, 1]
+    assert page.at_end
+    assert bed.store.told() == ["scan orders"]
+    assert numbers(query.reversed().page(2).items) == [1, 5]
+    assert bed.store.told() == ["scan orders"]
+
+
+def test_the_first_page_of_a_salted_query_starts_all_buckets_in_one_call(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).allow_full_scan()
+    assert (query.explain().buckets, query.explain().ranges) == (4, 4)
+    page = query.page(12)
+    assert [(call.name, len(call.items)) for call in bed.store.calls] == [("scan", 4)]
+    assert all(scan.limit == 13 for scan in bed.store.calls[0].items)
+    assert numbers(page.items) == [36, 32, 28, 24, 20, 16, 12, 8, 4, 0, 37, 33]
+
+
+def test_a_page_through_an_index_is_a_scan_and_a_multi_get(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.state == "odd")
+    page = query.page(5)
+    assert numbers(page.items) == [39, 37, 35, 33, 31]
+    assert bed.store.told() == ["scan orders.by_state", "get orders"]
+    assert numbers(query.page(5, after=page.next_token).items) == [29, 27, 25, 23, 21]
+    assert bed.store.told() == ["scan orders.by_state", "get orders"]
+    assert len(query.all()) == 20
+    assert bed.store.told() == ["scan orders.by_state", "get orders"]
+
+
+def test_an_index_that_is_salted_is_read_bucket_by_bucket_at_once(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.amount.is_(None))
+    assert sorted(numbers(query.all())) == [0, 8, 16, 24, 32]
+    scan, get = bed.store.calls
+    assert (scan.name, len(scan.items), get.name, len(get.items)) == ("scan", 3, "get", 5)
+
+
+def test_exact_keys_are_gotten_not_scanned(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.customer == 1, Order.at.in_([day(1), day(5), day(6)]), Order.number.in_([1, 5]))
+    assert query.explain().access == "get"
+    assert numbers(query.all()) == [5, 1]
+    assert numbers(query.reversed().all()) == [1, 5]
+    assert numbers(query.page(1).items) == [5]
+    assert bed.store.told() == ["get orders"] * 3
+    assert query.where(Order.state == "even").all() == []
+
+
+def test_multi_gets_grow_where_many_keys_are_absent(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.customer == 1, Order.at == day(1), Order.number.in_([*range(2, 600), 1]))
+    assert numbers(query.all()) == [1]
+    found = session.query(Order).where(Order.customer == 1, Order.at == day(37), Order.number.in_(range(37, 600))).first()
+    assert found is not None
+    assert found.number == 37
+    bed.store.told()
+    last = session.query(Order).where(Order.customer == 1, Order.at == day(37), Order.number.in_(range(38))).first()
+    assert last is not None
+    assert last.number == 37
+    assert [len(call.items) for call in bed.store.calls] == [8, 16, 14]
+
+
+def test_nothing_is_asked_where_nothing_can_match(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.customer.in_([]))
+    assert (query.all(), query.count(), query.exists(), query.first()) == ([], 0, False, None)
+    assert query.page(3) == hb.Page([], None)
+    assert session.query(Order).where(Order.customer == 1).limit(0).all() == []
+    assert bed.store.told() == []
+
+
+def test_counting_reads_keys_and_no_more(bed: Bed) -> None:
+    session = filled(bed)
+    assert session.query(Order).where(Order.customer == 1).count() == 10
+    (call,) = bed.store.calls
+    assert set(call.items[0].columns) == {b"d:_l"}
+    bed.store.told()
+    assert session.query(Order).where(Order.state == "odd").count() == 20
+    assert bed.store.told() == ["scan orders.by_state", "get orders"]
+
+
+def test_a_selection_reads_only_its_cells(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.customer == 1).select(Order.number, Order.state).limit(2)
+    assert query.all() == [(37, "odd"), (33, "odd")]
+    (call,) = bed.store.calls
+    assert set(call.items[0].columns) == {b"d:_l", b"d:s"}
+
+
+def test_long_scans_fetch_as_many_rows_as_are_wanted(bed: Bed) -> None:
+    session = filled(bed)
+    session.query(Order).where(Order.customer == 1).limit(3).all()
+    assert [scan.limit for call in bed.store.calls for scan in call.items] == [3]
+    bed.store.told()
+    session.query(Order).where(Order.customer == 1, Order.state == "odd").first()
+    assert [scan.limit for call in bed.store.calls for scan in call.items] == [None]  # the client may yet drop rows
+
+
+# --- index reads ------------------------------------------------------------------------------------------------------
+
+
+def entry_of(obj: Order, index: str) -> bytes:
+    from hbmodel.mutations import full_write
+
+    return full_write(hb.schema_of(Order), obj).entries[index]
+
+
+def test_entries_that_stand_for_nothing_are_never_returned(bed: Bed) -> None:
+    session = filled(bed)
+    moved, gone, unborn = order(2, "odd", customer=2, amount=0), order(98, "odd"), order(99, "odd")
+    session.add(gone)
+    session.commit()
+    session.delete(gone)
+    session.commit()
+    covered = {b"d:_v": b"\x01" + bytes(8), b"d:a": b"garbage"}
+    bed.store.put("orders.by_state", [Put(entry_of(obj, "by_state"), covered, 2**40) for obj in (moved, gone, unborn)])
+    query = session.query(Order).where(Order.state == "odd")
+    assert numbers(query.all()) == list(range(39, 0, -2))
+    assert query.count() == 20
+    assert query.first() == session.get(Order, customer=3, at=day(39), number=39)
+    assert numbers(query.reversed().limit(2).all()) == [1, 3]
+    found: list[int] = []
+    token = None
+    for _ in range(7):
+        page = query.page(3, after=token)
+        assert len(page.items) == (3 if page.next_token else 2)
+        found += numbers(page.items)
+        token = page.next_token
+    assert token is None
+    assert found == list(range(39, 0, -2))
+
+
+def test_pages_of_nothing_but_stale_entries_go_on_to_the_next_row() -> None:
+    with fresh(Order) as store:
+        session = hb.Session(store)
+        session.add_all(order(n, "x") for n in (1, 1000))
+        session.commit()
+        stale = [Put(entry_of(order(n, "x"), "by_state"), {b"d:_v": b"\x01" + bytes(8)}, 5) for n in range(2, 1000)]
+        store.put("orders.by_state", stale)
+        query = session.query(Order).where(Order.state == "x")
+        first = query.page(1)
+        assert numbers(first.items) == [1000]
+        assert store.told().count("get orders") < 12
+        second = query.page(1, after=first.next_token)
+        assert (numbers(second.items), second.next_token) == ([1], None)
+        assert numbers(query.all()) == [1000, 1]
+
+
+def test_a_row_moved_ahead_of_the_page_and_back(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.state.in_(["even", "odd"]))
+    first = query.page(25)  # every even one and five odd ones
+    session.update(order(2, customer=2), state="odd")
+    session.update(order(39, customer=3), state="even")
+    session.commit()
+    rest = query.page(50, after=first.next_token)
+    seen = numbers(first.items) + numbers(rest.items)
+    assert set(range(40)) - {2, 39} <= set(seen)
+    assert all(seen.count(n) == 1 for n in range(40) if n not in {2, 39})
+
+
+# --- random salts -----------------------------------------------------------------------------------------------------
+
+
+def copies(store: hb.Store, table: str, values: Sequence[Any], cell: bytes, newest: int) -> None:
+    """Puts copies of row keys into every bucket; the one in bucket `newest` is the newest."""
+    store.put(
+        table,
+        [Put(bytes((bucket,)) + key, {cell: b"%d" % bucket}, 10 + (bucket == newest)) for key in values for bucket in range(3)],
+    )
+
+
+@pytest.mark.parametrize("newest", [0, 1, 2])
+def test_of_copies_in_several_buckets_the_newest_is_read_once(newest: int) -> None:
+    keys = [n.to_bytes(4, "big") for n in range(GET_CHUNK)]  # three copies of each do not fit into one multi-get
+    with fresh(Logged) as store:
+        copies(store, "logged", keys, b"d:p", newest)
+        session = hb.Session(store)
+        page = f"{newest}"
+        every = session.query(Logged).allow_full_scan()
+        assert [(found.serial, found.page) for found in every] == [(n, page) for n in range(GET_CHUNK)]
+        assert [found.serial for found in every.reversed()] == list(range(GET_CHUNK))[::-1]
+        assert every.count() == GET_CHUNK
+        named = session.query(Logged).where(Logged.serial.in_(range(GET_CHUNK)))
+        assert named.explain().access == "get"
+        assert [(found.serial, found.page) for found in named] == [(n, page) for n in range(GET_CHUNK)]
+        assert named.count() == GET_CHUNK
+        assert session.get(Logged, serial=7) == Logged(serial=7, page=page)
+        serials: list[int] = []
+        token = None
+        while True:
+            part = every.page(70, after=token)
+            serials += [found.serial for found in part.items]
+            token = part.next_token
+            if token is None:
+                break
+        assert serials == list(range(GET_CHUNK))
+
+
+def test_get_asks_every_bucket_in_one_call() -> None:
+    with fresh(Logged) as store:
+        session = hb.Session(store)
+        assert session.get(Logged, serial=1) is None
+        (_, call) = store.calls
+        assert (call.name, call.items) == ("get", [bytes((bucket,)) + bytes((0, 0, 0, 1)) for bucket in range(3)])
+
+
+def test_entries_of_copies_come_once(bed: Bed) -> None:
+    session = bed.use(Hit)
+    for _ in range(8):
+        with hb.Session(bed.store) as other:
+            other.add_all(Hit(at=DAY, serial=n, page="/") for n in range(5))
+    assert len(rows_of(bed.store, "hits")) > 5
+    assert len(rows_of(bed.store, "hits.by_page")) == len(rows_of(bed.store, "hits"))
+    query = session.query(Hit).where(Hit.page == "/")
+    assert [hit.serial for hit in query] == [0, 1, 2, 3, 4]
+    assert query.count() == 5
+    first = query.page(2)
+    assert [hit.serial for hit in first.items] == [0, 1]
+    assert [hit.serial for hit in query.page(9, after=first.next_token).items] == [2, 3, 4]
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_is_none_only_at_the_real_end(bed: Bed) -> None:
+    session = filled(bed, 12)
+    for query in (session.query(Order).where(Order.customer == 1), session.query(Order).where(Order.state == "odd")):
+        whole = query.all()
+        page = query.page(len(whole))
+        assert (list(page.items), page.next_token) == (whole, None)
+        page = query.page(len(whole) - 1)
+        assert page.next_token is not None
+        last = query.page(9, after=page.next_token)
+        assert (list(last.items), last.at_end) == (whole[-1:], True)
+
+
+def test_a_row_that_comes_behind_the_last_page_is_on_the_next(bed: Bed) -> None:
+    session = filled(bed, 8)
+    query = session.query(Order).where(Order.customer == 1).reversed()
+    page = query.page(1)
+    session.delete(order(5, customer=1))
+    session.add(order(9, customer=1))
+    session.commit()
+    rest = query.page(5, after=page.next_token)
+    assert (numbers(page.items), numbers(rest.items)) == ([1], [9])
+
+
+def test_limit_and_offset_hold_over_pages(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.state == "odd").offset(3).limit(7)
+    wanted = [33, 31, 29, 27, 25, 23, 21]
+    assert numbers(query.all()) == wanted
+    assert query.count() == 7
+    assert query.limit(100).count() == 17
+    assert query.offset(100).count() == 0
+    found: list[int] = []
+    token = None
+    for size in (3, 3, 9):
+        page = query.page(size, after=token)
+        found += numbers(page.items)
+        token = page.next_token
+    assert (found, token) == (wanted, None)
+    assert query.limit(3).page(3).next_token is None
+
+
+def test_a_token_may_change_the_size_and_the_selection(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.state == "odd")
+    token = query.page(2).next_token
+    assert query.select(Order.number).page(3, after=token).items == [(35,), (33,), (31,)]
+
+
+def test_a_token_goes_on_along_its_path_and_in_its_direction(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.customer == 1, Order.state == "odd")
+    token = query.use_index("by_state").page(2).next_token
+    assert token is not None
+    assert decode_token(token, None).path == "by_state"
+    # Without being told the planner would take the primary table.
+    assert query.explain().path == "primary"
+    bed.store.told()
+    assert numbers(query.page(2, after=token).items) == [29, 25]
+    assert set(bed.store.told()) == {"scan orders.by_state", "get orders"}
+    with pytest.raises(hb.TokenError, match="another query"):
+        query.reversed().page(2, after=token)
+
+
+def test_sealed_tokens_tell_nothing_and_cannot_be_made_up() -> None:
+    with hb.connect("memory:", token_key=TOKEN_KEY) as store:
+        hb.create_tables(store, Person)
+        with hb.Session(store) as session:
+            session.add_all(Person(name=f"secret {n}", city="Oslo") for n in range(4))
+        sealed = hb.Session(store).query(Person).where(Person.city == "Oslo")
+        token = sealed.page(2).next_token
+        assert token is not None
+        with pytest.raises(hb.TokenError):
+            decode_token(token, None)
+        assert [p.name for p in sealed.page(2, after=token).items] == ["secret 2", "secret 3"]
+        store.token_key = None
+        bare = hb.Session(store).query(Person).where(Person.city == "Oslo")
+        with pytest.raises(hb.TokenError):
+            bare.page(2, after=token)
+        with pytest.raises(hb.TokenError):
+            sealed.page(2, after=bare.page(2).next_token)
+        other = hb.Session(store, token_key=TOKEN_KEY.replace("MD", "ME")).query(Person).where(Person.city == "Oslo")
+        with pytest.raises(hb.TokenError):
+            other.page(2, after=token)
+        assert hb.Session(store, token_key=TOKEN_KEY).query(Person).where(Person.city == "Oslo").page(2, after=token).at_end
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_can_be_left_and_its_scans_are_closed() -> None:
+    closed: list[str] = []
+
+    class Watching(RecordingStore):
+        def _batches(self, table: str, batches: Any) -> Iterator[Any]:
+            try:
+                yield from super()._batches(table, batches)
+            finally:
+                closed.append(table)
+
+    with fresh(Order) as inner:
+        with hb.Session(inner) as session:
+            session.add_all(order(n, customer=n) for n in range(30))
+        session = hb.Session(Watching(inner))
+        for query, table in (
+            (session.query(Order).allow_full_scan(), "orders"),
+            (session.query(Order).where(Order.state == "new"), "orders.by_state"),
+        ):
+            stream = iter(query)
+            assert next(stream) is not None
+            stream.close()  # type: ignore[attr-defined]
+            assert set(closed) == {table}
+            closed.clear()
+            assert query.first() is not None
+            query.page(3)
+            assert set(closed) == {table}
+            closed.clear()
+
+
+def test_an_error_in_the_middle_of_a_stream_is_the_stores(bed: Bed) -> None:
+    session = filled(bed)
+    store = FaultyStore(bed.store, at=2)
+    query = hb.Session(store).query(Order).where(Order.state == "odd")
+    with pytest.raises(hb.StoreUnavailable):
+        query.all()
+    assert [call.name for call in store.calls] == ["get", "scan", "get"]
+    assert len(query.all()) == len(session.query(Order).where(Order.state == "odd").all()) == 20
+
+
+def test_rows_deleted_while_a_stream_runs_are_left_out(bed: Bed) -> None:
+    session = filled(bed)
+    stream = iter(session.query(Order).where(Order.state == "odd"))
+    assert next(stream).number == 39
+    with hb.Session(bed.store) as other:
+        other.delete(order(1, customer=1))
+    assert 0 < len(list(stream)) <= 19
+    assert 1 not in numbers(session.query(Order).where(Order.state == "odd").all())
+
+
+# --- rows that are not whole ------------------------------------------------------------------------------------------
+
+
+def test_a_row_without_a_required_column_is_named(bed: Bed) -> None:
+    session = bed.use(Sample)
+    session.add(Sample(station="s", label="l", level=1, remark="r"))
+    session.commit()
+    (row,) = rows_of(bed.store, "samples")
+    bed.store.delete("samples", [Delete(row, columns=[b"d:l"])])
+    for read in (
+        lambda: session.get(Sample, station="s", label="l"),
+        lambda: session.query(Sample).where(Sample.station == "s").all(),
+        lambda: session.query(Sample).where(Sample.station == "s").page(1),
+    ):
+        with pytest.raises(hb.IncompleteRow) as caught:
+            read()
+        assert (caught.value.table, caught.value.field, caught.value.key) == ("samples", "level", row)
+
+
+def test_a_cell_that_is_not_the_codecs_is_named(bed: Bed) -> None:
+    session = bed.use(Order)
+    session.add(order(1))
+    session.commit()
+    (row,) = rows_of(bed.store, "orders")
+    bed.store.put("orders", [Put(row, {b"d:s": b"\xff"})])
+    for read in (
+        lambda: session.get(Order, customer=1, at=day(1), number=1),
+        lambda: session.query(Order).where(Order.customer == 1).all(),
+        lambda: session.query(Order).where(Order.state == "new").all(),
+    ):
+        with pytest.raises(hb.DecodingError) as caught:
+            read()
+        assert (caught.value.table, caught.value.field, caught.value.key) == ("orders", "state", row)
+    session.add(order(1, "mended"))
+    session.commit()
+    assert numbers(session.query(Order).where(Order.state == "mended").all()) == [1]
+
+
+def test_a_row_key_that_is_not_the_models_is_named(bed: Bed) -> None:
+    session = bed.use(Sample)
+    bed.store.put("samples", [Put(b"no terminator", {b"d:l": bytes(4)})])
+    with pytest.raises(hb.DecodingError) as caught:
+        session.query(Sample).allow_full_scan().all()
+    assert caught.value.key == b"no terminator"
+    assert len(cells_of(bed.store, "samples")) == 1
