@@ -18,13 +18,13 @@ demo: $(STAMP)  ## load flights and ask ten questions; STORE=hbase does it on a 
 	$(BIN)/python examples/flights.py --store $(STORE)
 
 test: $(STAMP)  ## the default suite, real HBase included
-	$(BIN)/python -m pytest -m 'not slow' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
 
 test-fast: $(STAMP)  ## without a real HBase
-	$(BIN)/python -m pytest -m 'not slow and not hbase' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not hbase" $(PYTEST_ARGS)
 
 test-all: $(STAMP)  ## everything, long runs too
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

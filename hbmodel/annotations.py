@@ -72,6 +72,4 @@ def _members(hint: Any) -> list[Any]:
         return _members(get_args(hint)[0])
     if type(hint).__name__ == "TypeAliasType":
         return _members(hint.__value__)
-    if hint is None:
-        return [NoneType]
     return [hint]

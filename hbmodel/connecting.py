@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hbmodel.errors import CapabilityError, StoreURLError
+from hbmodel.errors import StoreURLError
 from hbmodel.paging import FernetSeal
 from hbmodel.store import Store
 
@@ -11,14 +11,13 @@ def connect(url: str, *, token_key: bytes | str | None = None) -> Store:
     """Opens the store that a URL names; a context manager that closes it.
 
     Args:
-        url: `embedded:path/to/file.db` (one local file), `memory:` (private to this process) or `hbase://host:9090` (HBase's
-            Thrift gateway) with options such as `?timeout=10&pool=4`.
+        url: `embedded:path/to/file.db` (one local file), `memory:` (private to this process), `hbase://host:9090` (HBase's
+            first Thrift gateway) or `hbase+thrift2://host:9091` (its second), with options such as `?timeout=10&pool=4`.
         token_key: seals the continuation tokens of sessions on this store, so that row keys are not legible in them; 32 bytes
             in URL-safe base64, as `cryptography.fernet.Fernet.generate_key()` makes them.
 
     Raises:
         StoreURLError: the URL cannot be understood.
-        CapabilityError: this version has no adapter for it.
         StoreUnavailable: nothing answers there.
         TokenError: the token key is not one.
     """
@@ -49,6 +48,10 @@ def _open(url: str) -> Store:
         from hbmodel.stores.thrift1 import Thrift1Store
 
         return Thrift1Store.from_url(url)
-    if scheme == "hbase+thrift2":
-        raise CapabilityError("This version talks to HBase's first Thrift gateway only: use 'hbase://host:9090'.")
-    raise StoreURLError("A store URL begins with 'embedded:', 'memory:' or 'hbase://'.", scheme=scheme if colon else None)
+    if scheme == "hbase+thrift2" and colon:
+        from hbmodel.stores.thrift2 import Thrift2Store
+
+        return Thrift2Store.from_url(url)
+    raise StoreURLError(
+        "A store URL begins with 'embedded:', 'memory:', 'hbase://' or 'hbase+thrift2://'.", scheme=scheme if colon else None
+    )

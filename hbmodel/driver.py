@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from hbmodel.errors import StoreClosed, StoreUnavailable, TableNotFound
 from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
 from hbmodel.store import Store
 
@@ -43,6 +44,14 @@ def drive(store: Store, protocol: Protocol[R]) -> R:
         protocol.close()
 
 
+def may_have_written(operation: Operation, error: BaseException) -> bool:
+    """Whether an operation that ended with `error` may have changed a table."""
+    if isinstance(operation, GetRows | Acknowledge):
+        return False
+    alone = not isinstance(operation, Together) or len(operation.operations) == 1
+    return not (alone and isinstance(error, StoreUnavailable | StoreClosed | TableNotFound))
+
+
 class Resumable:
     """A protocol that can be taken up again at the operation that failed.
 
@@ -53,7 +62,7 @@ class Resumable:
     Attributes:
         outcomes: what has been acknowledged, or None as long as nothing has.
         finished: whether the protocol came to its end.
-        wrote: whether any mutation was sent, with whatever success.
+        wrote: whether any mutation may have been applied.
     """
 
     def __init__(self, begin: Callable[[], Protocol[Any]]) -> None:
@@ -70,8 +79,12 @@ class Resumable:
             self._protocol = self._begin()
             self._advance(None)
         while self._operation is not None:
+            try:
+                answer = perform(store, self._operation)
+            except BaseException as error:
+                self.wrote |= may_have_written(self._operation, error)
+                raise
             self.wrote |= not isinstance(self._operation, GetRows | Acknowledge)
-            answer = perform(store, self._operation)
             if isinstance(self._operation, Acknowledge):
                 self.outcomes = self._operation.outcomes
             self._advance(answer)

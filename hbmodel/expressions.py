@@ -318,9 +318,9 @@ class FieldExpression(Generic[T]):
             raise EncodingError(error.message, **{**error.details, "field": self.of.name}) from None
         if floor is None:  # every storable value is above it
             return In(self.of, ()) if operator in {"<", "<="} else Not((In(self.of, (None,)),))
-        if floor != value:  # the nearest storable value lies below: it is within `<`, and not within `>=`
-            operator = "<=" if operator in {"<", "<="} else ">"
         checked = self._value(floor)
+        if floor is not value and floor != value:  # the nearest storable value lies below: it is within `<`, and not within `>=`
+            operator = "<=" if operator in {"<", "<="} else ">"
         if self.of.codec.order is None and not _sortable(checked):
             raise QueryError("Values of this field have no order.", field=self.of.name)
         return Comparison(self.of, operator, checked)

@@ -104,6 +104,7 @@ def column(
     codec: Codec[T],
     *,
     nullable: Literal[True],
+    default: T | None = ...,
     family: str | None = None,
     null: Literal["marker", "delete"] = "marker",
 ) -> Column[T | None]: ...

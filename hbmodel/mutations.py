@@ -78,8 +78,9 @@ def full_write(schema: TableSchema, obj: Any) -> FullWrite:
     keys = KeyMapper(schema)
     values = {f.name: getattr(obj, f.name) for f in schema.fields}
     row = keys.new_row(tuple(values[name] for name in schema.layout.names))
+    cells = cells_of(schema, obj)  # before the entries, so that a bad value is told of the column
     entries = {name: keys.entry(index, values, row) for name, index in schema.indexes.items()}
-    return FullWrite(obj, row, values, cells_of(schema, obj), entries)
+    return FullWrite(obj, row, values, cells, entries)
 
 
 @frozen

@@ -122,7 +122,7 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
         QueryError: a range on a key field whose bytes do not keep its order.
     """
     schema = query.schema
-    wanted = path_name or query.index_name
+    wanted = query.index_name if path_name is None else path_name
     paths = paths_of(schema, readable)
     if wanted is not None:
         paths = [_named(schema, paths, wanted)]

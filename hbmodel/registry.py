@@ -120,9 +120,7 @@ class Registry:
     def _cells(self, schema: TableSchema) -> Mapping[bytes, bytes]:
         try:
             (row,) = self._store.get(self.table, [registry_row(schema)])
-        except TableNotFound as error:
-            if error.table not in {None, self.table}:
-                raise
+        except TableNotFound:
             return {}
         return {} if row is None else {column: cell.value for column, cell in row.columns.items()}
 

@@ -231,14 +231,14 @@ class TableSchema:
 
     def field(self, name: str) -> Field:
         """The field of that name; raises `UnknownField`."""
-        found = self.by_name.get(name)
+        found = self.by_name.get(name) if isinstance(name, str) else None
         if found is None:
             raise UnknownField("The model has no such field.", table=self.table, field=name, known=sorted(self.by_name))
         return found
 
     def index(self, name: str) -> Index:
         """The index of that name; raises `UnknownIndex`."""
-        found = self.indexes.get(name)
+        found = self.indexes.get(name) if isinstance(name, str) else None
         if found is None:
             raise UnknownIndex("The model has no such index.", table=self.table, index=name, known=sorted(self.indexes))
         return found

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import operator
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from hbmodel.clock import CLOCK_BOUND, GRACE, ServerClock
 from hbmodel.driver import drive
@@ -18,12 +16,11 @@ from hbmodel.errors import (
     QueryError,
     RowNotFound,
     SchemaMismatch,
-    SessionClosed,
     SessionError,
-    SessionThreadError,
     UnknownField,
 )
 from hbmodel.expressions import FieldExpression
+from hbmodel.guard import Guard, guarded
 from hbmodel.loading import DEFAULT_BATCH, Loader, Progress
 from hbmodel.mapper import KeyMapper, RowReader, encode_cell, key_of
 from hbmodel.mutations import IndexedWriter, Outcome, PartialWriteOf, RowDelete, full_write
@@ -37,21 +34,9 @@ from hbmodel.store import Store
 from hbmodel.writing import Pending, UnitOfWork
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
 
 LEASE = 60.0
 """Seconds for which a session trusts what it read from the registry."""
-
-
-def _one_thread(method: F) -> F:
-    """Refuses calls on a closed session and calls while another thread is inside one."""
-
-    @functools.wraps(method)
-    def guarded(self: Session, *args: Any, **kwargs: Any) -> Any:
-        with self._entered():
-            return method(self, *args, **kwargs)
-
-    return cast("F", guarded)
 
 
 class Session:
@@ -90,20 +75,16 @@ class Session:
         self._seal: Seal | None = None if sealing is None else FernetSeal(sealing)
         self._clock = ServerClock(self._registry.server_time, self._lease_valid, grace=round(grace * 1000), bound=round(clock_bound * 1000))
         self._work = UnitOfWork(store, self._bind, self._clock)
-        self._closed = False
-        self._lock = threading.RLock()
+        self._guard = Guard()
         self._reader = QueryReader(store, self._planning_binding, self._seal)
 
     # --- life ---------------------------------------------------------------------------------------------------------
-
-    def _entered(self) -> _Guard:
-        return _Guard(self)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._closed:
+        if self._guard.closed:
             return
         if kind is None:
             self.commit()  # a PartialWrite leaves the session open, so that the caller can commit again
@@ -111,15 +92,15 @@ class Session:
 
     def close(self) -> None:
         """Discards what is pending and ends the session; the store stays open. Closing twice is allowed."""
-        if not self._closed:
-            with self._entered():
+        if not self._guard.closed:
+            with self._guard:
                 self._work.discard()
-                self._closed = True
+                self._guard.closed = True
 
     @property
     def closed(self) -> bool:
         """Whether the session has ended."""
-        return self._closed
+        return self._guard.closed
 
     # --- the registry -------------------------------------------------------------------------------------------------
 
@@ -133,7 +114,7 @@ class Session:
         return binding
 
     def _planning_binding(self, schema: TableSchema) -> Binding:
-        with self._entered():
+        with self._guard:
             return self._bind(schema)
 
     def _lease_valid(self) -> bool:
@@ -150,7 +131,7 @@ class Session:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    @_one_thread
+    @guarded
     def get(self, model: type[T], /, **key: Any) -> T | None:
         """The object under a key, or None.
 
@@ -165,7 +146,7 @@ class Session:
         found: T | None = self._get_many(schema_of(model), [key])[0]
         return found
 
-    @_one_thread
+    @guarded
     def get_many(self, model: type[T], keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[T | None]:
         """The objects under many keys, in their order, None for each that is absent; one call to the store.
 
@@ -195,7 +176,7 @@ class Session:
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    @_one_thread
+    @guarded
     def add(self, obj: Any) -> None:
         """Puts the whole object, new or over what is there, at the next commit.
 
@@ -205,7 +186,7 @@ class Session:
         """
         self._add(obj)
 
-    @_one_thread
+    @guarded
     def add_all(self, objs: Iterable[Any]) -> None:
         """`add` for each of them."""
         for obj in objs:
@@ -215,7 +196,7 @@ class Session:
         schema = schema_of(type(obj))
         self._work.add(Pending(schema, obj, [full_write(schema, obj)]))
 
-    @_one_thread
+    @guarded
     def insert(self, obj: T) -> T:
         """Puts an object if its key is free; atomic, runs at once.
 
@@ -232,9 +213,9 @@ class Session:
             raise CapabilityError(
                 "insert() needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.", table=schema.table
             )
+        write = full_write(schema, obj)
         binding = self._bind(schema)
         binding.check_writable()
-        write = full_write(schema, obj)
         if binding.indexed:
             writer = IndexedWriter(schema, binding.written, self._clock.bound)
             try:
@@ -255,7 +236,7 @@ class Session:
         drive(self.store, insert_plain(schema, write, column))
         return obj
 
-    @_one_thread
+    @guarded
     def update(self, obj: T, /, **changes: Any) -> T:
         """Writes just these fields at the next commit and returns a changed copy; takes only the key from `obj`.
 
@@ -284,13 +265,13 @@ class Session:
         self._work.add(Pending(schema, obj, [PartialWriteOf(obj, row, key, changes)]))
         return changed
 
-    @_one_thread
+    @guarded
     def delete(self, obj: Any) -> None:
         """Deletes the object's row and its index entries at the next commit; takes only the key from `obj`. An absent row is no error."""
         schema = schema_of(type(obj))
         self._delete(schema, obj, key_of(schema, obj))
 
-    @_one_thread
+    @guarded
     def delete_key(self, model: type[Any], /, **key: Any) -> None:
         """`delete` by key; under a random salt in every bucket."""
         schema = schema_of(model)
@@ -299,7 +280,7 @@ class Session:
     def _delete(self, schema: TableSchema, subject: Any, key: tuple[Any, ...]) -> None:
         self._work.add(Pending(schema, subject, [RowDelete(subject, row) for row in KeyMapper(schema).rows(key)]))
 
-    @_one_thread
+    @guarded
     def increment(self, obj: Any, counter: FieldExpression[int], amount: int = 1) -> int:
         """Adds to a counter atomically on the server, at once, and returns its new value.
 
@@ -318,7 +299,8 @@ class Session:
             raise SessionError("Only a field declared with hb.counter can be incremented.", table=schema.table, field=counter.of.name)
         if schema.immutable:
             raise SessionError("Rows of an immutable model cannot be incremented.", table=schema.table)
-        if isinstance(amount, bool) or not hasattr(amount, "__index__") or not -(2**63) <= operator.index(amount) < 2**63:
+        number = _whole_number(amount)
+        if number is None or not -(2**63) <= number < 2**63:
             raise EncodingError("A counter takes a whole number of 64 bits.", table=schema.table, field=counter.of.name)
         (row,) = KeyMapper(schema).rows(key_of(schema, obj))
         binding = self._bind(schema)
@@ -327,9 +309,9 @@ class Session:
             (found,) = self.store.get(schema.table, [row], reader.columns)
             if found is None or not reader.exists(found):
                 raise RowNotFound("There is no such row to increment.", table=schema.table, key=row)
-        return self.store.increment(schema.table, row, counter.of.column, operator.index(amount))
+        return self.store.increment(schema.table, row, counter.of.column, number)
 
-    @_one_thread
+    @guarded
     def load(self, objs: Iterable[Any], *, batch_size: int = DEFAULT_BATCH, shuffle: int = 0, progress: Progress | None = None) -> int:
         """Writes many objects at once, in bounded memory, apart from what is pending, and returns how many it read.
 
@@ -348,7 +330,7 @@ class Session:
         """
         return Loader(self.store, self._bind, self._clock, batch_size, shuffle, progress, full_write).load(objs)
 
-    @_one_thread
+    @guarded
     def commit(self) -> list[Outcome]:
         """Carries out what is pending and returns the outcome of each call, in order.
 
@@ -361,26 +343,10 @@ class Session:
         """
         return self._work.commit()
 
-    @_one_thread
+    @guarded
     def discard(self) -> None:
         """Drops what is pending."""
         self._work.discard()
-
-
-class _Guard:
-    """Keeps a second thread out while one is inside a session."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def __enter__(self) -> None:
-        if self._session._closed:
-            raise SessionClosed("The session is closed: open another one.")
-        if not self._session._lock.acquire(blocking=False):
-            raise SessionThreadError("Another thread is using this session: open one session per thread; the store can be shared.")
-
-    def __exit__(self, *args: object) -> None:
-        self._session._lock.release()
 
 
 def _complete(keys: KeyMapper, schema: TableSchema, key: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...]:
@@ -389,6 +355,15 @@ def _complete(keys: KeyMapper, schema: TableSchema, key: Mapping[str, Any] | Seq
     if isinstance(key, str | bytes) or not isinstance(key, Sequence):
         raise QueryError("A key is a mapping of key fields, or their values in key order.", table=schema.table, found=type(key).__name__)
     return tuple(key)
+
+
+def _whole_number(amount: Any) -> int | None:
+    if isinstance(amount, bool):
+        return None
+    try:
+        return operator.index(amount)
+    except TypeError:
+        return None
 
 
 def _changed(obj: T, changes: Mapping[str, Any]) -> T:

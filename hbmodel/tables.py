@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from enum import Enum
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from attrs import frozen
 
+from hbmodel.codecs import Codec
 from hbmodel.errors import FamilyNotFound, TableExists
+from hbmodel.keys import KeyLayout
 from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, Registry
 from hbmodel.schema import TableSchema, schema_of
 from hbmodel.store import Family, Store
@@ -69,7 +74,7 @@ class Description:
     Attributes:
         table: of the model.
         key_bytes: length of a row key, or None where a field's width varies.
-        fixed_key_bytes: the part of a row key that does not depend on values: salt, fixed-width fields, markers, terminators.
+        fixed_key_bytes: length of the shortest row key: salt, fixed-width fields, markers, terminators.
         cell_overhead: bytes per row that HBase stores beside the values: for each cell the row key (its fixed part), family,
             qualifier and 20 bytes of lengths, timestamp and type, before compression and block encoding.
         cells: cells per full row, system cells included.
@@ -109,16 +114,25 @@ def describe(model: type[Any]) -> Description:
     return Description(made.table, made.key_bytes, made.fixed_key_bytes, made.cell_overhead, made.cells, indexes)
 
 
-def _describe(table: str, salt_width: int, layout: Any, columns: list[bytes]) -> Description:
+def _describe(table: str, salt_width: int, layout: KeyLayout, columns: list[bytes]) -> Description:
     fixed, varies = salt_width + layout.tail, False
     for at, of in enumerate(layout.fields):
-        last = at == len(layout.fields) - 1 and not of.desc and not layout.tail
-        fixed += int(of.nullable)
-        if of.codec.width is None:
-            varies = True
-            fixed += 0 if last else 2
-        else:
-            varies |= of.nullable
-            fixed += of.codec.width
+        raw = at == len(layout.fields) - 1 and not of.desc and not layout.tail
+        varies |= of.nullable or of.codec.width is None
+        fixed += 1 if of.nullable else _shortest(of.codec, raw)
     overhead = sum(fixed + len(column) - 1 + _CELL_BYTES for column in columns)
     return Description(table, None if varies else fixed, fixed, overhead, len(columns))
+
+
+def _shortest(codec: Codec[Any], raw: bool) -> int:
+    """The least number of bytes that a codec writes for a value, at the end of a key (`raw`) or before another field."""
+    encode = codec.encode if raw else codec.encode_part
+    kind = codec.python_type
+    if codec.width is not None:
+        return codec.width
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return min(len(encode(member)) for member in kind)
+    if kind == (IPv4Address, IPv6Address):
+        return len(encode(IPv4Address(0)))
+    # A codec of somebody else's, of another type, is taken for nothing.
+    return len(encode(kind())) if kind in {str, bytes, Decimal} and isinstance(kind, type) else 0

@@ -15,21 +15,28 @@ import hbmodel as hb
 from hbmodel.store import Delete, Scan
 
 FAST = ("memory", "embedded")
-KINDS = ("memory", "limited", "embedded", pytest.param("hbase", marks=pytest.mark.hbase))
-"""A store in memory; the same without atomic changes of rows; one in a file; and HBase itself."""
+HBASE = tuple(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2"))
+"""HBase itself, through each of its gateways."""
+
+KINDS = ("memory", "limited", "embedded", *HBASE)
+"""A store in memory; the same without atomic changes of rows; one in a file; and HBase."""
 
 
 class Bed:
     """A store and what a test needs to know of it.
 
     Attributes:
-        kind: `memory`, `limited`, `embedded` or `hbase`.
+        kind: `memory`, `limited`, `embedded`, `thrift1` or `thrift2`.
         store: records its calls.
-        url: opens the same store again; empty where nothing else can.
     """
 
-    def __init__(self, kind: str, store: RecordingStore, url: str) -> None:
-        self.kind, self.store, self.url = kind, store, url
+    def __init__(self, kind: str, store: RecordingStore) -> None:
+        self.kind, self.store = kind, store
+
+    @property
+    def real(self) -> bool:
+        """Whether it is HBase."""
+        return self.kind.startswith("thrift")
 
     @property
     def atomic(self) -> bool:
@@ -38,7 +45,7 @@ class Bed:
 
     def use(self, *models: type[Any]) -> hb.Session:
         """Makes the tables of the models, empties them, and opens a session."""
-        if self.kind == "hbase":
+        if self.real:
             hb.create_tables(self.store, *models)
             for model in models:
                 schema = hb.schema_of(model)
@@ -79,12 +86,13 @@ def open_bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     url = "memory:"
     if kind == "embedded":
         url = f"embedded:{tmp_path_factory.mktemp('store') / 'store.db'}"
-    elif kind == "hbase":
-        url = f"{request.getfixturevalue('local_hbase').url}?table_prefix=t{uuid4().hex[:8]}"
+    elif kind.startswith("thrift"):
+        hbase = request.getfixturevalue("local_hbase")
+        url = f"{hbase.url if kind == 'thrift1' else hbase.thrift2_url}?table_prefix=t{uuid4().hex[:8]}"
     with RecordingStore(hb.connect(url), limited=kind == "limited") as store:
         try:
-            yield Bed(kind, store, "" if url == "memory:" else url)
+            yield Bed(kind, store)
         finally:
-            if kind == "hbase":
+            if kind.startswith("thrift"):
                 for table in store.tables():
                     store.delete_table(table)

@@ -6,6 +6,7 @@ import math
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -44,10 +45,19 @@ KEY = {"customer": 1, "at": day(1), "number": 1}
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("customer", "1"), ("customer", 1.0), ("customer", True), ("customer", None), ("customer", -1), ("customer", 65_536), ("at", datetime(2026, 1, 1)),
-        ("at", date(2026, 1, 1)), ("at", "2026-01-01"), ("number", 2**32), ("number", b"1"),
+        ("customer", "1"),
+        ("customer", 1.0),
+        ("customer", True),
+        ("customer", None),
+        ("customer", -1),
+        ("customer", 65_536),
+        ("at", datetime(2026, 1, 1)),
+        ("at", date(2026, 1, 1)),
+        ("at", "2026-01-01"),
+        ("number", 2**32),
+        ("number", b"1"),
     ],
-)  # fmt: skip
+)
 def test_a_key_value_that_cannot_be_stored_is_named_before_any_call(field: str, value: Any) -> None:
     with fresh(Order) as store:
         session = hb.Session(store)
@@ -73,8 +83,18 @@ def test_a_key_value_that_cannot_be_stored_is_named_before_any_call(field: str, 
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("state", None), ("state", b"s"), ("state", 5), ("state", "\ud800"), ("amount", 1.5), ("amount", 1), ("amount", Decimal("NaN")), ("note", 0)]
-)  # fmt: skip
+    ("field", "value"),
+    [
+        ("state", None),
+        ("state", b"s"),
+        ("state", 5),
+        ("state", "\ud800"),
+        ("amount", 1.5),
+        ("amount", 1),
+        ("amount", Decimal("NaN")),
+        ("note", 0),
+    ],
+)
 def test_a_column_value_that_cannot_be_stored_is_named_before_any_call(field: str, value: Any) -> None:
     with fresh(Order) as store:
         session = hb.Session(store)
@@ -123,13 +143,11 @@ def test_junk_is_either_stored_or_refused_with_an_error_of_the_tree(field: str, 
             lambda: session.query(Order).use_index(value).allow_full_scan().all(),
             lambda: session.get_many(Order, [value]),
             lambda: session.add(value),
-            lambda: session.commit(),
+            session.commit,
         ]
         for call in calls:
-            try:
+            with suppress(hb.HbmodelError):
                 call()
-            except hb.HbmodelError as error:
-                assert str(error)
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -525,11 +543,9 @@ def test_tables_that_are_not_there_are_named(bed: Bed) -> None:
         lambda: session.query(Lost).allow_full_scan().count(),
         lambda: session.load([Lost(name="a", text="b")]),
     ):
-        with pytest.raises(hb.HbmodelError) as caught:
+        with pytest.raises(hb.TableNotFound) as caught:
             call()
-        error = caught.value if isinstance(caught.value, hb.TableNotFound) else caught.value.__cause__
-        assert isinstance(error, hb.TableNotFound)
-        assert error.table == "nowhere"
+        assert caught.value.table == "nowhere"
 
 
 def test_an_index_table_that_is_not_there_is_named_and_no_row_is_written() -> None:

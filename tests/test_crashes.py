@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from beds import Bed, cells_of, open_bed
+from beds import HBASE, Bed, cells_of, open_bed
 from faulty import MODES, Call, Crash, FaultyStore, Mode, RecordingStore
 from scenarios import SCENARIOS, Scenario, check_exact, check_queries, objects
 
@@ -179,6 +179,22 @@ def test_a_store_that_stays_away_for_a_while(name: str) -> None:
             check_queries(store, scenario.model)
 
 
+@pytest.mark.parametrize("name", ["batch", "add over a deleted row", "unindexed batch"])
+def test_an_interrupt_at_any_call_and_another_commit(name: str) -> None:
+    scenario = SCENARIOS[name]
+    with prepared(scenario) as store:
+        scenario.run(hb.Session(store))
+        after = objects(store, scenario.model)
+    for at, mode in interruptions(scenario):
+        with prepared(scenario) as store:
+            session = hb.Session(FaultyStore(store, at, mode, crash=True))
+            with pytest.raises(Crash):
+                scenario.run(session)
+            session.commit()
+            assert objects(store, scenario.model) == after
+            check_exact(store, scenario.model)
+
+
 @pytest.mark.parametrize("name", [name for name, scenario in SCENARIOS.items() if scenario.at_once])
 def test_a_failure_of_a_call_that_runs_at_once(name: str) -> None:
     scenario = SCENARIOS[name]
@@ -242,7 +258,7 @@ def test_a_crash_between_marker_and_row_delete_leaves_a_deleted_row() -> None:
 # --- on a real HBase --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[pytest.param("hbase", marks=pytest.mark.hbase)])
+@pytest.fixture(scope="module", params=HBASE)
 def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     with open_bed(request, tmp_path_factory) as made:
         yield made

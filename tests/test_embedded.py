@@ -118,6 +118,14 @@ class TestLives:
         clock.now += 9_900
         assert set(values(store)) == {b"d:a"}
 
+    def test_a_put_lives_for_exactly_its_ttl_where_no_family_has_one(self, store: EmbeddedStore, clock: Clock) -> None:
+        store.create_table("plain", [Family(b"d")])
+        store.put("plain", [Put(b"r", {b"d:a": b"1"}, ttl=100)])
+        clock.now += 100
+        assert store.get("plain", [b"r"]) != [None]
+        clock.now += 1
+        assert store.get("plain", [b"r"]) == [None]
+
     def test_layers_of_lives(self, store: EmbeddedStore, clock: Clock) -> None:
         start = clock.now
         for timestamp, ttl in ((start, None), (start + 1, 400), (start + 2, 200), (start + 3, 300), (start + 4, 100)):
@@ -194,6 +202,8 @@ class TestStorage:
             put(store, b"d:b", b"%d" % number, ttl=1000 + number)
         store.delete(T, [Delete(b"gone", timestamp=10)])
         put(store, b"d:a", b"hidden", timestamp=10, row=b"gone")
+        put(store, b"d:a", b"deleted", timestamp=11, row=b"gone")
+        store.delete(T, [Delete(b"gone", columns=[b"d:a"], timestamp=11)])
         with store._database.read() as connection:
             ((row, data),) = connection.execute("SELECT row, cells FROM segments").fetchall()
         assert row == b"r"

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import importlib
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from proxy import Proxy
+from thriftpy2.protocol import TBinaryProtocol
+from thriftpy2.thrift import TProcessor
+from thriftpy2.transport import TBufferedTransport, TSocket, TTransportException
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, StoreUnavailable, TableExists, TableNotFound, UnknownOutcome
 from hbmodel.store import Delete, Family, Put
@@ -16,8 +22,10 @@ from hbmodel.stores import calls
 from hbmodel.stores.calls import Backoff, Caller, Effect, Exchange
 from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
 from hbmodel.stores.pool import Pool
+from hbmodel.stores.portions import MAX_ROWS
 from hbmodel.stores.thrift1 import Thrift1Store
-from hbmodel.stores.thrift1_writes import MAX_ROWS
+
+thrift: Any = importlib.import_module("Hbase_thrift")
 
 
 class Refusal(Exception):
@@ -239,6 +247,45 @@ def test_passing_conditions_are_known_by_name() -> None:
     assert is_passing(Refusal("org.apache.hadoop.hbase.client.RetriesExhaustedException: y\nCaused by: java.net.ConnectException"))
     assert not is_passing(Refusal("org.apache.hadoop.hbase.TableNotEnabledException: t is disabled."))
     assert not is_passing(Refusal(""))
+
+
+# --- a gateway of our own ---------------------------------------------------------------------------------------------
+
+
+class LargeRows:
+    """Answers as a gateway does: one request after the other, the next read when the last reply is written."""
+
+    def getRowsWithColumns(self, tableName: bytes, rows: list[bytes], columns: object, attributes: object) -> list[Any]:
+        cell = thrift.TCell(value=bytes(300_000), timestamp=1)
+        return [thrift.TRowResult(row=row, columns={b"d:a": cell}) for row in rows]
+
+
+@pytest.fixture
+def narrow_gateway() -> Iterator[int]:
+    """The port of a gateway with little room for requests that it has not read."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(TTransportException, OSError):
+                protocol = TBinaryProtocol(TBufferedTransport(TSocket(sock=connection)), decode_response=False)
+                processor = TProcessor(thrift.Hbase, LargeRows())
+                while True:
+                    processor.process(protocol, protocol)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join(10)
+
+
+def test_requests_sent_ahead_never_wait_for_replies_that_nobody_reads(narrow_gateway: int) -> None:
+    keys = [b"%03d" % number + bytes(32_000) for number in range(100)]
+    with Thrift1Store("127.0.0.1", narrow_gateway, timeout=5, attempts=1) as store:
+        with store._pool.lease() as lease:  # little room on this side too, as on a slow network
+            lease.connection()._socket.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * 1024)
+        assert [row and row.row for row in store.get("t", keys)] == keys
 
 
 # --- on HBase ---------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, NewType
 
 import attrs
 import pytest
+from typing_extensions import TypeAliasType
 
 import hbmodel as hb
 from hbmodel.expressions import FieldExpression
@@ -298,6 +299,7 @@ def test_a_mixin_is_left_as_it_is() -> None:
 
 UserId = NewType("UserId", int)
 Maybe = str | None
+Alias = TypeAliasType("Alias", Maybe)  # `type Alias = str | None` from Python 3.12 on
 
 
 class Level(enum.IntEnum):
@@ -312,6 +314,7 @@ class Level(enum.IntEnum):
         (int | None, hb.Int64, True),
         (UserId, hb.Int64, False),
         (Maybe, hb.Text, True),
+        (Alias, hb.Text, True),
         (Level, hb.EnumOf(Level), False),
         (IPv4Address | IPv6Address | None, hb.IPAddress, True),
         (Annotated[int, hb.UInt8], hb.UInt8, False),
@@ -335,6 +338,7 @@ def test_the_annotation_chooses_the_codec(hint: Any, codec: hb.Codec[Any], nulla
         (int, hb.UInt8, False),
         (UserId | None, hb.UInt8, True),
         (Annotated[str | None, "a note"], hb.Text(4), True),
+        (Alias, hb.Text(4), True),
         (Any, hb.Int8, False),
         (object, hb.Int8, False),
         (int, hb.EnumOf(Level), False),
@@ -412,14 +416,20 @@ def test_a_class_of_no_module_can_be_a_model() -> None:
 from __future__ import annotations
 from decimal import Decimal as Price
 
-@hb.model(table="t")
-class Made:
-    k: hb.Key[int] = hb.key()
-    price: hb.Column[Price] = hb.column("p")
+def make():
+    from datetime import date as Day
+
+    @hb.model(table="t")
+    class Made:
+        day: hb.Key[Day] = hb.key()
+        price: hb.Column[Price] = hb.column("p")
+
+    return Made
 """,
         scope,
     )
-    assert hb.schema_of(scope["Made"]).by_name["price"].codec == hb.DecimalNumber
+    schema = hb.schema_of(scope["make"]())
+    assert (schema.by_name["day"].codec, schema.by_name["price"].codec) == (hb.Date, hb.DecimalNumber)
 
 
 def test_annotations_need_not_be_text() -> None:

@@ -6,6 +6,7 @@ import multiprocessing
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -460,20 +461,20 @@ def _race_in_a_process(url: str, who: str, queue: Any, start: Any) -> None:
     queue.put(won)
 
 
-def test_of_racing_processes_exactly_one_inserts(fast_bed: Bed) -> None:
-    if not fast_bed.url:
-        pytest.skip("a store in memory belongs to one process")
-    session = fast_bed.use(Order)
+def test_of_racing_processes_exactly_one_inserts(tmp_path: Path) -> None:
+    url = f"embedded:{tmp_path / 'store.db'}"
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["hbmodel", "models"])
-    queue, start = context.Queue(), context.Barrier(8)
-    racers = [context.Process(target=_race_in_a_process, args=(fast_bed.url, f"racer {n}", queue, start)) for n in range(8)]
-    for racer in racers:
-        racer.start()
-    won = [pair for _ in racers for pair in queue.get(timeout=60)]
-    for racer in racers:
-        racer.join()
-    _check_winners(session, won)
+    with hb.connect(url) as store:
+        hb.create_tables(store, Order)
+        queue, start = context.Queue(), context.Barrier(8)
+        racers = [context.Process(target=_race_in_a_process, args=(url, f"racer {n}", queue, start)) for n in range(8)]
+        for racer in racers:
+            racer.start()
+        won = [pair for _ in racers for pair in queue.get(timeout=60)]
+        for racer in racers:
+            racer.join()
+        _check_winners(hb.Session(store), won)
 
 
 def _check_winners(session: hb.Session, won: list[tuple[int, str]]) -> None:

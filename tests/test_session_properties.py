@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import frozen
-from beds import Bed, open_bed
+from beds import HBASE, Bed, open_bed
 from faulty import RecordingStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -282,7 +282,7 @@ def test_a_token_of_any_key_leads_on(written: list[Values], column: str) -> None
 # --- on a real HBase --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[pytest.param("hbase", marks=pytest.mark.hbase)])
+@pytest.fixture(scope="module", params=HBASE)
 def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     with open_bed(request, tmp_path_factory) as made:
         hb.create_tables(made.store, PLAIN, HASHED, DRAWN)

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference_store import ReferenceStore
 
+from hbmodel.connecting import connect
 from hbmodel.errors import HbmodelError, InvalidRequest
 from hbmodel.ranges import KeyRange, prefix_successor
 from hbmodel.store import (
@@ -285,12 +286,11 @@ class TestAgainstReference:
                 assert run(store, "t", b"r", everything) == run(reference, "t", b"r", everything), operation
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["thrift1", "thrift2"])
 def hbase(request: pytest.FixtureRequest) -> Iterator[tuple[Store, str, str]]:
-    from hbmodel.stores.thrift1 import Thrift1Store
-
+    running = request.getfixturevalue("local_hbase")
     wide, narrow = (f"{name}_{uuid4().hex}" for name in ("machine", "machine_narrow"))
-    with Thrift1Store.from_url(request.getfixturevalue("local_hbase").url) as store:
+    with connect(running.url if request.param == "thrift1" else running.thrift2_url) as store:
         store.create_table(wide, FAMILIES)
         store.create_table(narrow, NARROW)
         yield store, wide, narrow
@@ -309,12 +309,15 @@ class TestAgainstHBase:
             store.create_table("narrow", NARROW)
             yield store
 
-    @settings(max_examples=250, deadline=None, suppress_health_check=SHARED_STORES)
-    @given(several(operations_of(FAMILIES, filters=st.none() | filters_of(FAMILIES), rows_change=False)))
-    def test_same_with_several_families(self, embedded: Store, hbase: tuple[Store, str, str], operations: list[Operation]) -> None:
-        compare(embedded, "wide", hbase[0], hbase[1], operations)
+    @settings(max_examples=3000, deadline=None, suppress_health_check=SHARED_STORES)
+    @given(st.data())
+    def test_same_with_several_families(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
+        compare(embedded, "wide", hbase[0], hbase[1], data.draw(several(self.operations(FAMILIES, hbase[0]))))
 
-    @settings(max_examples=250, deadline=None, suppress_health_check=SHARED_STORES)
-    @given(several(operations_of(NARROW, filters=st.none() | filters_of(NARROW), rows_change=False)))
-    def test_same_with_one_family(self, embedded: Store, hbase: tuple[Store, str, str], operations: list[Operation]) -> None:
-        compare(embedded, "narrow", hbase[0], hbase[2], operations)
+    @settings(max_examples=3000, deadline=None, suppress_health_check=SHARED_STORES)
+    @given(st.data())
+    def test_same_with_one_family(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
+        compare(embedded, "narrow", hbase[0], hbase[2], data.draw(several(self.operations(NARROW, hbase[0]))))
+
+    def operations(self, families: Sequence[Family], store: Store) -> st.SearchStrategy[Operation]:
+        return operations_of(families, filters=st.none() | filters_of(families), rows_change=store.capabilities.mutate_row)

@@ -19,28 +19,30 @@ from conformance_atomic import CheckAndPutConformance, CounterConformance, RowCh
 from conformance_scans import FilterConformance, ScanConformance
 from conformance_tables import ClosingConformance, TableConformance
 
-from hbmodel.store import Family
+from hbmodel.connecting import connect
+from hbmodel.store import Family, Store
 from hbmodel.stores.embedded import EmbeddedStore
 
+GATEWAYS = tuple(pytest.param(name, marks=pytest.mark.hbase) for name in ("thrift1", "thrift2"))
 
-@pytest.fixture(scope="module", params=["memory", "embedded", pytest.param("thrift1", marks=pytest.mark.hbase)])
+
+@pytest.fixture(scope="module", params=["memory", "embedded", *GATEWAYS])
 def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     if request.param == "memory":
 
-        def open_store() -> EmbeddedStore:
+        def open_store() -> Store:
             return EmbeddedStore(None)
     elif request.param == "embedded":
         path: Path = tmp_path_factory.mktemp("store") / "store.db"
 
-        def open_store() -> EmbeddedStore:
+        def open_store() -> Store:
             return EmbeddedStore(str(path))
     else:
-        from hbmodel.stores.thrift1 import Thrift1Store
+        hbase = request.getfixturevalue("local_hbase")
+        url = hbase.url if request.param == "thrift1" else hbase.thrift2_url
 
-        url = request.getfixturevalue("local_hbase").url
-
-        def open_store() -> Thrift1Store:
-            return Thrift1Store.from_url(url)
+        def open_store() -> Store:
+            return connect(url)
 
     table, narrow = (f"{name}_{uuid4().hex}" for name in ("conformance", "narrow"))
     with open_store() as store:

@@ -17,8 +17,8 @@ from hbmodel.errors import (
 )
 from hbmodel.ranges import KeyRange
 from hbmodel.store import Delete, Family, KeyOnly, Put, Row, Scan
+from hbmodel.stores.portions import MAX_ROWS
 from hbmodel.stores.thrift1 import Thrift1Store
-from hbmodel.stores.thrift1_writes import MAX_ROWS
 
 pytestmark = pytest.mark.hbase
 
@@ -230,7 +230,7 @@ def test_what_hbase_refuses_is_told_in_one_line(store: Thrift1Store) -> None:
 def test_a_disabled_table_is_told_at_once(store: Thrift1Store, local_hbase: Any) -> None:
     table = TABLE + "_disabled"
     store.create_table(table, [Family(b"d")])
-    store._administrate("disableTable", table)
+    store._administrate(table, "disableTable", tableName=table.encode())
     begun = time.monotonic()
     with Thrift1Store.from_url(local_hbase.url + "?timeout=2") as impatient, pytest.raises(StoreError, match="disabled"):
         impatient.put(table, [Put(b"k", CELLS, 1), Put(b"l", CELLS, 1)])

@@ -14,7 +14,7 @@ from proxy import Proxy
 from hbmodel.errors import FamilyNotFound, StoreClosed, StoreError, StoreUnavailable, TableNotFound
 from hbmodel.ranges import KeyRange
 from hbmodel.store import MAX_ROW_LENGTH, Family, Put, Row, Scan
-from hbmodel.stores import calls, thrift1_scan
+from hbmodel.stores import calls, scan_lane
 from hbmodel.stores.thrift1 import Thrift1Store
 
 pytestmark = pytest.mark.hbase
@@ -46,7 +46,7 @@ def proxy(store: Thrift1Store, local_hbase: Any) -> Iterator[Proxy]:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits between tries are told, not slept."""
-    monkeypatch.setattr(thrift1_scan.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(scan_lane.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(calls.time, "sleep", lambda seconds: None)
 
 
@@ -289,8 +289,8 @@ def test_a_gateway_that_stays_away_ends_the_scan_with_an_error(proxy: Proxy, qui
 
 def test_a_silent_gateway_is_given_more_time_with_each_try(proxy: Proxy, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     patience: list[float] = []
-    limit = thrift1_scan.ThriftConnection.limit
-    monkeypatch.setattr(thrift1_scan.ThriftConnection, "limit", lambda self, timeout: (patience.append(timeout), limit(self, timeout)))
+    limit = scan_lane.ThriftConnection.limit
+    monkeypatch.setattr(scan_lane.ThriftConnection, "limit", lambda self, timeout: (patience.append(timeout), limit(self, timeout)))
     with Thrift1Store.from_url(proxy.url + "?timeout=0.2") as store:
         proxy.on_call("scannerGetList", "pass", "mute", "mute")
         assert read(store, Scan(NUMBERED, batch_size=200)) == [KEYS]
@@ -307,7 +307,7 @@ def test_an_interrupted_scan_never_goes_on_as_if_nothing_had_happened(store: Thr
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(thrift1_scan.Cursor, "accept", interrupted)
+        patch.setattr(scan_lane.Cursor, "accept", interrupted)
         with pytest.raises(KeyboardInterrupt):
             next(scan)
     with pytest.raises(StoreError, match="interrupted"):

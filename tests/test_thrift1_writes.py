@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hbmodel.store import Delete, Put
-from hbmodel.stores.thrift1_writes import MAX_BYTES, MAX_ROWS, attributes, delete_calls, put_calls
+from hbmodel.stores.operation_attributes import ttl_attributes
+from hbmodel.stores.portions import MAX_BYTES, MAX_ROWS
+from hbmodel.stores.thrift1_writes import delete_calls, put_calls
 
 times = st.none() | st.integers(1, 3)
 puts = st.lists(
@@ -95,4 +97,4 @@ def test_requests(timestamp: int | None, suffix: str) -> None:
         assert arguments["attributes"] == {b"_ttl": b"\x00\x00\x00\x00\x00\x00\x03\xe8"}
         assert arguments.get("timestamp") == timestamp
         assert arguments.get("row", b"a") == b"a"
-    assert attributes(None) == {}
+    assert ttl_attributes(None) == {}

@@ -1,15 +1,12 @@
 """The jars of HBase that this release was tested with, each by coordinates, size and SHA-256.
 
 With the list there is nothing to resolve: jars are fetched at once, side by side, the number of bytes to come is known, and what
-arrives is what was tested. Run as a program, the module prints the list for other coordinates:
-`python -m hbmodel.localhbase.pins GROUP:ARTIFACT:VERSION`.
+arrives is what was tested. For another version of HBase, `listing` makes the list.
 """
 
 from __future__ import annotations
 
 import hashlib
-import sys
-from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -66,20 +63,20 @@ def pinned() -> tuple[Pin, ...]:
     return tuple(parse(line) for line in text.splitlines() if line and not line.startswith("#"))
 
 
-def resolve(coordinates: str) -> Iterator[Pin]:
-    """Resolve coordinates, download what is not in the user's Maven repository, and pin each jar, but for those that only do harm.
+def listing(coordinates: str) -> str:
+    """The text of the list for a version of HBase.
+
+    Resolves what it needs, downloads that into the user's Maven repository, and pins each jar.
 
     Args:
-        coordinates: `group:artifact:version`.
+        coordinates: `group:artifact:version`, as in `org.apache.hbase:hbase-thrift:2.6.1`.
     """
-    artifacts = required("jgo").resolve(coordinates)
+    artifacts = [each for each in required("jgo").resolve(coordinates) if (each.groupId, each.artifactId) not in _LEFT_OUT]
+    lines = [
+        f"# The class path of {coordinates} and all it needs: SHA-256, bytes, group:artifact:version.",
+        "# Made by hbmodel.localhbase.pins.listing.",
+    ]
     for artifact in sorted(artifacts, key=lambda each: (each.groupId, each.artifactId)):
-        if (artifact.groupId, artifact.artifactId) in _LEFT_OUT:
-            continue
         content = Path(artifact.resolve()).read_bytes()
-        yield Pin(hashlib.sha256(content).hexdigest(), len(content), artifact.groupId, artifact.artifactId, artifact.version)
-
-
-if __name__ == "__main__":
-    for pin in resolve(sys.argv[1]):
-        sys.stdout.write(f"{pin}\n")
+        lines.append(str(Pin(hashlib.sha256(content).hexdigest(), len(content), artifact.groupId, artifact.artifactId, artifact.version)))
+    return "\n".join(lines) + "\n"

@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
@@ -63,12 +64,18 @@ def is_alive(process: Process) -> bool:
         found = psutil.Process(process.pid)
         if abs(found.create_time() - process.created) > _SAME_START:
             return False
-        if found.status() != psutil.STATUS_ZOMBIE:
-            return True
-        os.waitpid(process.pid, os.WNOHANG)
-    except (psutil.Error, ChildProcessError):
-        pass
-    return False
+        return found.status() != psutil.STATUS_ZOMBIE or _is_ending(found)
+    except psutil.Error:
+        return False
+
+
+def _is_ending(zombie: Any) -> bool:
+    """True if only the first thread of a process has ended: the others, and with them its ports, are still there for a moment."""
+    try:
+        return os.waitpid(zombie.pid, os.WNOHANG)[0] == 0
+    except ChildProcessError:
+        threads: int = zombie.num_threads()
+        return threads > 1
 
 
 def spawn(command: Sequence[str], *, environment: Mapping[str, str], output: Path) -> Process:

@@ -102,12 +102,14 @@ class Caller:
         pool: where the connections come from.
         backoff: how often a call is tried.
         failures: the exceptions that a connection passes on from the gateway.
+        prefix: what HBase's names of tables have before those that calls are told to be about.
     """
 
-    def __init__(self, pool: Pool[ThriftConnection], backoff: Backoff, failures: tuple[type[Exception], ...]) -> None:
+    def __init__(self, pool: Pool[ThriftConnection], backoff: Backoff, failures: tuple[type[Exception], ...], prefix: str = "") -> None:
         self._pool = pool
         self._backoff = backoff
         self._failures = failures
+        self._prefix = prefix
 
     def run(self, effect: Effect, call: Callable[[ThriftConnection], T], **details: object) -> T:
         """Calls `call` with a connection until it succeeds, as often as its effect allows.
@@ -126,6 +128,7 @@ class Caller:
             StoreError: HBase refused it.
         """
         doubtful = False
+        name = f"{self._prefix}{details.get('table', '')}"
         with self._pool.lease() as lease:
             waits = self._backoff.waits()
             while True:
@@ -140,8 +143,8 @@ class Caller:
                     doubtful = True
                     cause, reason = error, error.message
                 except self._failures as failure:
-                    if not is_passing(failure):
-                        raise store_error(failure, **details) from None  # not with Java's stack in every traceback
+                    if not is_passing(failure, name):
+                        raise store_error(failure, name, **details) from None  # not with Java's stack in every traceback
                     doubtful = True
                     cause, reason = None, first_line(failure)
                 if doubtful and effect is Effect.ANEW:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 from hbmodel.errors import FamilyNotFound, HbmodelError, InvalidRequest, StoreError, TableExists, TableNotFound
@@ -46,6 +47,10 @@ _PASSING = (
 )
 
 
+# How the second gateway's client sums up a call that failed row by row ("RetriesExhaustedWithDetailsException").
+_FAILED_ACTIONS = re.compile(r"Failed \d+ actions?: (.*): \d+ times?, servers with issues: ", re.DOTALL)
+
+
 def message_of(failure: Exception) -> str:
     """The text of a Thrift exception: usually a Java stack trace."""
     text: Any = getattr(failure, "message", None)
@@ -59,24 +64,48 @@ def first_line(failure: Exception) -> str:
     return message_of(failure).strip().partition("\n")[0].strip()
 
 
-def is_passing(failure: Exception) -> bool:
-    """Whether the same request may well succeed a moment later. If it was a write, its outcome is unknown."""
+def is_passing(failure: Exception, name: str = "") -> bool:
+    """Whether the same request may well succeed a moment later. If it was a write, its outcome is unknown.
+
+    Args:
+        failure: a Thrift exception.
+        name: of the table that the request was about, as HBase knows it.
+    """
     message = message_of(failure)
-    return not any(name in message for name, _, _ in _MEANINGS) and any(name in message for name in _PASSING)
+    if _meaning(message, name) is not None:
+        return False
+    # The second gateway says so itself, also of failures without a name that is known here.
+    return bool(getattr(failure, "canRetry", False)) or any(java in message for java in _PASSING)
 
 
-def store_error(failure: Exception, **details: Any) -> HbmodelError:
+def store_error(failure: Exception, name: str = "", **details: Any) -> HbmodelError:
     """The error of this library that says the same as a gateway's failure.
 
     Args:
         failure: a Thrift exception.
+        name: of the table that the request was about, as HBase knows it.
         **details: what the request was about (`table`, `key`, ...).
     """
     message = message_of(failure)
     logger.debug("HBase's gateway answered: %s", message)
-    for name, kind, sentence in _MEANINGS:
-        if name in message:
-            return kind(sentence, **details)
+    meaning = _meaning(message, name)
+    if meaning is not None:
+        kind, sentence = meaning
+        return kind(sentence, **details)
     if type(failure).__name__ == "AlreadyExists":
         return TableExists("There is already a table of that name.", **details)
     return StoreError("HBase refused the request.", **details, reason=first_line(failure) or type(failure).__name__)
+
+
+def _meaning(message: str, name: str) -> tuple[type[StoreError], str] | None:
+    for java, kind, sentence in _MEANINGS:
+        if java in message:
+            return kind, sentence
+    # The second gateway leaves out what kind of exception it was, and says of a missing table no more than its name.
+    failed = _FAILED_ACTIONS.match(message)
+    said = message if failed is None else failed[1]
+    if name and said == name:
+        return TableNotFound, "There is no such table."
+    if name and said == f"{name} is disabled.":
+        return StoreError, "The table is disabled."
+    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hbmodel.errors import InvalidRequest
-from hbmodel.store import Put, check_cells, check_row
+from hbmodel.store import Delete, Put, check_cells, check_row
 
 _LATEST = 2**63 - 1  # HConstants.LATEST_TIMESTAMP: means the server's time, so it is no time itself
 
@@ -19,6 +19,28 @@ def check_put(table: str, put: Put) -> None:
         raise InvalidRequest("A TTL must be a positive number of milliseconds.", table=table, ttl=put.ttl)
     for column in put.cells:
         check_column(table, column)
+
+
+def check_delete(table: str, delete: Delete) -> None:
+    """Raises InvalidRequest for a delete that HBase cannot carry out."""
+    check_row(table, delete.row)
+    check_timestamp(table, delete.timestamp)
+    for family in delete.families:
+        check_family(table, family)
+    for column in delete.columns:
+        check_column(table, column)
+
+
+def check_row_change(table: str, row: bytes, mutations: Sequence[Put | Delete]) -> None:
+    """Raises InvalidRequest for an atomic change that is not of this row alone, or that HBase cannot carry out."""
+    check_row(table, row)
+    for mutation in mutations:
+        if mutation.row != row:
+            raise InvalidRequest("An atomic change is of one row only.", table=table, key=row)
+        if isinstance(mutation, Put):
+            check_put(table, mutation)
+        else:
+            check_delete(table, mutation)
 
 
 def check_timestamp(table: str, timestamp: int | None) -> None:

@@ -73,10 +73,12 @@ class Cursor:
     Args:
         table: the table's name as the server knows it.
         scan: what to read.
+        called: the table's name as the store's user knows it; by default the same.
     """
 
-    def __init__(self, table: bytes, scan: Scan) -> None:
+    def __init__(self, table: bytes, scan: Scan, called: str | None = None) -> None:
         self.table = table
+        self.called = table.decode() if called is None else called
         self.scan = scan
         self.columns = distinct_columns(scan.columns)
         self.filter = None if scan.filter is None else filter_string(reversible(scan.filter) if scan.reversed else scan.filter)
@@ -109,8 +111,8 @@ class Cursor:
         return self.opening or bool(self.asked)
 
     @property
-    def is_last_batch(self) -> bool:
-        """Whether one more batch may be all that is to come."""
+    def is_short(self) -> bool:
+        """Whether one more batch may be all that is still to come."""
         return not self.is_long or (self.left is not None and self.left <= self.scan.batch_size)
 
     @property
@@ -134,7 +136,9 @@ class Cursor:
         if self.left is None:
             return self.scan.batch_size
         rows = self.left - sum(self.asked)
-        return self.scan.batch_size if rows > self.scan.batch_size else rows + self.surplus if rows > 0 else 0
+        if rows <= 0:
+            return 0
+        return rows + self.surplus if rows <= self.scan.batch_size else self.scan.batch_size
 
     def accept(self, rows: Sequence[Row]) -> None:
         """Takes the rows of the oldest request under way."""

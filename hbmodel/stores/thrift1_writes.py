@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from attrs import field, frozen
 
 from hbmodel.store import Delete, Put
+from hbmodel.stores.operation_attributes import ttl_attributes
+from hbmodel.stores.portions import MAX_BYTES, MAX_ROWS
 from hbmodel.stores.thrift1_service import BatchMutation, Mutation
-
-MAX_ROWS = 1000
-"""Rows in one call."""
-
-MAX_BYTES = 1024 * 1024
-"""Bytes in one call, roughly, unless a single row is larger. A gateway with framed transport refuses more than two MiB
-(`hbase.regionserver.thrift.framed.max_frame_size_in_mb`)."""
 
 # What Thrift's binary protocol adds to a row and to a cell, roughly.
 _ROW_OVERHEAD = 24
 _CELL_OVERHEAD = 24
-
-TTL_ATTRIBUTE = b"_ttl"
-"""Name of the operation attribute that gives cells a life of their own (`Mutation.OP_ATTRIBUTE_TTL`)."""
 
 
 @frozen
@@ -36,7 +27,7 @@ class WriteCall:
 
     def request(self, table: bytes) -> tuple[str, dict[str, Any]]:
         """The name of the call and its arguments; a single row has calls of its own, which take a quarter less time."""
-        arguments: dict[str, Any] = {"tableName": table, "attributes": attributes(self.ttl)}
+        arguments: dict[str, Any] = {"tableName": table, "attributes": ttl_attributes(self.ttl)}
         if len(self.rows) == 1:
             api = "mutateRow"
             arguments.update(row=self.rows[0].row, mutations=self.rows[0].mutations)
@@ -46,11 +37,6 @@ class WriteCall:
         if self.timestamp is None:
             return api, arguments
         return api + "Ts", {**arguments, "timestamp": self.timestamp}
-
-
-def attributes(ttl: int | None) -> dict[bytes, bytes]:
-    """The attributes of a put: its TTL in ms, 8 bytes big-endian, or nothing."""
-    return {} if ttl is None else {TTL_ATTRIBUTE: struct.pack(">q", ttl)}
 
 
 def put_calls(puts: Sequence[Put]) -> Iterator[WriteCall]:

@@ -66,7 +66,7 @@ class ResultRow:
     """A row as decoded; an absent one has neither key nor cells."""
 
     row: bytes = b""
-    columnValues: list[ResultCell] = []  # noqa: N815, RUF012  # the definition's name; replaced, never changed
+    columnValues: list[ResultCell] = []  # noqa: RUF012  # the definition's name; replaced, never changed
 
     columns = _ByColumn()
 

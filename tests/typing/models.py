@@ -30,6 +30,7 @@ class Action:
     kind: hb.Column[Kind] = hb.column("k", default=Kind.CARD)
     tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), default=attrs.Factory(list))
     note: hb.Column[str | None] = hb.column("o", hb.Text(8), nullable=True, default=None)
+    level: hb.Column[int | None] = hb.column("l", hb.Int8, nullable=True, default=3)
     raw: hb.Column[bytes | None] = hb.column("r", hb.Bytes, default=None)
     views: hb.Column[int] = hb.counter("v")
 

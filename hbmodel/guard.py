@@ -1,0 +1,55 @@
+"""Keeps sessions to one thread at a time, and closed ones closed."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, cast
+
+from hbmodel.errors import SessionClosed, SessionThreadError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Guard:
+    """A context manager around every call of a session; the thread that is inside may enter again.
+
+    Attributes:
+        closed: whether the session has ended.
+
+    Raises:
+        SessionClosed: the session has ended.
+        SessionThreadError: another thread is inside.
+    """
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise SessionThreadError("Another thread is using this session: open one session per thread; the store can be shared.")
+        if self.closed:
+            self._lock.release()
+            raise SessionClosed("The session is closed: open another one.")
+
+    def __exit__(self, *args: object) -> None:
+        self._lock.release()
+
+
+class Guarded(Protocol):
+    """Anything with a guard."""
+
+    _guard: Guard
+
+
+def guarded(method: F) -> F:
+    """Runs a method of a guarded object inside its guard."""
+
+    @functools.wraps(method)
+    def inside(self: Guarded, *args: Any, **kwargs: Any) -> Any:
+        with self._guard:
+            return method(self, *args, **kwargs)
+
+    return cast("F", inside)

@@ -1,0 +1,183 @@
+"""The `Store` on HBase's second Thrift gateway (`hbase+thrift2://`): pooled thriftpy2 connections and a service definition of our own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from hbmodel.errors import InvalidRequest, StoreError, TableNotFound
+from hbmodel.ranges import KeyRange
+from hbmodel.store import And, Capabilities, Delete, Family, FirstCellOnly, KeyOnly, Put, Region, Row, Scan
+from hbmodel.stores.calls import Effect
+from hbmodel.stores.gateway_store import CLOCK_TICK, GatewayStore
+from hbmodel.stores.request_checks import check_column, check_row_change
+from hbmodel.stores.scan_cursor import Request
+from hbmodel.stores.table_requests import check_new_table
+from hbmodel.stores.thrift2_families import descriptor_of, family_of, name_of, table_name
+from hbmodel.stores.thrift2_scan import Thrift2ScanCalls
+from hbmodel.stores.thrift2_service import SERVICE, TColumnIncrement, TCompareOp, TGet, TIncrement, TTableDescriptor
+from hbmodel.stores.thrift2_writes import column_of, delete_requests, put_requests, row_mutations
+
+# What Thrift's binary protocol adds to a row key in a get, and to each of its columns.
+_GET_OVERHEAD = 16
+_COLUMN_OVERHEAD = 16
+
+_META = b"hbase:meta"
+
+
+class Thrift2Store(GatewayStore):
+    """Tables behind a Thrift gateway of the second kind (`hbase thrift2 start`); its arguments are those of `GatewayStore`.
+
+    It can do everything that the port knows. Rows are handed out as decoded (`ResultRow`, `ResultCell`).
+    """
+
+    SCHEME = "hbase+thrift2"
+    DEFAULT_PORT = 9090
+    SERVICE = SERVICE
+    SCAN_CALLS = Thrift2ScanCalls()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this gateway can do: everything."""
+        return _CAPABILITIES
+
+    def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
+        wanted = [column_of(column) for column in columns] or None
+        return "getMultiple", {"table": name, "tgets": [TGet(row=row, columns=wanted) for row in rows]}
+
+    def _question_overhead(self, columns: Sequence[bytes]) -> int:
+        return _GET_OVERHEAD + sum(_COLUMN_OVERHEAD + len(column) for column in columns)
+
+    def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
+        # Absent rows are answered with empty results.
+        return [row if row.columnValues else None for reply in replies for row in reply]
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def _put_requests(self, name: bytes, puts: Sequence[Put]) -> Iterator[Request]:
+        return put_requests(name, puts)
+
+    def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
+        self._write(table, delete_requests(self._name(table), deletes), timed)
+
+    def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
+        """Applies puts and deletes of one row atomically; see `Store.mutate_row`.
+
+        Repeated only where all timestamps are given. After a delete at the server's time it waits a tick of the clock, as
+        `delete` does.
+        """
+        if not mutations:
+            return
+        check_row_change(table, mutations[0].row, mutations)
+        request = "mutateRow", {"table": self._name(table), "trowMutations": row_mutations(mutations)}
+        self._write(table, iter([request]), timed=all(mutation.timestamp is not None for mutation in mutations))
+        _let_the_clock_tick(mutations)
+
+    def _check_and_put_request(self, name: bytes, column: bytes, expected: bytes, put: Put) -> Request:
+        return _check_and_mutate(name, column, expected, [put])
+
+    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+        """Applies mutations of one row if a column is as expected; see `Store.check_and_mutate`."""
+        check_column(table, column)
+        if not mutations:
+            raise InvalidRequest("A conditional change needs at least one mutation.", table=table, key=row)
+        check_row_change(table, row, mutations)
+        request = _check_and_mutate(self._name(table), column, expected or b"", mutations)
+        applied = bool(self._call(Effect.ANEW, request, table=table, key=row))
+        if applied:
+            _let_the_clock_tick(mutations)
+        return applied
+
+    def _increment_request(self, name: bytes, row: bytes, column: bytes, amount: int) -> Request:
+        family, _, qualifier = column.partition(b":")
+        columns = [TColumnIncrement(family=family, qualifier=qualifier, amount=amount)]
+        return "increment", {"table": name, "tincrement": TIncrement(row=row, columns=columns)}
+
+    def _counted(self, reply: Any) -> int:
+        return int.from_bytes(reply.columnValues[0].value, signed=True)
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def _table_names(self) -> Iterable[str]:
+        return (name_of(found) for found in self._call(Effect.NONE, ("getTableNamesByPattern", {"includeSysTables": False})))
+
+    def families(self, table: str) -> list[Family]:
+        """The column families of a table, sorted by name."""
+        request = "getTableDescriptor", {"table": table_name(self._name(table))}
+        descriptor = self._call(Effect.NONE, request, table=table)
+        return sorted((family_of(family) for family in descriptor.columns), key=lambda family: family.name)
+
+    def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
+        """Creates a table; see `Store.create_table`. The order of the split keys does not matter."""
+        name = self._prefix + table
+        check_new_table(name if table else "", families, split_keys)
+        descriptor = TTableDescriptor(tableName=table_name(name.encode()), columns=[descriptor_of(family) for family in families])
+        self._administrate(table, "createTable", desc=descriptor, splitKeys=sorted(split_keys) or None)
+
+    def regions(self, table: str) -> list[Region]:
+        """The regions of a table in key order.
+
+        The gateway tells where regions begin and end and not what they are called, so names are read from HBase's catalogue.
+        Where that may not be read, or has another opinion at the moment, a region goes by the part of its name that is known:
+        `table,start row`.
+        """
+        name = self._name(table)
+        found = self._call(Effect.NONE, ("getAllRegionLocations", {"table": name}), table=table)
+        if not found:  # the gateway's answer for a table that does not exist
+            raise TableNotFound("There is no such table.", table=table)
+        names = self._region_names(table)
+        regions = []
+        for location in found:
+            start: bytes = location.regionInfo.startKey
+            if not location.regionInfo.replicaId:
+                regions.append(Region(KeyRange(start, location.regionInfo.endKey or None), names.get(start, name + b"," + start)))
+        return sorted(regions, key=lambda region: region.range.start)
+
+    def _region_names(self, table: str) -> dict[bytes, bytes]:
+        """The names of a table's regions by their start rows: `table,start row,number.hash.` are the row keys of the catalogue.
+
+        A region that was split stays there for a while, before the one of a higher number that begins where it did.
+        """
+        name = self._name(table)
+        # Its order is by table, then start row, then number, and its bounds must have all three.
+        scan = Scan(KeyRange(name + b",,", name + b"-,,"), columns=[b"info:regioninfo"], filter=_KEYS)
+        [batches] = self._scan(_META, [scan], table)
+        names: dict[bytes, bytes] = {}
+        try:
+            for batch in batches:
+                names.update((row.row[len(name) + 1 :].rpartition(b",")[0], row.row) for row in batch)
+        except StoreError as error:
+            if type(error) is not StoreError:
+                raise
+            return {}  # HBase refused it
+        return names
+
+    def _designation(self, name: bytes) -> Any:
+        return table_name(name)
+
+
+_CAPABILITIES = Capabilities(check_and_mutate=True, mutate_row=True, presplit=True, family_configuration=True, put_ttl_mixed=True)
+
+_KEYS = And([FirstCellOnly(), KeyOnly()])
+
+
+# --- requests -------------------------------------------------------------------------------------------------------------
+
+
+def _check_and_mutate(name: bytes, column: bytes, expected: bytes, mutations: Sequence[Put | Delete]) -> Request:
+    family, _, qualifier = column.partition(b":")
+    return "checkAndMutate", {
+        "table": name,
+        "row": mutations[0].row,
+        "family": family,
+        "qualifier": qualifier,
+        "compareOp": TCompareOp.EQUAL,
+        "value": expected,  # empty means absent or empty; none at all makes the gateway fail
+        "rowMutations": row_mutations(mutations),
+    }
+
+
+def _let_the_clock_tick(mutations: Sequence[Put | Delete]) -> None:
+    if any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations):
+        time.sleep(CLOCK_TICK)

@@ -1,0 +1,61 @@
+"""Tables and column families as the second Thrift gateway describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hbmodel.store import Family
+from hbmodel.stores.thrift2_service import TColumnFamilyDescriptor, TTableName
+
+_FOREVER = 2**31 - 1  # HConstants.FOREVER, in seconds
+
+_DEFAULT_NAMESPACE = b"default"
+
+
+def family_of(descriptor: Any) -> Family:
+    """A column family from the gateway's descriptor.
+
+    Its attributes are what HBase itself stores (`ColumnFamilyDescriptorBuilder`): text by name.
+    """
+    settings: Mapping[bytes, bytes] = descriptor.attributes or {}
+    ttl = int(settings.get(b"TTL", _FOREVER))
+    return Family(
+        name=descriptor.name,
+        max_versions=int(settings.get(b"VERSIONS", 1)),
+        ttl=None if ttl == _FOREVER else ttl,
+        compression=settings.get(b"COMPRESSION", b"NONE").decode(),
+        bloom_filter=settings.get(b"BLOOMFILTER", b"ROW").decode(),
+        block_size=int(settings.get(b"BLOCKSIZE", 65_536)),
+        in_memory=settings.get(b"IN_MEMORY", b"false").lower() == b"true",
+        configuration={name.decode(): value.decode() for name, value in (descriptor.configuration or {}).items()},
+    )
+
+
+def descriptor_of(family: Family) -> Any:
+    """The gateway's descriptor of a column family; what `family` leaves open is HBase's default."""
+    settings = {
+        b"VERSIONS": family.max_versions,
+        b"TTL": family.ttl,
+        b"COMPRESSION": family.compression,
+        b"BLOOMFILTER": family.bloom_filter,
+        b"BLOCKSIZE": family.block_size,
+        b"IN_MEMORY": None if family.in_memory is None else str(family.in_memory).lower(),
+    }
+    return TColumnFamilyDescriptor(
+        name=family.name,
+        attributes={name: str(value).encode() for name, value in settings.items() if value is not None},
+        configuration=dict(family.configuration) or None,
+    )
+
+
+def table_name(name: bytes) -> Any:
+    """The two parts of a table's name."""
+    namespace, colon, qualifier = name.partition(b":")
+    return TTableName(ns=namespace, qualifier=qualifier) if colon else TTableName(ns=_DEFAULT_NAMESPACE, qualifier=name)
+
+
+def name_of(table: Any) -> str:
+    """A table's name from its two parts; the default namespace is not written."""
+    qualifier: str = table.qualifier.decode()
+    return qualifier if table.ns in {None, _DEFAULT_NAMESPACE} else f"{table.ns.decode()}:{qualifier}"

@@ -1,0 +1,90 @@
+"""Puts and deletes as calls of the second Thrift gateway, where every one has its own timestamp and TTL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hbmodel.store import Delete, Put
+from hbmodel.stores.operation_attributes import ttl_attributes
+from hbmodel.stores.portions import MAX_BYTES, in_portions
+from hbmodel.stores.scan_cursor import Request
+from hbmodel.stores.thrift2_service import TColumn, TColumnValue, TDelete, TDeleteType, TMutation, TPut, TRowMutations
+
+# What Thrift's binary protocol adds to a row and to a cell, roughly.
+_ROW_OVERHEAD = 64
+_CELL_OVERHEAD = 32
+
+
+def column_of(column: bytes, timestamp: int | None = None) -> Any:
+    """A column, or a family where there is no colon."""
+    family, colon, qualifier = column.partition(b":")
+    return TColumn(family=family, qualifier=qualifier if colon else None, timestamp=timestamp)
+
+
+def put_requests(table: bytes, puts: Sequence[Put]) -> Iterator[Request]:
+    """The calls for puts, in order; of puts of the same cell at the same time the last one given wins."""
+    for portion in in_portions(puts, _put_size, MAX_BYTES):
+        if len(portion) == 1:
+            yield "put", {"table": table, "tput": _put(portion[0])}
+        else:
+            yield "putMultiple", {"table": table, "tputs": [_put(put) for put in portion]}
+
+
+def delete_requests(table: bytes, deletes: Sequence[Delete]) -> Iterator[Request]:
+    """The calls for deletes.
+
+    A single delete of the gateway takes families or columns, so one of both goes as an atomic change of its row.
+    """
+    simple: list[Delete] = []
+    for delete in deletes:
+        if delete.families and delete.columns:
+            yield "mutateRow", {"table": table, "trowMutations": row_mutations([delete])}
+        else:
+            simple.append(delete)
+    for portion in in_portions(simple, _delete_size, MAX_BYTES):
+        found = [part for delete in portion for part in _deletes(delete)]
+        if len(found) == 1:
+            yield "deleteSingle", {"table": table, "tdelete": found[0]}
+        else:
+            yield "deleteMultiple", {"table": table, "tdeletes": found}
+
+
+def row_mutations(mutations: Sequence[Put | Delete]) -> Any:
+    """Changes of one row, to be applied in order and atomically."""
+    found: list[Any] = []
+    for mutation in mutations:
+        if isinstance(mutation, Put):
+            found.append(TMutation(put=_put(mutation)))
+        else:
+            found += [TMutation(deleteSingle=part) for part in _deletes(mutation)]
+    return TRowMutations(row=mutations[0].row, mutations=found)
+
+
+def _put(put: Put) -> Any:
+    cells = []
+    for column, value in put.cells.items():
+        family, _, qualifier = column.partition(b":")
+        cells.append(TColumnValue(family, qualifier, value))
+    return TPut(row=put.row, columnValues=cells, timestamp=put.timestamp, attributes=ttl_attributes(put.ttl) or None)
+
+
+def _deletes(delete: Delete) -> Iterator[Any]:
+    # The time of a TDelete counts for whole rows only. With columns it is ignored, and theirs count; and of a family only
+    # DELETE_FAMILY takes what is older too.
+    row, timestamp = delete.row, delete.timestamp
+    if not delete.families and not delete.columns:
+        yield TDelete(row=row, timestamp=timestamp)
+    for names, kind in ((delete.families, TDeleteType.DELETE_FAMILY), (delete.columns, TDeleteType.DELETE_COLUMNS)):
+        if names:
+            yield TDelete(row=row, columns=[column_of(name, timestamp) for name in names], deleteType=kind)
+
+
+def _put_size(put: Put) -> int:
+    return _ROW_OVERHEAD + len(put.row) + sum(_CELL_OVERHEAD + len(column) + len(value) for column, value in put.cells.items())
+
+
+def _delete_size(delete: Delete) -> int:
+    return (
+        _ROW_OVERHEAD + len(delete.row) + sum(_CELL_OVERHEAD + len(name) for names in (delete.families, delete.columns) for name in names)
+    )

@@ -1,0 +1,217 @@
+"""Building queries: every step gives a new query, and what cannot be meant is refused at the step that says it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hbmodel as hb
+from hbmodel.explanation import Explanation
+from hbmodel.expressions import And, conjuncts
+from hbmodel.paging import Page
+from hbmodel.query import MOST, Query
+
+
+@hb.model(table="t")
+class Thing:
+    a: hb.Key[int] = hb.key(hb.UInt8)
+    b: hb.Key[str] = hb.key()
+    c: hb.Column[int | None] = hb.column("c", default=None)
+
+    by_c = hb.index("c")
+
+
+@hb.model(table="t", family="x")
+class Twin:
+    """The same fields, but another model's."""
+
+    a: hb.Key[int] = hb.key(hb.UInt8)
+    b: hb.Key[str] = hb.key()
+    z: hb.Column[int] = hb.column("z")
+
+
+class Numbers:
+    """A source of consecutive numbers that remembers what it was asked."""
+
+    def __init__(self, size: int = 5) -> None:
+        self.size = size
+        self.asked: list[tuple[str, Query[Any]]] = []
+
+    def stream(self, query: Query[Any]) -> Iterator[Any]:
+        self.asked.append(("stream", query))
+        numbers = list(range(self.size))[:: -1 if query.backwards else 1]
+        last = None if query.maximum is None else query.skipped + query.maximum
+        return iter(numbers[query.skipped : last])
+
+    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+        self.asked.append((f"page {size} {after}", query))
+        return Page(list(range(size)), None)
+
+    def count(self, query: Query[Any]) -> int:
+        self.asked.append(("count", query))
+        return self.size
+
+    def explain(self, query: Query[Any]) -> Explanation:
+        raise AssertionError("not asked here")
+
+
+def query(size: int = 5) -> Query[Any]:
+    return Query(hb.schema_of(Thing), Numbers(size))
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda q: q.where(Thing.a == 1),
+        lambda q: q.limit(3),
+        lambda q: q.offset(3),
+        lambda q: q.reversed(),
+        lambda q: q.order_by(Thing.a),
+        lambda q: q.use_index("by_c"),
+        lambda q: q.allow_full_scan(),
+        lambda q: q.select(Thing.a),
+    ],
+)
+def test_a_step_gives_a_new_query(step: Callable[[Query[Any]], Query[Any]]) -> None:
+    first = query()
+    before = repr(first)
+    second = step(first)
+    assert second is not first
+    assert repr(first) == before
+    assert repr(second) != before
+
+
+def test_conditions_add_up() -> None:
+    one, two, three = Thing.a == 1, Thing.b == "x", Thing.c > 3
+    built = query().where(one).where(two & three).where()
+    assert conjuncts(built.predicate) == (one, two, three)
+    assert isinstance(built.predicate, And)
+    assert query().where().predicate is None
+    assert conjuncts(query().where(one, two, three).predicate) == (one, two, three)
+
+
+def test_later_numbers_replace_earlier_ones() -> None:
+    built = query().limit(3).limit(2).offset(5).offset(1)
+    assert (built.maximum, built.skipped) == (2, 1)
+    assert query().limit(np.int64(3)).maximum == 3  # type: ignore[arg-type]
+    assert type(query().limit(np.int64(3)).maximum) is int  # type: ignore[arg-type]
+    assert query().limit(0).maximum == 0
+    assert query().limit(MOST).maximum == MOST
+
+
+def test_reversed_twice_is_forwards() -> None:
+    assert query().reversed().backwards
+    assert not query().reversed().reversed().backwards
+
+
+def test_orders() -> None:
+    built = query().order_by(Thing.a, Thing.b.desc(), Thing.c.asc())
+    assert [(part.field.name, part.desc) for part in built.ordering] == [("a", False), ("b", True), ("c", False)]
+    assert [part.field.name for part in built.order_by(Thing.c).ordering] == ["c"]
+
+
+def test_paths() -> None:
+    assert query().use_index("by_c").index_name == "by_c"
+    assert query().use_index("primary").index_name == "primary"
+    assert query().use_index("by_c").use_index(None).index_name is None
+
+
+def test_selections() -> None:
+    assert [f.name for f in query().select(Thing.b, Thing.a).selection or ()] == ["b", "a"]
+    assert query().selection is None
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [-1, True, False, 1.0, "3", None, MOST + 1])
+@pytest.mark.parametrize("step", ["limit", "offset"])
+def test_limits_are_whole_numbers(step: str, count: Any) -> None:
+    with pytest.raises(hb.QueryError, match="whole number") as caught:
+        getattr(query(), step)(count)
+    assert caught.value.argument == step
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda q: q.where(True), hb.QueryError, "takes predicates"),
+        (lambda q: q.where(Thing.a), hb.QueryError, "takes predicates"),
+        (lambda q: q.where(None), hb.QueryError, "takes predicates"),
+        (lambda q: q.where({"a": 1}), hb.QueryError, "takes predicates"),
+        (lambda q: q.where(Twin.a == 1), hb.UnknownField, "another model"),
+        (lambda q: q.where((Thing.a == 1) & (Twin.b == "x")), hb.UnknownField, "another model"),
+        (lambda q: q.where((Thing.a == 1) | ~(Twin.b == "x")), hb.UnknownField, "another model"),
+        (lambda q: q.where(Twin.z == 1), hb.UnknownField, "no such field"),
+        (lambda q: q.where(Twin.a.in_([])), hb.UnknownField, "another model"),
+        (lambda q: q.order_by(), hb.QueryError, "at least one field"),
+        (lambda q: q.order_by("a"), hb.QueryError, "as they stand on the model class"),
+        (lambda q: q.order_by(Twin.a), hb.UnknownField, "another model"),
+        (lambda q: q.order_by(Twin.a.desc()), hb.UnknownField, "another model"),
+        (lambda q: q.select(), hb.QueryError, "at least one field"),
+        (lambda q: q.select("a"), hb.QueryError, "as they stand on the model class"),
+        (lambda q: q.select(Thing.a.desc()), hb.QueryError, "as they stand on the model class"),
+        (lambda q: q.select(Twin.a), hb.UnknownField, "another model"),
+        (lambda q: q.use_index("by_a"), hb.UnknownIndex, "no such index"),
+        (lambda q: q.use_index(Thing.by_c), hb.UnknownIndex, "no such index"),
+        (lambda q: q.page(0), hb.QueryError, "at least one item"),
+        (lambda q: q.page(-1), hb.QueryError, "whole number"),
+        (lambda q: q.limit(3).last(), hb.QueryError, "cannot be combined"),
+        (lambda q: q.offset(3).last(), hb.QueryError, "cannot be combined"),
+    ],
+)
+def test_what_no_query_can_mean(build: Callable[[Query[Any]], object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        build(query())
+
+
+# --- what is asked of the source --------------------------------------------------------------------------------------
+
+
+def test_items() -> None:
+    assert list(query()) == query().all() == [0, 1, 2, 3, 4]
+    assert query().offset(1).limit(2).all() == [1, 2]
+
+
+def test_first_reads_one() -> None:
+    built = query()
+    assert built.first() == 0
+    asked: Any = built.source
+    assert asked.asked[-1][1].maximum == 1
+    assert query(0).first() is None
+    assert query().limit(0).first() is None
+    assert query().limit(9).offset(2).first() == 2
+
+
+def test_last_is_the_first_of_the_opposite_order() -> None:
+    assert query().last() == 4
+    assert query().reversed().last() == 0
+    assert query(0).last() is None
+
+
+def test_exists_selects_nothing() -> None:
+    built = query()
+    assert built.exists()
+    asked: Any = built.source
+    assert (asked.asked[-1][1].maximum, asked.asked[-1][1].selection) == (1, ())
+    assert not query(0).exists()
+    assert not query().limit(0).exists()
+    assert not query().offset(5).exists()
+
+
+def test_pages_and_counts_are_the_sources() -> None:
+    built = query()
+    assert built.page(3, after="token").items == [0, 1, 2]
+    assert built.count() == 5
+    asked: Any = built.source
+    assert [what for what, _ in asked.asked] == ["page 3 token", "count"]
+
+
+def test_a_query_shows_what_it_asks_and_not_its_source() -> None:
+    assert "source" not in repr(query())
