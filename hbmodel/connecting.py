@@ -8,7 +8,7 @@ from hbmodel.store import Store
 
 
 def connect(url: str, *, token_key: bytes | str | None = None) -> Store:
-    """Opens the store that a URL names; a context manager that closes it.
+    """Opens the store that a URL names; a context manager that closes it. A gateway is first called when it is first needed.
 
     Args:
         url: `embedded:path/to/file.db` (one local file), `memory:` (private to this process), `hbase://host:9090` (HBase's
@@ -18,7 +18,6 @@ def connect(url: str, *, token_key: bytes | str | None = None) -> Store:
 
     Raises:
         StoreURLError: the URL cannot be understood.
-        StoreUnavailable: nothing answers there.
         TokenError: the token key is not one.
     """
     if token_key is not None:

@@ -11,7 +11,7 @@ from attrs import Factory, frozen
 from hbmodel.errors import DeclarationError, EncodingError
 from hbmodel.keys import KeyField, KeyLayout
 from hbmodel.salting import UNSALTED, BoundSalt, Salt
-from hbmodel.schema import REQUIRED, Field, Index, TableSchema
+from hbmodel.schema import PRIMARY, REQUIRED, Field, Index, TableSchema
 from hbmodel.store import MAX_ROW_LENGTH, Family
 
 # TableName.isLegalFullyQualifiedTableName: letters, digits, underscore, hyphen, dot; not starting with hyphen or dot.
@@ -208,6 +208,8 @@ def _build_index(
 
     if not _INDEX_NAME.fullmatch(name):
         raise mistake("An index name is a plain ASCII identifier of at most 100 characters: it becomes part of a table's name.")
+    if name == PRIMARY:
+        raise mistake("An index cannot be called primary: that names the primary table in queries.")
     if not spec.fields:
         raise mistake("An index needs at least one field.")
     if isinstance(spec.covers, str) or not all(isinstance(n, str) for n in (*spec.covers, *(part.name for part in spec.fields))):

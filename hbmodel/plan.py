@@ -20,11 +20,8 @@ from hbmodel.pushdown import server_filter
 from hbmodel.query import Query
 from hbmodel.ranges import KeyRange, merge_ranges
 from hbmodel.salting import BoundSalt
-from hbmodel.schema import Index, TableSchema
+from hbmodel.schema import PRIMARY, Index, TableSchema
 from hbmodel.store import Filter
-
-PRIMARY = "primary"
-"""Name of the path through the primary table."""
 
 MAX_RANGES = 10_000
 """How many key ranges the equalities of one query may multiply to in one bucket; further IN lists are checked row by row."""

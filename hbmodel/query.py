@@ -12,7 +12,7 @@ from hbmodel.errors import QueryError, UnknownField
 from hbmodel.explanation import Explanation
 from hbmodel.expressions import And, FieldExpression, Ordering, Predicate, conjuncts
 from hbmodel.paging import Page
-from hbmodel.schema import Field, TableSchema
+from hbmodel.schema import PRIMARY, Field, TableSchema
 
 R_co = TypeVar("R_co", covariant=True)
 A = TypeVar("A")
@@ -104,7 +104,7 @@ class Query(Generic[R_co]):
 
     def use_index(self, name: str | None) -> Query[R_co]:
         """Reads through that index; `"primary"` reads the primary table, None leaves the choice to the planner."""
-        if name is not None and name != "primary":
+        if name is not None and name != PRIMARY:
             self.schema.index(name)
         return evolve(self, index_name=name)
 

@@ -26,6 +26,9 @@ LIVE = b"\x01"
 
 COUNTER_ZERO = bytes(8)
 
+PRIMARY: Final = "primary"
+"""Name of the path through the primary table, beside the names of indexes."""
+
 
 class Required(Enum):
     """The type of `REQUIRED`: a field without a default (None is one)."""

@@ -14,12 +14,14 @@ from faulty import RecordingStore
 import hbmodel as hb
 from hbmodel.store import Delete, Scan
 
-FAST = ("memory", "embedded")
 HBASE = tuple(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2"))
 """HBase itself, through each of its gateways."""
 
 KINDS = ("memory", "limited", "embedded", *HBASE)
 """A store in memory; the same without atomic changes of rows; one in a file; and HBase."""
+
+ATOMIC = ("memory", "embedded", HBASE[1])
+"""The stores that change rows atomically, so that `insert` works."""
 
 
 class Bed:

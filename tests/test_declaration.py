@@ -507,6 +507,15 @@ def index_name() -> None:
         näme = hb.index("a")  # noqa: PLC2401
 
 
+@mistake("An index cannot be called primary", index="primary")
+def index_called_primary() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+        primary = hb.index("a")
+
+
 @mistake("A direction is given to an index", field="newest")
 def direction_beside_an_index() -> None:
     @hb.model(table="t")

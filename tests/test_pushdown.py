@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import attrs
 import pytest
+from beds import HBASE, open_bed
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 from random_queries import conditions, models, paths, stored_key, stored_objects
@@ -256,20 +257,19 @@ class Name:
     by_column = hb.index("column", "level")
 
 
-@pytest.fixture(scope="module")
-def names() -> Any:
-    """A session over a store that holds all the odd names."""
-    with hb.connect("memory:") as store:
-        hb.create_tables(store, Name)
+@pytest.fixture(scope="module", params=["memory", *HBASE])
+def names(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[hb.Session, list[Name]]]:
+    """A session over a store that holds all the odd names, and the objects there."""
+    with open_bed(request, tmp_path_factory) as bed:
+        session = bed.use(Name)
         objects = []
-        with hb.Session(store) as session:
-            for number, name in enumerate(NAMES):
-                for other in (NAMES[(number + 1) % len(NAMES)], NAMES[(number + 5) % len(NAMES)]):
-                    column = None if number % 4 == 0 else other
-                    data, level = name.encode() + b"\xff\x00", number % 5 - 2
-                    objects.append(Name(first=name, second=other, third=name, column=column, data=data, level=level))
-            session.add_all(objects)
-        session = hb.Session(store)
+        for number, name in enumerate(NAMES):
+            for other in (NAMES[(number + 1) % len(NAMES)], NAMES[(number + 5) % len(NAMES)]):
+                column = None if number % 4 == 0 else other
+                data, level = name.encode() + b"\xff\x00", number % 5 - 2
+                objects.append(Name(first=name, second=other, third=name, column=column, data=data, level=level))
+        session.add_all(objects)
+        session.commit()
         for number, obj in enumerate(objects):
             if number % 3:
                 obj.views = session.increment(obj, Name.views, number - 20)
@@ -318,7 +318,9 @@ def name_conditions(draw: st.DrawFn) -> tuple[Predicate, Match]:
 @settings(max_examples=100, deadline=None)
 @given(condition=name_conditions(), path=st.sampled_from([None, "primary", "by_column"]), backwards=st.booleans())
 @example(condition=(Name.first == "k", lambda obj: obj.first == "k"), path="by_column", backwards=False)
-def test_queries_over_odd_names(names: Any, condition: tuple[Predicate, Match], path: str | None, backwards: bool) -> None:
+def test_queries_over_odd_names(
+    names: tuple[hb.Session, list[Name]], condition: tuple[Predicate, Match], path: str | None, backwards: bool
+) -> None:
     session, objects = names
     predicate, matches = condition
     query = session.query(Name).where(predicate).use_index(path).allow_full_scan()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from beds import FAST, KINDS, Bed, cells_of, open_bed, rows_of
+from beds import ATOMIC, KINDS, Bed, cells_of, open_bed, rows_of
 from models import DAY, Fact, Flagged, Hit, Legacy, Logged, Order, Person, Sample, day, order
 
 import hbmodel as hb
@@ -23,8 +23,8 @@ def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         yield made
 
 
-@pytest.fixture(scope="module", params=FAST)
-def fast_bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+@pytest.fixture(scope="module", params=ATOMIC)
+def atomic_bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     with open_bed(request, tmp_path_factory) as made:
         yield made
 
@@ -398,8 +398,8 @@ def test_insert_takes_a_free_key_once(bed: Bed) -> None:
     assert session.query(Fact).where(Fact.topic == "t").all() == [objects[3]]
 
 
-def test_insert_over_a_deleted_row_shows_nothing_old(fast_bed: Bed) -> None:
-    session = fast_bed.use(Person, Sample)
+def test_insert_over_a_deleted_row_shows_nothing_old(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Person, Sample)
     session.insert(Person(name="ann", city="Oslo", story="long"))
     session.increment(Person(name="ann"), Person.visits, 3)
     session.delete_key(Person, name="ann")
@@ -415,20 +415,20 @@ def test_insert_over_a_deleted_row_shows_nothing_old(fast_bed: Bed) -> None:
     assert session.get(Sample, station="s", label="l") == Sample(station="s", label="l", level=2)
 
 
-def test_insert_needs_a_column_that_is_never_empty(fast_bed: Bed) -> None:
+def test_insert_needs_a_column_that_is_never_empty(atomic_bed: Bed) -> None:
     @hb.model(table="loose")
     class Loose:
         name: hb.Key[str] = hb.key()
         text: hb.Column[str] = hb.column()
 
-    session = fast_bed.use(Loose, Logged, Hit)
+    session = atomic_bed.use(Loose, Logged, Hit)
     with pytest.raises(hb.CapabilityError, match=r"exists=hb\.flag"):
         session.insert(Loose(name="a", text="b"))
     with pytest.raises(hb.CapabilityError, match="RandomSalt"):
         session.insert(Logged(serial=1, page="/"))
     with pytest.raises(hb.CapabilityError, match="RandomSalt"):
         session.insert(Hit(at=DAY, serial=1, page="/"))
-    assert rows_of(fast_bed.store, "loose") == rows_of(fast_bed.store, "hits.by_page") == {}
+    assert rows_of(atomic_bed.store, "loose") == rows_of(atomic_bed.store, "hits.by_page") == {}
 
 
 def _try_to_insert(store: hb.Store, who: str, won: Any, start: Any) -> None:
@@ -442,11 +442,11 @@ def _try_to_insert(store: hb.Store, who: str, won: Any, start: Any) -> None:
         won.append((number, who))
 
 
-def test_of_racing_threads_exactly_one_inserts(fast_bed: Bed) -> None:
-    session = fast_bed.use(Order)
+def test_of_racing_threads_exactly_one_inserts(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Order)
     won: list[tuple[int, str]] = []
     start = threading.Barrier(8)
-    racers = [threading.Thread(target=_try_to_insert, args=(fast_bed.store, f"racer {n}", won, start)) for n in range(8)]
+    racers = [threading.Thread(target=_try_to_insert, args=(atomic_bed.store, f"racer {n}", won, start)) for n in range(8)]
     for racer in racers:
         racer.start()
     for racer in racers:
@@ -669,9 +669,9 @@ def test_calls_that_run_at_once_cost_what_they_must(bed: Bed) -> None:
 # --- several rounds ---------------------------------------------------------------------------------------------------
 
 
-def test_a_commit_larger_than_a_round_keeps_the_order_of_each_row(fast_bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_larger_than_a_round_keeps_the_order_of_each_row(atomic_bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hbmodel.writing.ROUND_ROWS", 3)
-    session = fast_bed.use(Order)
+    session = atomic_bed.use(Order)
     for n in range(10):
         session.add(order(n, "a"))
     for n in range(10):
@@ -682,4 +682,4 @@ def test_a_commit_larger_than_a_round_keeps_the_order_of_each_row(fast_bed: Bed,
     assert states(session, *range(10)) == [None, "b"] * 5
     assert of_state(session, "a") == []
     assert of_state(session, "b") == [9, 7, 5, 3, 1]
-    assert all(len(call.items) <= 3 for call in fast_bed.store.calls if call.writes and call.table.startswith("orders"))
+    assert all(len(call.items) <= 3 for call in atomic_bed.store.calls if call.writes and call.table.startswith("orders"))

@@ -321,7 +321,7 @@ def test_queries_of_many_rows_on_hbase(bed: Bed) -> None:
             session.load(model(**values) for values in written for model in (PLAIN, HASHED, DRAWN))
     session = hb.Session(bed.store)
 
-    @settings(QUICK, max_examples=25)
+    @settings(QUICK, max_examples=12)
     @given(asking=askings)
     def example(asking: Asking) -> None:
         plain = check(session, PLAIN, written, asking)

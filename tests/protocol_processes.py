@@ -1,0 +1,334 @@
+"""The processes that the model checker runs: writers and readers drive the shipped generators; the repairer is that of the models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import define, frozen
+from protocol_adapter import BOUND, Step, Steps, Store, Told, Translation, found_row, mc
+
+import hbmodel as hb
+from hbmodel.mapper import KeyMapper, RowReader, Values
+from hbmodel.mutations import DEAD, FullWrite, IndexedWriter, PartialWriteOf, RowDelete, RowWrite, full_write
+from hbmodel.operations import GetRows, Protocol
+from hbmodel.protocol import EntryVerifier, insert_indexed, write_round
+from hbmodel.schema import Index, TableSchema
+
+@define
+class SetClock:
+    """A clock that stands; after an attempt that took too long it has gone on.
+
+    Attributes:
+        reading: of `now`, in ms.
+        slow: how many attempts take longer than half the grace time.
+    """
+
+    reading: int
+    slow: int = 0
+
+    def now(self) -> int:
+        return self.reading
+
+    def fresh(self, since: int) -> bool:
+        self.slow -= 1
+        if self.slow >= 0:
+            self.reading += 8
+        return self.slow < 0
+
+
+@frozen
+class Insert:
+    """`Session.insert` of an object."""
+
+    write: FullWrite
+
+
+@frozen
+class Increment:
+    """`Session.increment` by an amount that names the write, at the server's time."""
+
+    row: bytes
+    server: int = 11
+
+
+Action = RowWrite | Insert | Increment | tuple[RowWrite, ...]
+
+
+@frozen
+class Rules:
+    """The code under test: the shipped one, or a mutant of it.
+
+    Attributes:
+        writer: plans mutations.
+        around: changes what a protocol of writes does.
+        verifier: decides what readers return.
+        partial_reads: columns that a partial update reads, or None for every family.
+        grace: whether the repairer waits for it.
+        reread: whether the repairer reads the row again before it deletes.
+        repair_at: time at which it deletes an entry, from the entry's own.
+    """
+
+    writer: type[IndexedWriter] = IndexedWriter
+    around: Callable[[Protocol[Any]], Protocol[Any]] = lambda protocol: protocol
+    verifier: type[EntryVerifier] = EntryVerifier
+    partial_reads: Callable[[IndexedWriter, PartialWriteOf], Sequence[bytes]] | None = None
+    grace: bool = True
+    reread: bool = True
+    repair_at: Callable[[int], int] = lambda timestamp: timestamp
+
+
+SHIPPED = Rules()
+
+
+def kind_of(write: RowWrite | Increment) -> str:
+    """How the invariants call it."""
+    kinds = {FullWrite: "full", PartialWriteOf: "partial", RowDelete: "delete", Increment: "increment"}
+    return kinds[type(write)]
+
+
+def writer(
+    schema: TableSchema,
+    process: int,
+    actions: Sequence[Action],
+    reading: int,
+    rules: Rules = SHIPPED,
+    *,
+    atomic: bool = True,
+    slow: int = 0,
+    repeat: int | None = None,
+    again: int | None = None,
+) -> Callable[[], Steps]:
+    """A process that carries out actions one after the other.
+
+    Args:
+        schema: of the model.
+        process: its number, from 1; its writes are numbered from ten times that.
+        actions: a tuple is one round of several writes.
+        reading: of its clock.
+        rules: the code under test.
+        atomic: whether the store mutates rows atomically.
+        slow: how many attempts take too long to be acknowledged.
+        repeat: which mutating step is carried out twice in a row, because its answer was lost.
+        again: which one is delivered once more at any time after the last.
+    """
+
+    def run() -> Steps:
+        nonces = iter(range(1, 100))
+        planner = rules.writer(schema, tuple(schema.indexes.values()), BOUND, lambda: bytes((process, next(nonces))) + bytes(6))
+        clock = SetClock(reading, slow)
+        number = 10 * process
+        sent: list[Step] = []
+        for action in actions:
+            if number > 10 * process:
+                yield ("issue", clock.now())
+            writes: Sequence[Any] = action if isinstance(action, tuple) else (action,)
+            numbers = range(number, number + len(writes))
+            number += len(writes)
+            if isinstance(action, Increment):
+                yield from _incremented(schema, action, numbers[0])
+                continue
+            if isinstance(action, Insert):
+                writes = [action.write]
+                protocol: Protocol[Any] = insert_indexed(planner, action.write, clock)
+            else:
+                protocol = write_round(planner, writes, clock, atomic)
+            if rules.partial_reads is not None:
+                protocol = _reading_less(protocol, planner, writes, rules.partial_reads)
+            kinds = {write.row: (n, kind_of(write)) for n, write in zip(numbers, writes, strict=True)}
+            yield from Translation(schema.table, kinds, numbers, sent, repeat).steps(rules.around(protocol))
+        if again is not None and again < len(sent):
+            yield sent[again]
+
+    return run
+
+
+def _incremented(schema: TableSchema, action: Increment, number: int) -> Steps:
+    reader = RowReader(schema, indexed=True, names=frozenset())
+    (counter,) = (f.column for f in schema.columns if f.kind == "counter")
+    found = found_row(action.row, (yield Told(("begin", schema.table, action.row, tuple(reader.columns), number, "increment"))))
+    if found is not None and reader.exists(found):
+        yield Told(("inc", schema.table, action.row, counter, amount_of(number), number, action.server))
+        yield ("acknowledge", frozenset((number,)))
+
+
+def amount_of(number: int) -> int:
+    """What an increment adds: one bit for each write, so that a counter says which it has seen."""
+    return 1 << number
+
+
+def _reading_less(protocol: Protocol[Any], planner: IndexedWriter, writes: Sequence[RowWrite], columns: Any) -> Protocol[Any]:
+    """The protocol, but rows of partial updates are read in just these columns."""
+    asked = {write.row: columns(planner, write) for write in writes if isinstance(write, PartialWriteOf)}
+    answer: Any = None
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        if isinstance(operation, GetRows):
+            answer = []
+            for row in operation.rows:
+                answer += yield GetRows(operation.table, [row], asked.get(row, operation.columns))
+        else:
+            answer = yield operation
+
+
+def reader(
+    schema: TableSchema,
+    index: Index,
+    low: bytes,
+    high: bytes,
+    accepts: Callable[[Values], bool],
+    page: int = 9,
+    rules: Rules = SHIPPED,
+) -> Callable[[], Steps]:
+    """A query through an index: pages of entries, each verified by one multi-get, as in `PlanReader`."""
+    rows, keys = RowReader(schema, indexed=True, names=frozenset(f.name for f in schema.columns)), KeyMapper(schema)
+
+    def run() -> Steps:
+        verifier = rules.verifier(schema, index, rows, accepts)
+        after: bytes | None = None
+        got: list[Any] = []
+        watch: tuple[Any, ...] = (lambda found: accepts(dict(found[1])),)  # what the first step of the scan tells the checker
+        ended = False
+        while not ended:
+            entries: list[bytes] = []
+            while len(entries) < page and not ended:
+                found = yield ("scan", index.table, after, low, high, *watch)
+                watch = ()
+                ended = found is None
+                if found is not None:
+                    after = found[0]
+                    entries.append(found[0])
+            homes = [keys.row_of_entry(index, entry)[0] for entry in entries]
+            yield from Translation(schema.table, {}, ()).steps(_kept(verifier.verify(entries), got, homes))
+        yield ("end", tuple(got))
+
+    return run
+
+
+def _kept(protocol: Protocol[list[Values | None]], got: list[Any], rows: Sequence[bytes]) -> Protocol[None]:
+    for row, values in zip(rows, (yield from protocol), strict=True):
+        if values is not None:
+            got.append((row, tuple(sorted(values.items()))))
+
+
+def dead_marker(cells: Sequence[tuple[bytes, int, bytes]], schema: TableSchema) -> tuple[bytes, int, bytes] | None:
+    """The liveness cell of a dead row."""
+    return next((cell for cell in cells if cell[0] == schema.liveness_column and cell[2].startswith(DEAD)), None)
+
+
+def repairer(schema: TableSchema, index: Index, rules: Rules = SHIPPED, *, purge: bytes | None = None, entries: bool = True) -> Callable[[], Steps]:
+    """Rule 6, as in the models: mismatched entries go at their own time once they and their row are older than the grace time.
+
+    Args:
+        schema: of the model.
+        index: whose entries are looked at.
+        rules: the code under test.
+        purge: a row whose dead marker is then purged (rule 4), or None.
+        entries: whether entries are repaired.
+    """
+    keys, decoder = KeyMapper(schema), RowReader(schema, indexed=True, names=frozenset(index.fields))
+
+    def current(row: bytes, cells: Sequence[tuple[bytes, int, bytes]]) -> bytes | None:
+        found = found_row(row, cells)
+        return None if found is None or not decoder.exists(found) else keys.entry(index, decoder.values(found), row)  # type: ignore[arg-type]
+
+    def run() -> Steps:
+        after: bytes | None = None
+        seen: list[tuple[bytes, int]] = []
+        while entries:
+            found = yield ("scan", index.table, after, b"", b"\xff" * 9)
+            if found is None:
+                break
+            seen.append(found)
+            after = found[0]
+        for entry, timestamp in seen:
+            (row,) = keys.row_of_entry(index, entry)
+            get = Told(("read", schema.table, row, (*schema.family_names,)))
+            cells = yield get
+            if current(row, cells) == entry:
+                continue
+            if rules.grace:
+                yield ("grace", max(timestamp, *(cell[1] for cell in cells if cell[0].rpartition(b":")[2] in {b"_v", b"_l"}), mc.NEG))
+            if rules.reread and current(row, (yield get)) == entry:
+                continue
+            yield Told(("write", index.table, entry, (("row", rules.repair_at(timestamp)),), None))
+        if purge is None:
+            return
+        get = Told(("read", schema.table, purge, (schema.liveness_column,)))
+        marker = dead_marker((yield get), schema)
+        if marker is None:
+            return
+        if rules.grace:
+            yield ("grace", marker[1])
+        if rules.reread and dead_marker((yield get), schema) != marker:
+            return
+        yield Told(("write", schema.table, purge, (("row", rules.repair_at(marker[1])),), None))
+
+    return run
+
+
+# --- models of the tests ----------------------------------------------------------------------------------------------
+
+
+@hb.model(table="things", family="d")
+class Thing:
+    """One index over one column, with a covered column; two columns and a counter outside."""
+
+    name: hb.Key[str] = hb.key()
+    tag: hb.Column[str] = hb.column("t")
+    extra: hb.Column[str | None] = hb.column("e", default=None)
+    note: hb.Column[str | None] = hb.column("n", default=None)
+    views: hb.Column[int] = hb.counter("v")
+
+    by_tag = hb.index("tag", covers=("extra",))
+
+
+@hb.model(table="places", family="d")
+class Place:
+    """Two indexes, one of them over two columns that change apart."""
+
+    name: hb.Key[str] = hb.key()
+    city: hb.Column[str] = hb.column("c")
+    street: hb.Column[str] = hb.column("s")
+    note: hb.Column[str | None] = hb.column("n", default=None)
+
+    by_place = hb.index("city", "street")
+    by_street = hb.index("street")
+
+
+THING, PLACE = hb.schema_of(Thing), hb.schema_of(Place)
+
+
+def put(obj: Any) -> FullWrite:
+    """A full write."""
+    return full_write(hb.schema_of(type(obj)), obj)
+
+
+def change(model: type[Any], name: str, **changes: Any) -> PartialWriteOf:
+    """A partial update."""
+    return PartialWriteOf(None, hb.row_key(model, name=name), {"name": name}, changes)
+
+
+def gone(model: type[Any], name: str) -> RowDelete:
+    """A delete."""
+    return RowDelete(None, hb.row_key(model, name=name))
+
+
+def prepared(schema: TableSchema, *rounds: tuple[int, Action]) -> Store:
+    """A store in which these actions were carried out, each at its clock's reading; they count as write 0."""
+    store: Store = {}
+    for reading, action in rounds:
+        steps = writer(schema, 0, [action], reading)()
+        answer = None
+        try:
+            while True:
+                step = steps.send(answer)
+                parts = step[1] if step[0] == "par" else (step,)
+                answers = [mc.apply_op(store, part, 0) for part in parts if part[0] in {"read", "begin", "write", "check"}]
+                answer = answers[0] if len(answers) == 1 else None
+        except StopIteration:
+            pass
+    return {key: value for key, value in store.items() if key[0] in {schema.table, *(i.table for i in schema.indexes.values())}}
