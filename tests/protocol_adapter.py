@@ -40,7 +40,11 @@ def load_checker() -> ModuleType:
 mc: Any = load_checker()
 
 BOUND = 1_000
-BEGAN, ACKNOWLEDGED, BROKEN = "begun", ("acknowledged", 0), ("broken", 0)  # keys of the checker's store that are no rows
+BEGAN, ACKNOWLEDGED, BROKEN, REPAIRED = "begun", ("acknowledged", 0), ("broken", 0), ("repaired", 0)
+"""Keys of the checker's store that are no rows: each write that began (with its number), those acknowledged, a violation seen by a step,
+and the latest time at which a repairer has deleted."""
+
+NO_ROWS = frozenset((BEGAN, ACKNOWLEDGED[0], BROKEN[0], REPAIRED[0]))
 Store = dict[Any, Any]
 Step = tuple[Any, ...]
 Steps = Generator[Step, Any, None]
@@ -103,12 +107,15 @@ def _read(store: Store, step: Step) -> Told:
 
 
 def _begin(store: Store, step: Step) -> Told:
-    """The read that a write starts with, and which writes were over by then; those of crashed writers are added later."""
+    """The read that a write starts with, and which writes were over by then; those of crashed writers are added later.
+
+    Answers with the time of the latest repair too: since that was older than the grace time, every clock has passed it.
+    """
     _, table, row, columns, write, kind = step
     over = store.get(ACKNOWLEDGED, frozenset((0,)))
     alive = any(column.endswith(b":_l") and value == LIVE for column, _, value in visible(store, table, row))
     store[(BEGAN, write)] = Began(row, kind, mc.NEG, (), not alive, over, True)
-    return Told(visible(store, table, row, columns))
+    return Told((store.get(REPAIRED, mc.NEG), Told(visible(store, table, row, columns))))
 
 
 def _write(store: Store, step: Step) -> None:
@@ -127,6 +134,15 @@ def _write(store: Store, step: Step) -> None:
                 mc._delcol(store, table, row, column, change[2])
     if (table, row) in store:
         store[(table, row)] = Row(store[(table, row)])
+
+
+def _repair(store: Store, step: Step) -> None:
+    """A repairer's delete of a whole row."""
+    _, table, row, timestamp = step
+    mc._delrow(store, table, row, timestamp)
+    if (table, row) in store:
+        store[(table, row)] = Row(store[(table, row)])
+    store[REPAIRED] = max(timestamp, store.get(REPAIRED, mc.NEG))
 
 
 def _check(store: Store, step: Step) -> bool:
@@ -157,7 +173,7 @@ def _increment(store: Store, step: Step) -> None:
     _write(store, ("write", table, row, (("put", ((column, (total, putter)),), max(server, timestamp)),), None))
 
 
-mc.OPS.update(read=_read, begin=_begin, write=_write, check=_check, inc=_increment)
+mc.OPS.update(read=_read, begin=_begin, write=_write, repair=_repair, check=_check, inc=_increment)
 
 
 @frozen(cache_hash=True)
@@ -219,11 +235,34 @@ def _writes(operation: Operation) -> Iterator[tuple[str, bytes, Sequence[Put | D
 
 
 @define
+class SetClock:
+    """A clock that stands; after an attempt that took too long it has gone on.
+
+    Attributes:
+        reading: of `now`, in ms.
+        slow: how many attempts take longer than half the grace time.
+    """
+
+    reading: int
+    slow: int = 0
+
+    def now(self) -> int:
+        return self.reading
+
+    def fresh(self, since: int) -> bool:
+        self.slow -= 1
+        if self.slow >= 0:
+            self.reading += 8
+        return self.slow < 0
+
+
+@define
 class Translation:
     """One protocol of one process, as steps of the checker.
 
     Attributes:
         table: the primary table.
+        clock: of the process.
         kinds: number and kind of the write of each row.
         order: numbers of the writes, by position in the round.
         sent: the mutating steps so far.
@@ -231,6 +270,7 @@ class Translation:
     """
 
     table: str
+    clock: SetClock
     kinds: dict[bytes, tuple[int, str]]
     order: Sequence[int]
     sent: list[Step] = field(factory=list)
@@ -251,7 +291,12 @@ class Translation:
                 earliest = earliest if checked else None
                 answer = []
                 for row in operation.rows:
-                    answer.append(found_row(row, (yield self._get(operation, row, checked))))
+                    step = self._get(operation, row, checked)
+                    cells = yield step
+                    if step[0] == "begin":
+                        repaired, cells = cells
+                        self.clock.reading = max(self.clock.reading, repaired + 1)
+                    answer.append(found_row(row, cells))
                 checked = False
                 continue
             if isinstance(operation, Acknowledge):

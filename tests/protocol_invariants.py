@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from attrs import define, evolve, field, frozen
-from protocol_adapter import ACKNOWLEDGED, BEGAN, BROKEN, Began, Step, Steps, Store, found_row, mc, visible
+from protocol_adapter import ACKNOWLEDGED, BEGAN, BROKEN, NO_ROWS, Began, Step, Steps, Store, found_row, mc, visible
 
 from hbmodel.errors import HbmodelError
 from hbmodel.mapper import KeyMapper, RowReader
@@ -228,7 +228,15 @@ class ProtocolModel(mc.Model):  # type: ignore[misc]
         always: bool = True,
     ) -> None:
         self.watch, self.compaction, self.unmoved = watch, compaction, unmoved
-        super().__init__(dict(store), list(processes), watch.check if always else None, watch.live, watch.healed, crashes)
+        self._checked: dict[frozenset[Any], str | None] = {}
+        super().__init__(dict(store), list(processes), self._check if always else None, watch.live, watch.healed, crashes)
+
+    def _check(self, store: Store) -> str | None:
+        """The invariants; many states share their store."""
+        key = frozenset(store.items())
+        if key not in self._checked:
+            self._checked[key] = self.watch.check(store)
+        return self._checked[key]
 
     def push(self, h: int, res: Any) -> int:
         """Of an entry that a scan found only the key and the time are of interest."""
@@ -296,7 +304,7 @@ class ProtocolModel(mc.Model):  # type: ignore[misc]
             return
         after = {}
         for key, state in store.items():
-            if key[0] in {BEGAN, ACKNOWLEDGED[0], BROKEN[0]}:
+            if key[0] in NO_ROWS:
                 after[key] = state
                 continue
             columns = tuple((c, (self._kept(ct, processes, mon), ts, v)) for c, (ct, ts, v) in state[1])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import define, frozen
-from protocol_adapter import BOUND, Step, Steps, Store, Told, Translation, found_row, mc
+from attrs import frozen
+from protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, Translation, found_row, mc
 
 import hbmodel as hb
 from hbmodel.mapper import KeyMapper, RowReader, Values
@@ -14,28 +14,6 @@ from hbmodel.mutations import DEAD, FullWrite, IndexedWriter, PartialWriteOf, Ro
 from hbmodel.operations import GetRows, Protocol
 from hbmodel.protocol import EntryVerifier, insert_indexed, write_round
 from hbmodel.schema import Index, TableSchema
-
-@define
-class SetClock:
-    """A clock that stands; after an attempt that took too long it has gone on.
-
-    Attributes:
-        reading: of `now`, in ms.
-        slow: how many attempts take longer than half the grace time.
-    """
-
-    reading: int
-    slow: int = 0
-
-    def now(self) -> int:
-        return self.reading
-
-    def fresh(self, since: int) -> bool:
-        self.slow -= 1
-        if self.slow >= 0:
-            self.reading += 8
-        return self.slow < 0
-
 
 @frozen
 class Insert:
@@ -136,7 +114,7 @@ def writer(
             if rules.partial_reads is not None:
                 protocol = _reading_less(protocol, planner, writes, rules.partial_reads)
             kinds = {write.row: (n, kind_of(write)) for n, write in zip(numbers, writes, strict=True)}
-            yield from Translation(schema.table, kinds, numbers, sent, repeat).steps(rules.around(protocol))
+            yield from Translation(schema.table, clock, kinds, numbers, sent, repeat).steps(rules.around(protocol))
         if again is not None and again < len(sent):
             yield sent[again]
 
@@ -146,7 +124,8 @@ def writer(
 def _incremented(schema: TableSchema, action: Increment, number: int) -> Steps:
     reader = RowReader(schema, indexed=True, names=frozenset())
     (counter,) = (f.column for f in schema.columns if f.kind == "counter")
-    found = found_row(action.row, (yield Told(("begin", schema.table, action.row, tuple(reader.columns), number, "increment"))))
+    _, cells = yield Told(("begin", schema.table, action.row, tuple(reader.columns), number, "increment"))
+    found = found_row(action.row, cells)
     if found is not None and reader.exists(found):
         yield Told(("inc", schema.table, action.row, counter, amount_of(number), number, action.server))
         yield ("acknowledge", frozenset((number,)))
@@ -202,7 +181,7 @@ def reader(
                     after = found[0]
                     entries.append(found[0])
             homes = [keys.row_of_entry(index, entry)[0] for entry in entries]
-            yield from Translation(schema.table, {}, ()).steps(_kept(verifier.verify(entries), got, homes))
+            yield from Translation(schema.table, SetClock(0), {}, ()).steps(_kept(verifier.verify(entries), got, homes))
         yield ("end", tuple(got))
 
     return run
@@ -254,7 +233,7 @@ def repairer(schema: TableSchema, index: Index, rules: Rules = SHIPPED, *, purge
                 yield ("grace", max(timestamp, *(cell[1] for cell in cells if cell[0].rpartition(b":")[2] in {b"_v", b"_l"}), mc.NEG))
             if rules.reread and current(row, (yield get)) == entry:
                 continue
-            yield Told(("write", index.table, entry, (("row", rules.repair_at(timestamp)),), None))
+            yield Told(("repair", index.table, entry, rules.repair_at(timestamp)))
         if purge is None:
             return
         get = Told(("read", schema.table, purge, (schema.liveness_column,)))
@@ -265,7 +244,7 @@ def repairer(schema: TableSchema, index: Index, rules: Rules = SHIPPED, *, purge
             yield ("grace", marker[1])
         if rules.reread and dead_marker((yield get), schema) != marker:
             return
-        yield Told(("write", schema.table, purge, (("row", rules.repair_at(marker[1])),), None))
+        yield Told(("repair", schema.table, purge, rules.repair_at(marker[1])))
 
     return run
 

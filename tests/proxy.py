@@ -14,7 +14,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 _MESSAGE = re.compile(rb"\x80\x01\x00\x01\x00\x00\x00(.)([A-Za-z0-9]+)", re.DOTALL)
-_GET_LIST = re.compile(rb"scannerGetList.{4}\x08\x00\x01.{4}\x08\x00\x02(.{4})\x00", re.DOTALL)
+_ROWS = re.compile(rb"(?:scannerGetList|getScannerRows).{4}\x08\x00\x01.{4}\x08\x00\x02(.{4})\x00", re.DOTALL)
 
 
 class Proxy:
@@ -22,6 +22,7 @@ class Proxy:
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
+        self._scheme = parts.scheme
         self._target = (parts.hostname, parts.port)
         self._lock = threading.Lock()
         self._links: list[_Link] = []
@@ -35,7 +36,7 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        return f"hbase://127.0.0.1:{self.port}"
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     def listen(self) -> None:
         """Accepts connections, on the same port as before."""
@@ -85,8 +86,8 @@ class Proxy:
         return found
 
     def rows_asked_for(self) -> list[int]:
-        """The number of rows that each call of scannerGetList asked for."""
-        return [struct.unpack(">i", rows)[0] for link in self._every_link for rows in _GET_LIST.findall(bytes(link.requests))]
+        """The number of rows that each request to a scanner asked for."""
+        return [struct.unpack(">i", rows)[0] for link in self._every_link for rows in _ROWS.findall(bytes(link.requests))]
 
     def saw(self, count: int, method: str) -> bool:
         """Whether a method was called so often, or is within the next five seconds: some requests are sent without waiting."""

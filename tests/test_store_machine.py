@@ -298,8 +298,7 @@ def hbase(request: pytest.FixtureRequest) -> Iterator[tuple[Store, str, str]]:
         store.delete_table(narrow)
 
 
-@pytest.mark.hbase
-class TestAgainstHBase:
+class AgainstHBase:
     """HBase is right."""
 
     @pytest.fixture
@@ -309,15 +308,40 @@ class TestAgainstHBase:
             store.create_table("narrow", NARROW)
             yield store
 
+    def check_several_families(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
+        compare(embedded, "wide", hbase[0], hbase[1], data.draw(self.operations(FAMILIES, hbase[0])))
+
+    def check_one_family(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
+        compare(embedded, "narrow", hbase[0], hbase[2], data.draw(self.operations(NARROW, hbase[0])))
+
+    def operations(self, families: Sequence[Family], store: Store) -> st.SearchStrategy[list[Operation]]:
+        filters = st.none() | filters_of(families)
+        return several(operations_of(families, filters=filters, rows_change=store.capabilities.mutate_row))
+
+
+@pytest.mark.hbase
+class TestAgainstHBase(AgainstHBase):
+    @settings(max_examples=40, deadline=None, suppress_health_check=SHARED_STORES)
+    @given(st.data())
+    def test_same_with_several_families(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
+        self.check_several_families(embedded, hbase, data)
+
+    @settings(max_examples=40, deadline=None, suppress_health_check=SHARED_STORES)
+    @given(st.data())
+    def test_same_with_one_family(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
+        self.check_one_family(embedded, hbase, data)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.hbase
+class TestAgainstHBaseForLong(AgainstHBase):
     @settings(max_examples=3000, deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.data())
     def test_same_with_several_families(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
-        compare(embedded, "wide", hbase[0], hbase[1], data.draw(several(self.operations(FAMILIES, hbase[0]))))
+        self.check_several_families(embedded, hbase, data)
 
     @settings(max_examples=3000, deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.data())
     def test_same_with_one_family(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
-        compare(embedded, "narrow", hbase[0], hbase[2], data.draw(several(self.operations(NARROW, hbase[0]))))
-
-    def operations(self, families: Sequence[Family], store: Store) -> st.SearchStrategy[Operation]:
-        return operations_of(families, filters=st.none() | filters_of(families), rows_change=store.capabilities.mutate_row)
+        self.check_one_family(embedded, hbase, data)

@@ -1,9 +1,9 @@
 """Stored cells and rows, their bytes, and the rules by which versions of a cell hide and outlive each other.
 
 The port reads only the newest visible version of a cell, and its deletes hide every version up to a time. So most versions can
-never be seen again and are not kept: one that a tombstone hides (also one that arrives behind the tombstone), and one below a
-newer version that lives as long. What is kept of a cell is a chain, newest first; it is longer than one version only where
-puts with a life of their own (`Put.ttl`) lie above longer-lived ones.
+never be seen again and are not kept: one that a tombstone hides (also one that arrives behind the tombstone), and one below as
+many longer-lived ones, of different timestamps, as the family keeps versions. What is kept of a cell is a chain, newest first; in
+a family of one version it is longer than that only where puts with a life of their own (`Put.ttl`) lie above longer-lived ones.
 
 The cells of a row are stored as one MessagePack map, column to `[value, timestamp, ttl, older]`, sorted by column; a row that
 outgrows `SEGMENT_SIZE` is cut into several such segments.
@@ -139,9 +139,11 @@ def with_version(chain: StoredCell | None, value: bytes, timestamp: int, ttl: in
         value: the bytes put.
         timestamp: in ms.
         ttl: the put's own, in ms, or None.
-        max_versions: of the family; so many versions that outlive an older one make it unseen for good.
+        max_versions: of the family. So many newer timestamps with a version that lives as long make an older one unseen for
+            good: it would only be seen after them, and a compaction that it lives to see would drop it. (Not fewer: a
+            compaction also drops all but the newest of equal timestamps, however soon that one dies.)
     """
-    if ttl is None:
+    if ttl is None and max_versions == 1:
         if chain is None or timestamp >= chain.timestamp:
             return StoredCell(value, timestamp)
         if chain.ttl is None:
@@ -155,8 +157,6 @@ def with_version(chain: StoredCell | None, value: bytes, timestamp: int, ttl: in
         if version.timestamp in outliving or len(outliving) >= max_versions:
             continue
         kept.append(version)
-        if version.ttl is None:
-            break  # nothing below it can be seen: it lives as long as the family lets anything live
     result = _chain(kept)
     assert result is not None
     return result
