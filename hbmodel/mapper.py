@@ -78,16 +78,16 @@ class RowReader:
         """Decodes the key and the wanted cells of an existing row; raises `IncompleteRow` and `DecodingError`."""
         schema = self.schema
         key_names, unpack, start = schema.layout.names, schema.layout.unpack, schema.salt.width
-        steps = tuple((f.name, f.column, f.decode_cell, None if f.required else f.default_value) for f in self.fields)
+        steps = tuple((f.name, f.column, f.decode_cell, None if f.required else f.default_value, f.empty_is_missing) for f in self.fields)
 
         def decode(row: Row) -> Values:
             cells = row.columns
             name = None
             try:
                 values = dict(zip(key_names, unpack(row.row, start), strict=True))
-                for name, column, from_cell, default in steps:
+                for name, column, from_cell, default, no_empty in steps:
                     cell = cells.get(column)
-                    if cell is not None:
+                    if cell is not None and (cell.value or not no_empty):
                         values[name] = from_cell(cell.value)
                     elif default is not None:
                         values[name] = default()
@@ -127,7 +127,7 @@ class KeyMapper:
     def complete(self, key: Mapping[str, Any]) -> tuple[Any, ...]:
         """The key fields in key order; raises `IncompleteKey` or `UnknownField`."""
         names = self.schema.layout.names
-        unknown = sorted(set(key) - set(names))
+        unknown = sorted(set(key) - set(names), key=repr)
         if unknown:
             raise UnknownField("The row key has no such field.", table=self.schema.table, field=unknown[0], known=list(names))
         missing = [name for name in names if name not in key]
@@ -153,8 +153,11 @@ class KeyMapper:
     def new_row(self, key: Sequence[Any]) -> bytes:
         """The row key to write a new object under; a random salt draws its bucket here."""
         salt = self.schema.salt
-        rows = self.rows(key)
-        return rows[salt.draw()] if salt.random else rows[0]
+        if not salt.random:
+            return self.rows(key)[0]
+        row = salt.prefix(salt.draw()) + b"".join(self.parts(key))
+        check_length(row, table=self.schema.table)
+        return row
 
     def entry(self, index: Index, values: Mapping[str, Any], row: bytes) -> bytes:
         """Row key of the entry in `index` for the object with these values stored under `row`."""

@@ -152,6 +152,7 @@ class IndexedWriter:
     reader: RowReader = field(init=False)
     group: frozenset[str] = field(init=False)
     group_columns: frozenset[bytes] = field(init=False)
+    _rests: dict[frozenset[str], RowReader] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         columns = {f.name for f in self.schema.columns if f.kind == "column"}
@@ -223,9 +224,7 @@ class IndexedWriter:
     def full_cells(self, write: FullWrite, old: OldRow, version: bytes) -> dict[bytes, bytes]:
         """Every cell of a full write: over a dead or absent row also zero counters and blanks for whatever its read showed (rule 4)."""
         schema = self.schema
-        if schema.immutable:
-            cells = without_nulls(write.cells, schema.optional_columns)
-        elif old.live and old.row is not None:
+        if old.live and old.row is not None:
             # The group stays whole (rule 2); of the others, what the live row does not show need not be hidden.
             cells = without_nulls(write.cells, schema.optional_columns - self.group_columns - old.row.columns.keys())
         else:
@@ -258,7 +257,7 @@ class IndexedWriter:
         if not self.group.intersection(write.changes):
             return RowPlan(Outcome("put", write.row, timestamp), put=Put(write.row, cells, timestamp))
         # The whole group and the version go in one put, so that no reader ever sees half of an index key (rule 2).
-        rest = RowReader(schema, indexed=True, names=self.group - write.changes.keys())
+        rest = self._rest(frozenset(write.changes))
         values = {**rest.values(old.row), **write.changes}
         version = LAST_WRITE_WINS + self.nonce()
         for name in self.group:
@@ -271,6 +270,14 @@ class IndexedWriter:
             put=Put(write.row, cells, timestamp),
             stale=self._stale(old, kept, timestamp),
         )
+
+    def _rest(self, changed: frozenset[str]) -> RowReader:
+        """Decodes the fields of the group that an update leaves alone; made once for each set of changed fields."""
+        names = self.group - changed
+        reader = self._rests.get(names)
+        if reader is None:
+            reader = self._rests[names] = RowReader(self.schema, indexed=True, names=names)
+        return reader
 
     def _delete(self, write: RowDelete, old: OldRow, timestamp: int) -> RowPlan:
         schema = self.schema

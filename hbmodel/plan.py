@@ -124,13 +124,14 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
     if wanted is not None:
         paths = [_named(schema, paths, wanted)]
     parts = conjuncts(query.predicate)
-    candidates: list[tuple[tuple[bool, int, bool], Path, Match, bool]] = []
+    candidates: list[tuple[tuple[bool, int, bool, bool], Path, Match, bool]] = []
     for path in paths:
         found = _match(path, parts, schema)
         direction = _direction(path.layout, found, query.ordering)
         if direction is not None:
             whole = path.index is None and found.complete(path.layout)
-            candidates.append(((whole, len(found.parts), found.bounds is not None), path, found, direction))
+            rank = (whole, len(found.parts), found.bounds is not None, not found.unordered)
+            candidates.append((rank, path, found, direction))
     if not candidates:
         _mention_unreadable(query, readable)
         raise OrderNotAvailable(
@@ -231,12 +232,15 @@ def _build(query: Query[Any], path: Path, found: Match, backwards: bool, indexed
         # A key that HBase cannot hold is not there; asking for it would be an error.
         keys = [r.start for ranges in gathered.values() for r in ranges if 0 < len(r.start) <= MAX_KEY_LENGTH]
         rows = sorted(keys, key=path.position, reverse=backwards)
+    # Under a random salt the newest of the rows with one key decides, so the server must not drop it for its values.
+    by_key = [p for p in residual if all(schema.by_name[name].is_key for name in p.names())]
+    pushed = by_key if path.salt.random else residual
     return Plan(
         path=path,
         buckets=[Bucket(path.salt.prefix(bucket), merge_ranges(ranges)) for bucket, ranges in sorted(gathered.items())],
         backwards=backwards,
         reader=RowReader(schema, indexed, names),
-        filter=None if rows is not None else server_filter(schema, path.layout, residual, on_index=path.index is not None, indexed=indexed),
+        filter=None if rows is not None else server_filter(schema, path.layout, pushed, on_index=path.index is not None, indexed=indexed),
         # Whatever an index range settles is settled for the entry only: the primary row decides (rule 5).
         residual=every if path.index is not None else residual,
         rows=rows,

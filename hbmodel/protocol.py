@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from typing import Protocol as Port
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from hbmodel.errors import RowExists
+from hbmodel.errors import EncodingError, RowExists
 from hbmodel.mapper import FLAG, KeyMapper, RowReader, Values, encode_cell
 from hbmodel.mutations import (
     FullWrite,
@@ -132,6 +132,9 @@ def plain_round(schema: TableSchema, writes: Sequence[RowWrite]) -> Protocol[Non
         cells = plain_cells(schema, write)
         nulls = tuple(column for column, value in cells.items() if not value and column in gone)
         kept = {column: value for column, value in cells.items() if column not in nulls}
+        if not kept and isinstance(write, FullWrite):
+            outcomes.append(Outcome("failed", write.row, error=nothing_to_store(schema, write.row)))
+            continue
         if kept:
             puts.append(Put(write.row, kept))
         if nulls:
@@ -148,11 +151,17 @@ def plain_cells(schema: TableSchema, write: FullWrite | PartialWriteOf) -> dict[
     """The cells of a write on a model without system cells; None is still the empty cell here."""
     if isinstance(write, PartialWriteOf):
         return {schema.by_name[n].column: encode_cell(schema, schema.by_name[n], value) for n, value in write.changes.items()}
-    # Under an immutable row there is nothing older to hide; a row must keep at least one cell.
-    cells = without_nulls(write.cells, schema.optional_columns) if schema.immutable else dict(write.cells)
+    cells = dict(write.cells)
     if schema.exists_column is not None:
         cells[schema.exists_column] = FLAG
-    return cells or dict(write.cells)
+    return cells
+
+
+def nothing_to_store(schema: TableSchema, row: bytes) -> EncodingError:
+    """The error of an object whose row would have no cell, so that it would not be there."""
+    return EncodingError(
+        'The object has no cell to store, so its row would not exist: declare @hb.model(exists=hb.flag("e")).', table=schema.table, key=row
+    )
 
 
 def _plain_delete(schema: TableSchema, row: bytes) -> Delete:
@@ -186,12 +195,17 @@ def insert_indexed(writer: IndexedWriter, write: FullWrite, clock: Clock) -> Pro
             (row,) = yield GetRows(schema.table, [write.row], schema.family_names)
             version = None if row is None else row.columns.get(schema.version_column)
             applied = version is not None and version.value == plan.put.cells[schema.version_column]
-        if applied and clock.fresh(now):
-            yield Acknowledge([plan.outcome])
-            return plan.outcome
-        if applied:  # too old to acknowledge: the row is ours, so write it again at a fresh time
-            yield from write_round(writer, [write], clock, atomic_rows=True)
-            return plan.outcome
+        if not applied:
+            continue
+        while not clock.fresh(now):
+            # A repairer may have taken the entries for orphans while the row was not there yet, so they are put anew (rule 3). The
+            # row is not: others may have found it since, and changed or deleted it.
+            now = clock.now()
+            fresh = max(now, (plan.outcome.timestamp or now) + 1)
+            entries = [(name, evolve(put, timestamp=fresh)) for name, put in plan.entries]
+            yield Together([PutRows(name, puts) for name, puts in _by_table(entries).items()])
+        yield Acknowledge([plan.outcome])
+        return plan.outcome
 
 
 def insert_plain(schema: TableSchema, write: FullWrite, column: bytes) -> Protocol[Outcome]:

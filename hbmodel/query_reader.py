@@ -8,7 +8,9 @@ from typing import Any
 
 from attrs import evolve
 
+from hbmodel.errors import SessionClosed
 from hbmodel.explanation import Explanation
+from hbmodel.guard import Guard
 from hbmodel.paging import Page, Seal
 from hbmodel.plan import Plan, explain, plan
 from hbmodel.query import Query
@@ -25,10 +27,11 @@ class QueryReader:
         store: to read from.
         bind: gives a model's binding, and raises once the session is closed.
         seal: for continuation tokens, or None.
+        guard: of the session; a query that is being read ends with it.
     """
 
-    def __init__(self, store: Store, bind: Callable[[TableSchema], Binding], seal: Seal | None) -> None:
-        self._store, self._bind, self._seal = store, bind, seal
+    def __init__(self, store: Store, bind: Callable[[TableSchema], Binding], seal: Seal | None, guard: Guard) -> None:
+        self._store, self._bind, self._seal, self._guard = store, bind, seal, guard
 
     def _plan(self, query: Query[Any], path: str | None = None) -> Plan:
         binding = self._bind(query.schema)
@@ -50,6 +53,8 @@ class QueryReader:
                 if skip:
                     skip -= 1
                     continue
+                if self._guard.closed:
+                    raise SessionClosed("The session was closed while a query was being read.")
                 yield item(values)
                 if left is not None:
                     left -= 1

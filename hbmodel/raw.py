@@ -26,14 +26,16 @@ def row_key(model: type[Any], /, **key: Any) -> bytes:
     return mapper.rows(mapper.complete(key))[0]
 
 
-def decode(model: type[T], row: Row) -> T | None:
-    """The object of a row that was read with the model's families; None for a row that is marked as dead.
+def decode(model: type[T], row: Row | None) -> T | None:
+    """The object of a row that was read with the model's families; None for a row that is marked as dead, and for None (an absent row).
 
     Raises:
         IncompleteRow: the row lacks a required column.
         DecodingError: key or cells are not what the model writes.
     """
     schema = schema_of(model)
+    if row is None:
+        return None
     reader = RowReader(schema, indexed=schema.liveness_column in row.columns)
     if not reader.exists(row):
         return None

@@ -15,8 +15,9 @@ from attrs import evolve, field, frozen
 
 from hbmodel.errors import IndexUnavailable, SchemaMismatch, StoreError, TableExists, TableNotFound
 from hbmodel.mapper import RowReader
+from hbmodel.ranges import KeyRange
 from hbmodel.schema import Index, TableSchema
-from hbmodel.store import Family, Put, Store
+from hbmodel.store import Family, Put, Scan, Store
 
 REGISTRY_TABLE = "hbmodel"
 FAMILY = b"m"
@@ -171,6 +172,7 @@ class Registry:
         Raises:
             SchemaMismatch: the registered layout differs.
         """
+        self._check_neighbours(schema)
         row = registry_row(schema)
         while True:
             raw = self._cells(schema)
@@ -192,6 +194,26 @@ class Registry:
             wanted[LAYOUT] = canonical_json(layout)
             if all(self._change(row, column, raw.get(column), value) for column, value in wanted.items() if raw.get(column) != value):
                 return
+
+    def _check_neighbours(self, schema: TableSchema) -> None:
+        """Raises `SchemaMismatch` where another model of the table has one of the families, or an index table of the same name.
+
+        A delete removes the model's families of a row, and an entry's whole row: what two models share, one would lose.
+        """
+        own = registry_row(schema)
+        (batches,) = self._store.scan(self.table, [Scan(KeyRange.prefix(schema.table.encode() + b"\x00"))])
+        for row in (row for batch in batches for row in batch if row.row != own):
+            other = self._parse(schema, {column: cell.value for column, cell in row.columns.items()})
+            if other is None:
+                continue
+            taken = {row.row[len(schema.table.encode()) + 1 :], *(c.encode("latin-1").partition(b":")[0] for c in other.layout["columns"])}
+            shared = sorted(taken & set(schema.family_names))
+            if shared:
+                raise SchemaMismatch("Another model of the table has this column family.", table=schema.table, family=shared[0].decode())
+            tables = {state.table for state in other.indexes.values()}
+            for index in schema.indexes.values():
+                if index.table in tables:
+                    raise SchemaMismatch("Another model of the table has an index of this name.", table=schema.table, index=index.name)
 
     def _change(self, row: bytes, column: bytes, expected: bytes | None, value: bytes) -> bool:
         if self._store.check_and_put(self.table, row, column, expected, Put(row, {column: value})):

@@ -87,6 +87,11 @@ class Field:
         """Whether a missing cell reads as None, so that the empty cell says nothing more."""
         return self.kind == "column" and self.nullable and self.default is None
 
+    @property
+    def empty_is_missing(self) -> bool:
+        """Whether an empty cell holds no value: a full write blanks what it does not map, and the field's codec never writes one."""
+        return not self.nullable and not self.codec.may_be_empty
+
     def default_value(self) -> Any:
         """The default, made anew where it is a factory; only for fields that are not required."""
         if self.kind == "counter":

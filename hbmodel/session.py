@@ -76,7 +76,7 @@ class Session:
         self._clock = ServerClock(self._registry.server_time, self._lease_valid, grace=round(grace * 1000), bound=round(clock_bound * 1000))
         self._work = UnitOfWork(store, self._bind, self._clock)
         self._guard = Guard()
-        self._reader = QueryReader(store, self._planning_binding, self._seal)
+        self._reader = QueryReader(store, self._planning_binding, self._seal, self._guard)
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -367,6 +367,7 @@ def _whole_number(amount: Any) -> int | None:
 
 
 def _changed(obj: T, changes: Mapping[str, Any]) -> T:
-    copy = object.__new__(type(obj))
-    object.__setattr__(copy, "__dict__", {**vars(obj), **changes})
-    return copy
+    schema = schema_of(type(obj))
+    values = {f.name: getattr(obj, f.name) for f in schema.fields}
+    changed: T = RowReader(schema, indexed=False).make({**values, **changes})
+    return changed

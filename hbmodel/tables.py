@@ -13,7 +13,7 @@ from hbmodel.codecs import Codec
 from hbmodel.errors import FamilyNotFound, TableExists
 from hbmodel.keys import KeyLayout
 from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, Registry
-from hbmodel.schema import TableSchema, schema_of
+from hbmodel.schema import Index, TableSchema, schema_of
 from hbmodel.store import Family, Store
 
 
@@ -45,12 +45,17 @@ def create_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TAB
             new.setdefault(schema.table, {}).update((family.name, family) for family in schema.families)
         for index in schema.indexes.values():
             if index.table not in existing and not present:
-                _create(store, index.table, [Family(schema.family)])
+                _create(store, index.table, [Family(family) for family in index_families(schema, index)])
         # Registered as readable before the primary table exists: without it there are no rows that an index could lack, and
         # a crash here leaves nothing that a repeated call does not finish.
         catalog.register(schema, ABSENT if present else READABLE)
     for table, families in new.items():
         _create(store, table, [families[name] for name in sorted(families)])
+
+
+def index_families(schema: TableSchema, index: Index) -> list[bytes]:
+    """The families of an index table: the model's, for the version cell, and those of covered columns."""
+    return sorted({schema.family, *(schema.by_name[name].family for name in index.covers)})
 
 
 def _create(store: Store, table: str, families: list[Family]) -> None:

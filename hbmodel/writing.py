@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -22,6 +23,9 @@ log = logging.getLogger("hbmodel")
 
 ROUND_ROWS = 5_000
 """Most writes in one round; what a commit holds beyond that follows in further rounds."""
+
+CLOCK_TICK = 0.002
+"""Seconds after which the server's clock, and this machine's, show another millisecond."""
 
 UNSWEPT_ROUNDS = 16
 """Most rounds whose old index entries could not be deleted that a session remembers."""
@@ -184,6 +188,9 @@ class UnitOfWork:
             # the time just below their row's, so they are as right at the next commit as they are now.
             log.warning("old index entries of table %s could not be deleted: %s", current.schema.table, error.message)
             self._unswept.append(running)
+        if current.schema.salt.random:
+            # Of the rows of one key in several buckets the newest counts: the next one must not have the same time.
+            time.sleep(CLOCK_TICK)
         for owner, outcome in zip(current.owners, running.outcomes or (), strict=True):
             owner.settle(outcome)
 

@@ -12,7 +12,8 @@ import pytest
 from faulty import RecordingStore
 
 import hbmodel as hb
-from hbmodel.store import Delete, Scan
+from hbmodel.registry import INDEX_PREFIX, canonical_json, registry_row
+from hbmodel.store import Delete, Put, Scan
 
 HBASE = tuple(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2"))
 """HBase itself, through each of its gateways."""
@@ -69,6 +70,22 @@ class Bed:
             time.sleep(0.005)  # a put of the same millisecond would be hidden
 
 
+def fresh(*models: type[Any]) -> RecordingStore:
+    """A store in memory with the tables of the models."""
+    store = RecordingStore(hb.connect("memory:"))
+    hb.create_tables(store, *models)
+    store.calls.clear()
+    return store
+
+
+def set_state(store: hb.Store, model: type[Any], index: str, state: str, table: str | None = None) -> None:
+    """Writes the state of an index into the registry, as whoever builds it would."""
+    schema = hb.schema_of(model)
+    declared = schema.indexes[index]
+    value = canonical_json({"state": state, "table": table or declared.table, "spec": declared.spec})
+    store.put("hbmodel", [Put(registry_row(schema), {INDEX_PREFIX + index.encode(): value})])
+
+
 def rows_of(store: hb.Store, table: str) -> dict[bytes, int]:
     """Every row key of a table with the time of its newest cell."""
     (batches,) = store.scan(table, [Scan()])
@@ -82,19 +99,15 @@ def cells_of(store: hb.Store, table: str) -> dict[bytes, dict[bytes, bytes]]:
 
 
 @contextmanager
-def open_bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """The bed of a fixture's parameter; on HBase its tables have names of their own and are dropped in the end."""
-    kind = request.param
-    url = "memory:"
-    if kind == "embedded":
-        url = f"embedded:{tmp_path_factory.mktemp('store') / 'store.db'}"
-    elif kind.startswith("thrift"):
-        hbase = request.getfixturevalue("local_hbase")
-        url = f"{hbase.url if kind == 'thrift1' else hbase.thrift2_url}?table_prefix=t{uuid4().hex[:8]}"
+def open_bed(kind: str, url: str) -> Iterator[Bed]:
+    """A bed; on HBase its tables have names of their own and are dropped in the end."""
+    real = kind.startswith("thrift")
+    if real:
+        url = f"{url}?table_prefix=t{uuid4().hex[:8]}"
     with RecordingStore(hb.connect(url), limited=kind == "limited") as store:
         try:
             yield Bed(kind, store)
         finally:
-            if kind.startswith("thrift"):
+            if real:
                 for table in store.tables():
                     store.delete_table(table)

@@ -131,6 +131,11 @@ class GetConformance:
 
 
 class PutConformance:
+    def test_a_cell_put_twice_at_one_time_outlives_the_shorter_life(self, bed: Bed) -> None:
+        row = bed.key()(b"r")
+        bed.store.put(bed.table, [Put(row, {b"d:a": b"first"}, 1000), Put(row, {b"d:a": b"last"}, 1000, ttl=1000)])
+        assert bed.get(row) == {b"d:a": (b"first", 1000)}
+
     def test_newest_timestamp_is_read_whatever_the_order(self, bed: Bed) -> None:
         row = bed.key()(b"r")
         for timestamp in (20, 10, 30, 5):

@@ -167,6 +167,19 @@ class RowChangeConformance:
         bed.store.mutate_row(bed.table, change)
         assert bed.values(row) == {b"d:b": b"ever"}
 
+    def test_of_one_cell_put_twice_at_one_time_the_last_takes_the_place_of_the_first(self, bed: Bed) -> None:
+        row = bed.key()(b"r")
+        change = [Put(row, {b"d:a": b"first", b"d:b": b"first"}, 1000), Put(row, {b"d:a": b"last"}, 1000, ttl=1000)]
+        if not bed.store.capabilities.mutate_row:
+            with pytest.raises(CapabilityError):
+                bed.store.mutate_row(bed.table, change)
+            return
+        bed.store.mutate_row(bed.table, change)
+        assert bed.get(row) == {b"d:b": (b"first", 1000)}
+        bed.put(row, {b"d:a": b"before"}, 10)
+        assert bed.store.check_and_mutate(bed.table, row, b"d:c", None, change)
+        assert bed.values(row) == {b"d:a": b"before", b"d:b": b"first"}
+
     def test_check_and_mutate(self, bed: Bed) -> None:
         row = bed.key()(b"r")
         change = [Put(row, {b"d:v": b"1", b"d:a": b"new", b"e:a": b"new"}, 20), Delete(row, timestamp=19)]

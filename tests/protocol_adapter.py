@@ -42,7 +42,7 @@ mc: Any = load_checker()
 BOUND = 1_000
 BEGAN, ACKNOWLEDGED, BROKEN, REPAIRED = "begun", ("acknowledged", 0), ("broken", 0), ("repaired", 0)
 """Keys of the checker's store that are no rows: each write that began (with its number), those acknowledged, a violation seen by a step,
-and the latest time at which a repairer has deleted."""
+and the latest time that a repairer took to be older than the grace time."""
 
 NO_ROWS = frozenset((BEGAN, ACKNOWLEDGED[0], BROKEN[0], REPAIRED[0]))
 Store = dict[Any, Any]
@@ -86,6 +86,42 @@ class StoredRow:
     columns: dict[bytes, StoredCell]
 
 
+@frozen(cache_hash=True)
+class Began:
+    """What is known of a write that has begun.
+
+    Attributes:
+        row: that it writes.
+        kind: `full`, `insert`, `partial`, `delete` or `increment`.
+        timestamp: of its put, or -1 before it.
+        columns: of its put.
+        revives: whether the row was dead or absent when it was read.
+        over: the writes that were over by then.
+        new: whether those of crashed writers are still to be added.
+        again: `revives` and `over` of a further attempt after one that wrote: they hold once that one writes too.
+    """
+
+    row: bytes
+    kind: str
+    timestamp: int
+    columns: tuple[bytes, ...]
+    revives: bool
+    over: frozenset[int]
+    new: bool = True
+    again: tuple[bool, frozenset[int]] | None = None
+
+    def written(self, timestamp: int, columns: tuple[bytes, ...]) -> Began:
+        """The same once its put has landed."""
+        revives, over = self.again or (self.revives, self.over)
+        return evolve(self, timestamp=timestamp, columns=columns, revives=revives, over=over, again=None)
+
+    def completed(self, dead: frozenset[int]) -> Began:
+        """The same with the writes of crashed writers, which are over too."""
+        if self.again is not None:
+            return evolve(self, again=(self.again[0], self.again[1] | dead), new=False)
+        return evolve(self, over=self.over | dead, new=False)
+
+
 # --- what happens in the store ----------------------------------------------------------------------------------------
 # A put of a primary row holds (value, number of the write) in its cells, one of an index just the value.
 
@@ -114,19 +150,32 @@ def _begin(store: Store, step: Step) -> Told:
     _, table, row, columns, write, kind = step
     over = store.get(ACKNOWLEDGED, frozenset((0,)))
     alive = any(column.endswith(b":_l") and value == LIVE for column, _, value in visible(store, table, row))
-    store[(BEGAN, write)] = Began(row, kind, mc.NEG, (), not alive, over, True)
+    before = store.get((BEGAN, write))
+    if before is None or before.timestamp == mc.NEG:
+        store[(BEGAN, write)] = Began(row, kind, mc.NEG, (), not alive, over)
+    else:
+        store[(BEGAN, write)] = evolve(before, again=(not alive, over), new=True)
     return Told((store.get(REPAIRED, mc.NEG), Told(visible(store, table, row, columns))))
 
 
 def _write(store: Store, step: Step) -> None:
     """One atomic call on one row."""
     _, table, row, changes, write = step
+    record = store.get((BEGAN, write))
+    if record is not None and record.kind == "insert":
+        # Only the check-and-mutate of an insert may put its row; what comes later would undo what others did to it since.
+        whose = {value[1] for _, _, value in mc.vis(store, table, row)}
+        if whose != {write}:
+            store[BROKEN] = f"OVER: insert {write} puts its row again, over what writes {whose} left"
+    _put(store, table, row, changes, write)
+
+
+def _put(store: Store, table: str, row: bytes, changes: Sequence[Step], write: int | None) -> None:
     for change in changes:
         if change[0] == "put":
             mc._put(store, table, row, change[1], change[2])
             if write is not None and (BEGAN, write) in store:
-                columns = tuple(column for column, _ in change[1])
-                store[(BEGAN, write)] = evolve(store[(BEGAN, write)], timestamp=change[2], columns=columns)
+                store[(BEGAN, write)] = store[(BEGAN, write)].written(change[2], tuple(column for column, _ in change[1]))
         elif change[0] == "row":
             mc._delrow(store, table, row, change[1])
         else:
@@ -142,7 +191,7 @@ def _repair(store: Store, step: Step) -> None:
     mc._delrow(store, table, row, timestamp)
     if (table, row) in store:
         store[(table, row)] = Row(store[(table, row)])
-    store[REPAIRED] = max(timestamp, store.get(REPAIRED, mc.NEG))
+    _old(store, ("old", timestamp))
 
 
 def _check(store: Store, step: Step) -> bool:
@@ -151,10 +200,10 @@ def _check(store: Store, step: Step) -> bool:
     before = {c: value for c, _, value in visible(store, table, row)}
     if (before.get(column) or None) != expected:
         return False
-    _write(store, ("write", table, row, changes, write))
+    _put(store, table, row, changes, write)
     after = {c: (timestamp, value) for c, timestamp, value in visible(store, table, row)}
     ((_, cells, timestamp),) = changes
-    if before.get(column) == LIVE:
+    if any(c.endswith(b":_l") and value == LIVE for c, value in before.items()):
         store[BROKEN] = f"TWICE: insert {write} succeeds over a live row"
     elif after.get(column) != (timestamp, LIVE) or any(after.get(c, (mc.NEG,))[0] < timestamp for c, _ in cells):
         store[BROKEN] = f"HIDDEN: insert {write}@{timestamp} succeeds, and the row is {after}"
@@ -170,33 +219,19 @@ def _increment(store: Store, step: Step) -> None:
         store[BROKEN] = f"INCREMENT of {value!r}"
         return
     total = (int.from_bytes(value, "big") + amount).to_bytes(8, "big")
-    _write(store, ("write", table, row, (("put", ((column, (total, putter)),), max(server, timestamp)),), None))
+    _put(store, table, row, (("put", ((column, (total, putter)),), max(server, timestamp)),), None)
 
 
-mc.OPS.update(read=_read, begin=_begin, write=_write, repair=_repair, check=_check, inc=_increment)
+def _old(store: Store, step: Step) -> None:
+    """A repairer finds by its clock that what has this time is older than the grace time."""
+    store[REPAIRED] = max(step[1], store.get(REPAIRED, mc.NEG))
 
 
-@frozen(cache_hash=True)
-class Began:
-    """What is known of a write that has begun.
+def _late(store: Store, step: Step) -> int:
+    return int(store.get(REPAIRED, mc.NEG))
 
-    Attributes:
-        row: that it writes.
-        kind: `full`, `partial`, `delete` or `increment`.
-        timestamp: of its put, or -1 before it.
-        columns: of its put.
-        revives: whether the row was dead or absent when it was read.
-        over: the writes that were over by then.
-        new: whether those of crashed writers are still to be added.
-    """
 
-    row: bytes
-    kind: str
-    timestamp: int
-    columns: tuple[bytes, ...]
-    revives: bool
-    over: frozenset[int]
-    new: bool
+mc.OPS.update(old=_old, late=_late, read=_read, begin=_begin, write=_write, repair=_repair, check=_check, inc=_increment)
 
 
 # --- from operations to steps -----------------------------------------------------------------------------------------
@@ -241,19 +276,22 @@ class SetClock:
     Attributes:
         reading: of `now`, in ms.
         slow: how many attempts take longer than half the grace time.
+        repaired: the latest time that a repairer took to be older than the grace time.
     """
 
     reading: int
     slow: int = 0
+    repaired: int = -1
 
     def now(self) -> int:
         return self.reading
 
     def fresh(self, since: int) -> bool:
         self.slow -= 1
-        if self.slow >= 0:
-            self.reading += 8
-        return self.slow < 0
+        if self.slow < 0 and self.repaired < since:
+            return True
+        self.reading = max(self.reading + 8, self.repaired + 1)
+        return False
 
 
 @define
@@ -267,6 +305,7 @@ class Translation:
         order: numbers of the writes, by position in the round.
         sent: the mutating steps so far.
         repeat: which of them gets no answer and is therefore carried out twice in a row, or None.
+        paused: whether the process may stand still for longer than the grace time, which its clock then shows.
     """
 
     table: str
@@ -275,11 +314,13 @@ class Translation:
     order: Sequence[int]
     sent: list[Step] = field(factory=list)
     repeat: int | None = None
+    paused: bool = False
 
     def steps(self, protocol: Protocol[Any]) -> Steps:
         """Drives the protocol to its end."""
         answer: Any = None
         earliest: int | None = None
+        inserted = False
         checked = False  # a read just after a check-and-mutate looks for the own nonce; any other begins an attempt
         while True:
             try:
@@ -313,6 +354,9 @@ class Translation:
             self.sent.append(step)
             answer = yield step
             checked = isinstance(operation, CheckAndMutate)
+            inserted |= checked and answer
+            if self.paused and (inserted or any(table == self.table for table, _, _ in _writes(operation))):
+                self.clock.repaired = yield ("late",)  # the protocol may ask the clock next
 
     def _get(self, operation: GetRows, row: bytes, checked: bool) -> Step:
         columns = tuple(operation.columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from attrs import frozen
 from protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, Translation, found_row, mc
@@ -14,6 +14,7 @@ from hbmodel.mutations import DEAD, FullWrite, IndexedWriter, PartialWriteOf, Ro
 from hbmodel.operations import GetRows, Protocol
 from hbmodel.protocol import EntryVerifier, insert_indexed, write_round
 from hbmodel.schema import Index, TableSchema
+
 
 @frozen
 class Insert:
@@ -42,7 +43,8 @@ class Rules:
         around: changes what a protocol of writes does.
         verifier: decides what readers return.
         partial_reads: columns that a partial update reads, or None for every family.
-        grace: whether the repairer waits for it.
+        grace: how the repairer waits for it: `wait` also for every writer under way whose time is not later (they stop after half of
+            it), `clock` by its clock alone, `never`.
         reread: whether the repairer reads the row again before it deletes.
         repair_at: time at which it deletes an entry, from the entry's own.
     """
@@ -51,7 +53,7 @@ class Rules:
     around: Callable[[Protocol[Any]], Protocol[Any]] = lambda protocol: protocol
     verifier: type[EntryVerifier] = EntryVerifier
     partial_reads: Callable[[IndexedWriter, PartialWriteOf], Sequence[bytes]] | None = None
-    grace: bool = True
+    grace: Literal["wait", "clock", "never"] = "wait"
     reread: bool = True
     repair_at: Callable[[int], int] = lambda timestamp: timestamp
 
@@ -59,10 +61,9 @@ class Rules:
 SHIPPED = Rules()
 
 
-def kind_of(write: RowWrite | Increment) -> str:
+def kind_of(write: RowWrite | Insert) -> str:
     """How the invariants call it."""
-    kinds = {FullWrite: "full", PartialWriteOf: "partial", RowDelete: "delete", Increment: "increment"}
-    return kinds[type(write)]
+    return {FullWrite: "full", Insert: "insert", PartialWriteOf: "partial", RowDelete: "delete"}[type(write)]
 
 
 def writer(
@@ -76,6 +77,7 @@ def writer(
     slow: int = 0,
     repeat: int | None = None,
     again: int | None = None,
+    paused: bool = False,
 ) -> Callable[[], Steps]:
     """A process that carries out actions one after the other.
 
@@ -89,6 +91,7 @@ def writer(
         slow: how many attempts take too long to be acknowledged.
         repeat: which mutating step is carried out twice in a row, because its answer was lost.
         again: which one is delivered once more at any time after the last.
+        paused: whether the process may stand still for longer than the grace time.
     """
 
     def run() -> Steps:
@@ -113,8 +116,10 @@ def writer(
                 protocol = write_round(planner, writes, clock, atomic)
             if rules.partial_reads is not None:
                 protocol = _reading_less(protocol, planner, writes, rules.partial_reads)
-            kinds = {write.row: (n, kind_of(write)) for n, write in zip(numbers, writes, strict=True)}
-            yield from Translation(schema.table, clock, kinds, numbers, sent, repeat).steps(rules.around(protocol))
+            kinds = {
+                write.row: (n, kind_of(action if isinstance(action, Insert) else write)) for n, write in zip(numbers, writes, strict=True)
+            }
+            yield from Translation(schema.table, clock, kinds, numbers, sent, repeat, paused).steps(rules.around(protocol))
         if again is not None and again < len(sent):
             yield sent[again]
 
@@ -198,7 +203,16 @@ def dead_marker(cells: Sequence[tuple[bytes, int, bytes]], schema: TableSchema) 
     return next((cell for cell in cells if cell[0] == schema.liveness_column and cell[2].startswith(DEAD)), None)
 
 
-def repairer(schema: TableSchema, index: Index, rules: Rules = SHIPPED, *, purge: bytes | None = None, entries: bool = True) -> Callable[[], Steps]:
+def _aged(rules: Rules, times: Sequence[int]) -> Steps:
+    if rules.grace == "wait":
+        yield ("grace", max(times))
+    elif rules.grace == "clock":
+        yield ("old", max(times))
+
+
+def repairer(
+    schema: TableSchema, index: Index, rules: Rules = SHIPPED, *, purge: bytes | None = None, entries: bool = True
+) -> Callable[[], Steps]:
     """Rule 6, as in the models: mismatched entries go at their own time once they and their row are older than the grace time.
 
     Args:
@@ -229,8 +243,7 @@ def repairer(schema: TableSchema, index: Index, rules: Rules = SHIPPED, *, purge
             cells = yield get
             if current(row, cells) == entry:
                 continue
-            if rules.grace:
-                yield ("grace", max(timestamp, *(cell[1] for cell in cells if cell[0].rpartition(b":")[2] in {b"_v", b"_l"}), mc.NEG))
+            yield from _aged(rules, [timestamp, *(cell[1] for cell in cells if cell[0].rpartition(b":")[2] in {b"_v", b"_l"})])
             if rules.reread and current(row, (yield get)) == entry:
                 continue
             yield Told(("repair", index.table, entry, rules.repair_at(timestamp)))
@@ -240,8 +253,7 @@ def repairer(schema: TableSchema, index: Index, rules: Rules = SHIPPED, *, purge
         marker = dead_marker((yield get), schema)
         if marker is None:
             return
-        if rules.grace:
-            yield ("grace", marker[1])
+        yield from _aged(rules, [marker[1]])
         if rules.reread and dead_marker((yield get), schema) != marker:
             return
         yield Told(("repair", schema.table, purge, rules.repair_at(marker[1])))

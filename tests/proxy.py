@@ -75,7 +75,7 @@ class Proxy:
         the connection when the reply comes; `"mute"` forwards the call and keeps back everything the gateway says; `"last"`
         delivers the reply, breaks the connection and accepts no other; `"pass"` does nothing.
         """
-        self._reactions[method.encode()] = list(reactions)
+        self._reactions[b"\x80\x01\x00\x01" + struct.pack(">i", len(method)) + method.encode()] = list(reactions)
 
     def calls(self) -> list[str]:
         """The methods called, in order within each connection, connections one after the other."""
@@ -129,8 +129,8 @@ class Proxy:
     def _reaction(self, data: bytes) -> str | None:
         """The reaction to a piece of requests."""
         with self._lock:
-            for method, reactions in self._reactions.items():
-                if reactions and method in data:
+            for call, reactions in self._reactions.items():
+                if reactions and call in data:
                     return reactions.pop(0)
         return None
 

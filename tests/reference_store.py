@@ -100,15 +100,22 @@ class ReferenceStore:
             self.mutate(delete, self.now)
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
+        self.change(mutations, self.now)
+
+    def change(self, mutations: Sequence[Put | Delete], put_time: int) -> None:
+        """Atomically: what is put twice at one time is there once."""
+        before = self.arrivals
         for mutation in mutations:
-            self.mutate(mutation, self.now)
+            self.mutate(mutation, put_time)
+        for versions in self.cells.values():
+            last = {version.timestamp: version.arrival for version in versions}
+            versions[:] = [version for version in versions if version.arrival <= before or version.arrival == last[version.timestamp]]
 
     def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
         versions = self.alive(row, column)
         if (versions[0].value if versions else b"") != (expected or b""):
             return False
-        for mutation in mutations:
-            self.mutate(mutation, max([self.now, *(version.timestamp for version in versions)]))
+        self.change(mutations, max([self.now, *(version.timestamp for version in versions)]))
         return True
 
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:

@@ -158,13 +158,13 @@ VALUES: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("form", [c.Json, c.MsgPack])
 def name_of(parameter: object) -> str:
     """The same in every process: sets are sorted, and addresses left out."""
     shown = f"set({sorted(parameter)})" if isinstance(parameter, set | frozenset) else repr(parameter)
     return shown.partition(" at 0x")[0][:30]
 
 
+@pytest.mark.parametrize("form", [c.Json, c.MsgPack])
 @pytest.mark.parametrize(("declared", "value"), VALUES, ids=name_of)
 def test_structured_round_trip(form: Any, declared: Any, value: Any) -> None:
     codec = form(declared)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
 from typing import Any
 
 import pytest
-from beds import HBASE, Bed, cells_of, open_bed
+from beds import Bed, cells_of
 from faulty import MODES, Call, Crash, FaultyStore, Mode, RecordingStore
 from scenarios import SCENARIOS, Scenario, check_exact, check_queries, objects
 
@@ -258,48 +257,42 @@ def test_a_crash_between_marker_and_row_delete_leaves_a_deleted_row() -> None:
 # --- on a real HBase --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=HBASE)
-def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    with open_bed(request, tmp_path_factory) as made:
-        yield made
-
-
 @pytest.mark.parametrize("name", ["batch", "add over a deleted row", "insert", "unindexed batch"])
-def test_a_crash_at_any_call_on_hbase(bed: Bed, name: str) -> None:
+def test_a_crash_at_any_call_on_hbase(hbase_bed: Bed, name: str) -> None:
     scenario = SCENARIOS[name]
-    if scenario.atomic and not bed.atomic:
+    if scenario.atomic and not hbase_bed.atomic:
         with pytest.raises(hb.CapabilityError):
-            scenario.run(bed.use(scenario.model))
+            scenario.run(hbase_bed.use(scenario.model))
         return
-    bed.use(scenario.model)
-    scenario.begin(bed.store)
-    states = scenario.states(bed.store)
-    for at, mode in [(at, mode) for at, mode in interruptions(scenario, limited=not bed.atomic) if mode in {"after", "second half"}]:
-        bed.use(scenario.model)
-        scenario.begin(bed.store)
+    hbase_bed.use(scenario.model)
+    scenario.begin(hbase_bed.store)
+    states = scenario.states(hbase_bed.store)
+    for at, mode in [(at, mode) for at, mode in interruptions(scenario, limited=not hbase_bed.atomic) if mode in {"after", "second half"}]:
+        hbase_bed.use(scenario.model)
+        scenario.begin(hbase_bed.store)
         with pytest.raises(Crash):
-            scenario.run(hb.Session(FaultyStore(bed.store, at, mode, crash=True)))
-        check_rows(objects(bed.store, scenario.model), states)
-        check_queries(bed.store, scenario.model)
+            scenario.run(hb.Session(FaultyStore(hbase_bed.store, at, mode, crash=True)))
+        check_rows(objects(hbase_bed.store, scenario.model), states)
+        check_queries(hbase_bed.store, scenario.model)
         with suppress(hb.RowExists):
-            scenario.run(hb.Session(bed.store))
-        assert objects(bed.store, scenario.model) == states[-1]
-        check_queries(bed.store, scenario.model)
+            scenario.run(hb.Session(hbase_bed.store))
+        assert objects(hbase_bed.store, scenario.model) == states[-1]
+        check_queries(hbase_bed.store, scenario.model)
 
 
 @pytest.mark.parametrize("name", ["batch", "unindexed batch"])
-def test_a_failure_and_another_commit_on_hbase(bed: Bed, name: str) -> None:
+def test_a_failure_and_another_commit_on_hbase(hbase_bed: Bed, name: str) -> None:
     scenario = SCENARIOS[name]
-    bed.use(scenario.model)
-    scenario.begin(bed.store)
-    scenario.run(hb.Session(bed.store))
-    after = objects(bed.store, scenario.model)
-    for at, mode in [(at, mode) for at, mode in interruptions(scenario, limited=not bed.atomic) if mode in {"before", "first half"}]:
-        bed.use(scenario.model)
-        scenario.begin(bed.store)
-        session = hb.Session(FaultyStore(bed.store, at, mode))
+    hbase_bed.use(scenario.model)
+    scenario.begin(hbase_bed.store)
+    scenario.run(hb.Session(hbase_bed.store))
+    after = objects(hbase_bed.store, scenario.model)
+    for at, mode in [(at, mode) for at, mode in interruptions(scenario, limited=not hbase_bed.atomic) if mode in {"before", "first half"}]:
+        hbase_bed.use(scenario.model)
+        scenario.begin(hbase_bed.store)
+        session = hb.Session(FaultyStore(hbase_bed.store, at, mode))
         with suppress(hb.HbmodelError):
             scenario.run(session)
         session.commit()
-        assert objects(bed.store, scenario.model) == after
-        check_exact(bed.store, scenario.model)
+        assert objects(hbase_bed.store, scenario.model) == after
+        check_exact(hbase_bed.store, scenario.model)

@@ -181,7 +181,7 @@ class TestCompaction:
 
     def test_dead_rows_leave_nothing(self, store: EmbeddedStore, clock: Clock) -> None:
         for number in range(1000):
-            store.put(T, [Put(b"%d" % number, {b"s:a": bytes(100), b"d:a": bytes(100)}, ttl=50)])
+            store.put(T, [Put(b"%d" % number, {b"s:a": bytes(100)}), Put(b"p%d" % number, {b"d:a": bytes(100)}, ttl=50)])
         store.put(T, [Put(b"x", {b"d:a": b"1"})])
         clock.now += 10_001
         store.compact()
@@ -229,6 +229,11 @@ class TestStorage:
             ((row,),) = next(iter(store.scan("wide", [Scan(filter=page)])))
             assert list(row.columns) == sorted(columns)[int(first) : int(first) + 10]
         assert len(decoded) <= 6
+        with store._database.read() as connection:
+            firsts = [first for (first,) in connection.execute("SELECT first FROM segments WHERE row = ? AND first > x''", (b"r",))]
+        for first in firsts:
+            ((row,),) = next(iter(store.scan("wide", [Scan(filter=ColumnRange(first[2:], True, first[2:], True))])))
+            assert list(row.columns) == [first]
         decoded.clear()
         (row_found,) = store.get("wide", [b"r"], [b"d:00017", b"d:00019"])
         assert row_found is not None
@@ -569,6 +574,33 @@ class TestFork:
             found = rows(store)
             assert sum(row.startswith(b"child") for row in found) == 250
             assert values(store, b"counter") == {b"d:c": (len(found) - 1).to_bytes(8, "big")}
+
+    def test_the_parents_end_leaves_the_childs_file_alone(self, path: str) -> None:
+        """Who closes a file last removes its log; a child whose locks are only inherited ones would go on writing to the removed."""
+        store = EmbeddedStore(path)
+        store.create_table(T, [Family(b"d")])
+        (child_ready, tell_parent), (parent_closed, tell_child) = os.pipe(), os.pipe()
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                signal.alarm(60)
+                put(store, b"d:a", b"before")
+                os.write(tell_parent, b"x")
+                os.read(parent_closed, 1)
+                put(store, b"d:b", b"after")
+                code = 0
+            finally:
+                os._exit(code)
+        os.read(child_ready, 1)
+        store.close()
+        os.write(tell_child, b"x")
+        _, status = os.waitpid(child, 0)
+        for end in (child_ready, tell_parent, parent_closed, tell_child):
+            os.close(end)
+        assert os.waitstatus_to_exitcode(status) == 0
+        with EmbeddedStore(path) as store:
+            assert values(store) == {b"d:a": b"before", b"d:b": b"after"}
 
     def test_a_fork_past_the_hooks_is_refused(self, path: str) -> None:
         with EmbeddedStore(path) as store:

@@ -4,25 +4,22 @@ import importlib
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from proxy import Proxy
 from thriftpy2.protocol import TBinaryProtocol
 from thriftpy2.thrift import TProcessor
 from thriftpy2.transport import TBufferedTransport, TSocket, TTransportException
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, StoreUnavailable, TableExists, TableNotFound, UnknownOutcome
-from hbmodel.store import Delete, Family, Put
 from hbmodel.stores import calls
 from hbmodel.stores.calls import Backoff, Caller, Effect, Exchange
 from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
 from hbmodel.stores.pool import Pool
-from hbmodel.stores.portions import MAX_ROWS
 from hbmodel.stores.thrift1 import Thrift1Store
 
 thrift: Any = importlib.import_module("Hbase_thrift")
@@ -286,131 +283,3 @@ def test_requests_sent_ahead_never_wait_for_replies_that_nobody_reads(narrow_gat
         with store._pool.lease() as lease:  # little room on this side too, as on a slow network
             lease.connection()._socket.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * 1024)
         assert [row and row.row for row in store.get("t", keys)] == keys
-
-
-# --- on HBase ---------------------------------------------------------------------------------------------------------
-
-TABLE = "test_gateway_calls"
-A = b"d:a"
-
-
-@pytest.fixture(scope="module")
-def store(local_hbase: Any) -> Iterator[Thrift1Store]:
-    with Thrift1Store.from_url(local_hbase.url) as store:
-        if TABLE in store.tables():
-            store.delete_table(TABLE)
-        store.create_table(TABLE, [Family(b"d", max_versions=10)])
-        yield store
-        store.delete_table(TABLE)
-
-
-@pytest.fixture
-def proxy(store: Thrift1Store, local_hbase: Any) -> Iterator[Proxy]:
-    with Proxy(local_hbase.url) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def through(proxy: Proxy) -> Iterator[Thrift1Store]:
-    with Thrift1Store.from_url(proxy.url + "?timeout=1&attempts=3") as store:
-        yield store
-
-
-@pytest.mark.hbase
-@pytest.mark.parametrize("break_", ["lose", "cut"])
-def test_a_read_survives_a_broken_connection(store: Thrift1Store, proxy: Proxy, through: Thrift1Store, break_: str) -> None:
-    store.put(TABLE, [Put(b"read", {A: b"1"}, 1)])
-    proxy.on_call("getRowsWithColumns", break_)
-    [row] = through.get(TABLE, [b"read"])
-    assert row is not None
-    assert row.columns[A].value == b"1"
-    assert proxy.connections == 2
-
-
-@pytest.mark.hbase
-def test_a_read_that_never_succeeds_is_unavailable(proxy: Proxy, through: Thrift1Store) -> None:
-    proxy.on_call("getRowsWithColumns", "cut", "lose", "cut")
-    with pytest.raises(StoreUnavailable):
-        through.get(TABLE, [b"read"])
-
-
-@pytest.mark.hbase
-def test_a_put_with_timestamps_is_repeated_with_the_same_ones(proxy: Proxy, store: Thrift1Store, through: Thrift1Store) -> None:
-    proxy.on_call("mutateRowTs", "cut", "lose")
-    through.put(TABLE, [Put(b"put", {A: b"1"}, 7)])
-    assert proxy.calls().count("mutateRowTs") == 3
-    with store._pool.lease() as lease:
-        cells = lease.connection().call("getVer", tableName=TABLE.encode(), row=b"put", column=A, numVersions=10, attributes={})
-    assert [(cell.value, cell.timestamp) for cell in cells] == [(b"1", 7)]
-
-
-@pytest.mark.hbase
-def test_a_put_goes_on_behind_the_calls_that_were_acknowledged(proxy: Proxy, store: Thrift1Store, through: Thrift1Store) -> None:
-    puts = [Put(b"many%05d" % number, {A: b"1"}, 7) for number in range(5 * MAX_ROWS)]
-    proxy.on_call("mutateRowsTs", "pass", "pass", "cut")
-    through.put(TABLE, puts)
-    assert all(store.get(TABLE, [put.row for put in puts]))
-
-
-@pytest.mark.hbase
-def test_writes_with_timestamps_end_in_an_unknown_outcome(proxy: Proxy, through: Thrift1Store) -> None:
-    writes: list[Callable[[], None]] = [
-        lambda: through.put(TABLE, [Put(b"unknown", {A: b"1"}, 7)]),
-        lambda: through.delete(TABLE, [Delete(b"unknown", timestamp=6)]),
-    ]
-    for write in writes:
-        proxy.on_call("mutateRowTs", "cut", "cut", "cut")
-        with pytest.raises(UnknownOutcome) as caught:
-            write()
-        assert caught.value.table == TABLE
-
-
-@pytest.mark.hbase
-@pytest.mark.parametrize("break_", ["lose", "cut", "mute"])
-def test_writes_that_count_anew_are_tried_once(proxy: Proxy, store: Thrift1Store, through: Thrift1Store, break_: str) -> None:
-    store.put(TABLE, [Put(b"once", {b"d:n": bytes(8), b"d:c": b""})])
-    writes: list[tuple[str, Callable[[], object]]] = [
-        ("atomicIncrement", lambda: through.increment(TABLE, b"once", b"d:n", 1)),
-        ("checkAndPut", lambda: through.check_and_put(TABLE, b"once", b"d:c", None, Put(b"once", {b"d:c": b"1"}))),
-        ("mutateRow", lambda: through.put(TABLE, [Put(b"once", {A: b"1"})])),
-        ("mutateRow", lambda: through.delete(TABLE, [Delete(b"once", columns=[A])])),
-    ]
-    for method, write in writes:
-        proxy.forget()
-        proxy.on_call(method, break_)
-        with pytest.raises(UnknownOutcome):
-            write()
-        assert proxy.calls().count(method) == 1
-    counted = int.from_bytes(store.get(TABLE, [b"once"])[0].columns[b"d:n"].value)  # type: ignore[union-attr]
-    assert counted == (0 if break_ == "lose" else 1)
-
-
-@pytest.mark.hbase
-def test_a_connection_that_broke_while_unused_harms_nobody(proxy: Proxy, through: Thrift1Store) -> None:
-    assert through.increment(TABLE, b"stale", A, 1) == 1
-    proxy.cut_all()
-    threading.Event().wait(0.1)
-    assert through.increment(TABLE, b"stale", A, 1) == 2
-    assert proxy.connections == 2
-
-
-@pytest.mark.hbase
-def test_part_of_a_write_is_not_told_as_nothing(proxy: Proxy, through: Thrift1Store) -> None:
-    """StoreUnavailable promises that nothing was done, so a put that stops halfway because nobody listens any more is in doubt."""
-
-    def puts() -> Iterator[Put]:
-        yield from (Put(b"part%05d" % number, {A: b"1"}, 7) for number in range(MAX_ROWS))
-        yield from (Put(b"part%05d" % number, {A: b"1"}, 8) for number in range(MAX_ROWS))
-
-    proxy.on_call("mutateRowsTs", "last", "last")
-    with pytest.raises(UnknownOutcome):
-        through.put(TABLE, list(puts()))
-
-
-@pytest.mark.hbase
-def test_a_silent_gateway_is_not_waited_for_for_ever(proxy: Proxy) -> None:
-    with Thrift1Store.from_url(proxy.url + "?timeout=0.2&attempts=2") as impatient:
-        proxy.on_call("getTableNames", "mute", "mute")
-        with pytest.raises(StoreUnavailable, match="cannot be reached") as caught:
-            impatient.tables()
-        assert "in time" in (caught.value.reason or "")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from beds import KINDS, Bed, open_bed, rows_of
+from beds import Bed, fresh, rows_of
 from faulty import FaultyStore, RecordingStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,19 +17,6 @@ from scenarios import check_exact, objects
 
 import hbmodel as hb
 from hbmodel.loading import BATCH_BYTES
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    with open_bed(request, tmp_path_factory) as made:
-        yield made
-
-
-def fresh(*models: type[Any]) -> RecordingStore:
-    store = RecordingStore(hb.connect("memory:"))
-    hb.create_tables(store, *models)
-    store.calls.clear()
-    return store
 
 
 def samples(count: int, length: int = 1) -> Iterator[Sample]:

@@ -152,14 +152,15 @@ def test_old_entries_go_at_one_below_the_new_time() -> None:
     assert {table for table, _ in plan.entries} == {"orders.by_state", "orders.by_amount"}
 
 
-def test_immutable_models_read_nothing_for_a_full_write_and_leave_none_out() -> None:
+def test_immutable_models_read_nothing_for_a_full_write_and_write_none_too() -> None:
     using = writer(Fact)
     full = full_write(hb.schema_of(Fact), Fact(number=1, topic="t"))
     assert not using.needs_read(full)
     assert using.needs_read(RowDelete(None, full.row))
     plan = using.plan(full, using.old(None), NOW)
     assert plan.put is not None
-    assert sorted(plan.put.cells) == [LIVENESS, VERSION, b"d:t"]
+    # An earlier object of a repeated key may lie below, unread: its cells must not show through.
+    assert plan.put.cells == {b"d:t": b"t", b"d:b": b"", VERSION: b"\x01" + (1).to_bytes(8, "big"), LIVENESS: LIVE}
     assert writer(Order).needs_read(full_write(hb.schema_of(Order), order(1)))
 
 

@@ -258,9 +258,13 @@ class Name:
 
 
 @pytest.fixture(scope="module", params=["memory", *HBASE])
-def names(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[hb.Session, list[Name]]]:
-    """A session over a store that holds all the odd names, and the objects there."""
-    with open_bed(request, tmp_path_factory) as bed:
+def names(request: pytest.FixtureRequest) -> Iterator[tuple[hb.Session, list[Name]]]:
+    """A session over a store of its own that holds all the odd names, and the objects there."""
+    url = "memory:"
+    if request.param != "memory":
+        hbase = request.getfixturevalue("local_hbase")
+        url = hbase.url if request.param == "thrift1" else hbase.thrift2_url
+    with open_bed(request.param, url) as bed:
         session = bed.use(Name)
         objects = []
         for number, name in enumerate(NAMES):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from attrs import frozen
-from beds import HBASE, Bed, open_bed
+from beds import Bed
 from faulty import RecordingStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -282,31 +281,24 @@ def test_a_token_of_any_key_leads_on(written: list[Values], column: str) -> None
 # --- on a real HBase --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=HBASE)
-def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    with open_bed(request, tmp_path_factory) as made:
-        hb.create_tables(made.store, PLAIN, HASHED, DRAWN)
-        yield made
-
-
-def test_writes_and_queries_on_hbase(bed: Bed) -> None:
+def test_writes_and_queries_on_hbase(hbase_bed: Bed) -> None:
     @settings(QUICK, max_examples=12)
     @given(calls=operations, asking=askings)
     def example(calls: Any, asking: Asking) -> None:
-        bed.use(PLAIN, HASHED)
-        expected = run(bed.store, [PLAIN, HASHED], calls)
+        hbase_bed.use(PLAIN, HASHED)
+        expected = run(hbase_bed.store, [PLAIN, HASHED], calls)
         rows = list(expected.rows.values())
-        session = hb.Session(bed.store)
+        session = hb.Session(hbase_bed.store)
         for each in (PLAIN, HASHED):
             assert [values_of(obj) for obj in session.get_many(each, list(expected.rows))] == rows
-            check_exact(bed.store, each)
+            check_exact(hbase_bed.store, each)
         assert check(session, PLAIN, rows, asking) == check(session, HASHED, rows, asking)
 
     example()
 
 
-def test_queries_of_many_rows_on_hbase(bed: Bed) -> None:
-    bed.use(PLAIN, HASHED, DRAWN)
+def test_queries_of_many_rows_on_hbase(hbase_bed: Bed) -> None:
+    hbase_bed.use(PLAIN, HASHED, DRAWN)
 
     @settings(QUICK, max_examples=1, derandomize=True)
     @given(st.lists(wide_things, min_size=60, max_size=60, unique_by=key_of))
@@ -317,9 +309,9 @@ def test_queries_of_many_rows_on_hbase(bed: Bed) -> None:
     written: list[Values] = []
     write_all()
     for _ in range(2):
-        with hb.Session(bed.store) as session:
+        with hb.Session(hbase_bed.store) as session:
             session.load(model(**values) for values in written for model in (PLAIN, HASHED, DRAWN))
-    session = hb.Session(bed.store)
+    session = hb.Session(hbase_bed.store)
 
     @settings(QUICK, max_examples=12)
     @given(asking=askings)

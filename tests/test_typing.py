@@ -52,7 +52,7 @@ def test_the_files_hold_promises() -> None:
 
 
 def test_mypy(request: pytest.FixtureRequest) -> None:
-    cache = request.config.cache
+    cache = getattr(request.config, "cache", None)
     directory = str(cache.mkdir("mypy")) if cache is not None else os.devnull
     printed = run("mypy", "--strict", "--no-error-summary", "--no-pretty", "--cache-dir", directory, *map(str, FILES))
     found: dict[str, set[str]] = defaultdict(set)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from beds import rows_of
+from beds import fresh, rows_of
 from faulty import Call, FaultyStore, RecordingStore
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,13 +17,6 @@ import hbmodel as hb
 from hbmodel.mapper import KeyMapper
 from hbmodel.mutations import FullWrite, PartialWriteOf, RowDelete, full_write
 from hbmodel.writing import Pending, Round, split_rounds
-
-
-def fresh(*models: type[Any]) -> RecordingStore:
-    store = RecordingStore(hb.connect("memory:"))
-    hb.create_tables(store, *models)
-    store.calls.clear()
-    return store
 
 
 def call(kind: str, number: int) -> Pending:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, UnknownOutcome
-from hbmodel.store import Delete, Family, Put, Row, Scan, check_row
+from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
 from hbmodel.stores.calls import Backoff, Caller, Effect, Exchange
 from hbmodel.stores.connection import PROTOCOLS, TRANSPORTS, Endpoint, Protocol, ThriftConnection, Transport
 from hbmodel.stores.gateway_failures import is_passing
@@ -100,6 +100,11 @@ class GatewayStore(ABC):
             StoreURLError: the URL cannot be understood; `option` names an option that is unknown or bad.
         """
         return cls(**parse_store_url(url, cls.SCHEME, _URL_OPTIONS))
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities:
+        """What this gateway can do."""
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -196,6 +201,10 @@ class GatewayStore(ABC):
     def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
         """Carries out deletes that were checked."""
 
+    @abstractmethod
+    def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
+        """Applies puts and deletes of one row atomically; see `Store.mutate_row`."""
+
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
         """Puts one cell if another (or the same) is as expected; see `Store.check_and_put`."""
         check_row(table, row)
@@ -209,6 +218,10 @@ class GatewayStore(ABC):
     @abstractmethod
     def _check_and_put_request(self, name: bytes, column: bytes, expected: bytes, put: Put) -> Request:
         """The call that puts one cell if `column` holds exactly `expected`; empty expects an absent or empty cell."""
+
+    @abstractmethod
+    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+        """Applies mutations of one row if a column is as expected; see `Store.check_and_mutate`."""
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
         """Adds to a counter; see `Store.increment`."""
@@ -261,6 +274,10 @@ class GatewayStore(ABC):
         """The names of all tables, with their namespaces but for the default one."""
 
     @abstractmethod
+    def families(self, table: str) -> list[Family]:
+        """The column families of a table, sorted by name."""
+
+    @abstractmethod
     def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
         """Creates a table; see `Store.create_table`."""
 
@@ -273,6 +290,10 @@ class GatewayStore(ABC):
             if "TableNotEnabledException" not in (error.reason or ""):
                 raise
         self._administrate(table, "deleteTable", tableName=designation)
+
+    @abstractmethod
+    def regions(self, table: str) -> list[Region]:
+        """The regions of a table in key order."""
 
     @abstractmethod
     def _designation(self, name: bytes) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
+
+from hbmodel.store import Put
 
 T = TypeVar("T")
 
@@ -32,3 +34,22 @@ def in_portions(items: Iterable[T], size: Callable[[T], int], most: int) -> Iter
         total += added
     if portion:
         yield portion
+
+
+def without_rivals(puts: Sequence[Put]) -> Iterator[Sequence[Put]]:
+    """Runs of puts in which no row has two puts of the same time but different TTLs.
+
+    The last given of such two counts, and the other one again when its life ends; in one call they may come in any order, or the
+    last take the place of the other.
+    """
+    if len({put.ttl for put in puts}) < 2:
+        yield puts
+        return
+    run: list[Put] = []
+    ttls: dict[tuple[bytes, int | None], int | None] = {}
+    for put in puts:
+        if ttls.setdefault((put.row, put.timestamp), put.ttl) != put.ttl:
+            yield run
+            run, ttls = [], {(put.row, put.timestamp): put.ttl}
+        run.append(put)
+    yield run

@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from hbmodel.store import Delete, Put
 from hbmodel.stores.operation_attributes import ttl_attributes
-from hbmodel.stores.portions import MAX_BYTES, MAX_ROWS
+from hbmodel.stores.portions import MAX_BYTES, MAX_ROWS, without_rivals
 from hbmodel.stores.thrift1_service import BatchMutation, Mutation
 
 # What Thrift's binary protocol adds to a row and to a cell, roughly.
@@ -41,23 +41,8 @@ class WriteCall:
 
 def put_calls(puts: Sequence[Put]) -> Iterator[WriteCall]:
     """Puts, grouped by what a call has room for; of puts of the same cell at the same time the last one given wins."""
-    for run in _without_rivals(puts):
+    for run in without_rivals(puts):
         yield from _grouped((_put_row(put), _size(put.row, put.cells.items()), put.timestamp, put.ttl) for put in run)
-
-
-def _without_rivals(puts: Sequence[Put]) -> Iterator[Sequence[Put]]:
-    """Runs of puts in which no row has two puts of the same time but different TTLs: their calls may go in any order."""
-    if len({put.ttl for put in puts}) < 2:
-        yield puts
-        return
-    run: list[Put] = []
-    ttls: dict[tuple[bytes, int | None], int | None] = {}
-    for put in puts:
-        if ttls.setdefault((put.row, put.timestamp), put.ttl) != put.ttl:
-            yield run
-            run, ttls = [], {(put.row, put.timestamp): put.ttl}
-        run.append(put)
-    yield run
 
 
 def delete_calls(deletes: Sequence[Delete], families: Sequence[bytes]) -> Iterator[WriteCall]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hbmodel.store import Delete, Put
 from hbmodel.stores.operation_attributes import ttl_attributes
-from hbmodel.stores.portions import MAX_BYTES, in_portions
+from hbmodel.stores.portions import MAX_BYTES, in_portions, without_rivals
 from hbmodel.stores.scan_cursor import Request
 from hbmodel.stores.thrift2_service import TColumn, TColumnValue, TDelete, TDeleteType, TMutation, TPut, TRowMutations
 
@@ -24,11 +24,12 @@ def column_of(column: bytes, timestamp: int | None = None) -> Any:
 
 def put_requests(table: bytes, puts: Sequence[Put]) -> Iterator[Request]:
     """The calls for puts, in order; of puts of the same cell at the same time the last one given wins."""
-    for portion in in_portions(puts, _put_size, MAX_BYTES):
-        if len(portion) == 1:
-            yield "put", {"table": table, "tput": _put(portion[0])}
-        else:
-            yield "putMultiple", {"table": table, "tputs": [_put(put) for put in portion]}
+    for run in without_rivals(puts):
+        for portion in in_portions(run, _put_size, MAX_BYTES):
+            if len(portion) == 1:
+                yield "put", {"table": table, "tput": _put(portion[0])}
+            else:
+                yield "putMultiple", {"table": table, "tputs": [_put(put) for put in portion]}
 
 
 def delete_requests(table: bytes, deletes: Sequence[Delete]) -> Iterator[Request]:

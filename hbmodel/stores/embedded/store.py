@@ -9,6 +9,8 @@ from sqlite3 import Connection
 from types import TracebackType
 from typing import Self
 
+from attrs import evolve
+
 from hbmodel.errors import InvalidRequest, TableExists, TableNotFound
 from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
 from hbmodel.stores.embedded.cells import StoredCell, visible
@@ -116,7 +118,7 @@ class EmbeddedStore:
         """See `hbmodel.store.Store.mutate_row`."""
         if mutations:
             _check_one_row(table, mutations[0].row, mutations)
-            now = self._write(table, mutations)
+            now = self._write(table, mutations, atomic=True)
             if any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations):
                 self._let_pass(now)
 
@@ -124,7 +126,7 @@ class EmbeddedStore:
         while self._clock is _milliseconds and _milliseconds() <= millisecond:
             time.sleep(0.0002)
 
-    def _write(self, table: str, mutations: Sequence[Put | Delete]) -> int:
+    def _write(self, table: str, mutations: Sequence[Put | Delete], *, atomic: bool = False) -> int:
         with self._database.write() as connection:
             table_id, layout = self._table(connection, table)
             by_row: dict[bytes, list[Put | Delete]] = {}
@@ -136,7 +138,7 @@ class EmbeddedStore:
             records = []
             for row, changes in by_row.items():
                 writer = RowWriter(connection, table_id, layout, row, tombstones=tombstones)
-                for change in changes:
+                for change in _without_replaced(changes, now) if atomic else changes:
                     writer.apply(change, now, now)
                 records += writer.flush()
             store_segments(connection, records)
@@ -164,7 +166,7 @@ class EmbeddedStore:
                 return False
             # A put is not to be eclipsed by the cell it was conditional on (`HRegion.checkAndMutateInternal`).
             put_time = now if cell is None else max(now, cell.timestamp)
-            for mutation in mutations:
+            for mutation in _without_replaced(mutations, put_time):
                 writer.apply(mutation, now, put_time)
             store_segments(connection, writer.flush())
         return True
@@ -275,6 +277,27 @@ def _check_one_row(table: str, row: bytes, mutations: Sequence[Put | Delete]) ->
         raise InvalidRequest("A conditional change needs at least one mutation.", table=table, key=row)
     if any(mutation.row != row for mutation in mutations):
         raise InvalidRequest("An atomic change is of one row only.", table=table, key=row)
+
+
+def _without_replaced(mutations: Sequence[Put | Delete], put_time: int) -> Iterator[Put | Delete]:
+    """The mutations of an atomic change without cells that a later put of it writes at the same time.
+
+    They have one sequence number in HBase, so the later takes the place of the earlier, which does not come to light again when
+    the later one's life ends.
+    """
+
+    def cell(put: Put, column: bytes) -> tuple[bytes, int]:
+        return column, put_time if put.timestamp is None else put.timestamp
+
+    puts = [mutation for mutation in mutations if isinstance(mutation, Put)]
+    last = {cell(put, column): number for number, put in enumerate(puts) for column in put.cells}
+    numbers = iter(range(len(puts)))
+    for mutation in mutations:
+        if isinstance(mutation, Put):
+            number = next(numbers)
+            yield evolve(mutation, cells={c: value for c, value in mutation.cells.items() if last[cell(mutation, c)] == number})
+        else:
+            yield mutation
 
 
 def _check_mutation(layout: TableLayout, table: str, mutation: Put | Delete) -> None:

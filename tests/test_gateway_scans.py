@@ -7,28 +7,54 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from attrs import frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from proxy import Proxy
 
+from hbmodel.connecting import connect
 from hbmodel.errors import FamilyNotFound, StoreClosed, StoreError, StoreUnavailable, TableNotFound
 from hbmodel.ranges import KeyRange
 from hbmodel.store import MAX_ROW_LENGTH, Family, Put, Row, Scan
 from hbmodel.stores import calls, scan_lane
-from hbmodel.stores.thrift1 import Thrift1Store
+from hbmodel.stores.gateway_store import GatewayStore
 
 pytestmark = pytest.mark.hbase
 
-TABLE = "test_thrift1_scan"
+TABLE = "test_gateway_scans"
 COUNT = 300
 KEYS = [b"k%04d" % number for number in range(COUNT)]
 EDGES = [b"\x00", b"a", b"a\x00", b"a\x00\x00", b"a\xff", b"a\xff\xff", b"b", b"\xff", b"\xff\xff", b"l" * MAX_ROW_LENGTH]
 NUMBERED = KeyRange.prefix(b"k")
 
 
+@frozen
+class Gateway:
+    """A gateway and how it calls what scans do; `whole` is what reads a short scan to its end, in so many calls."""
+
+    url: str
+    whole: list[str]
+    open: str
+    rows: str
+    close: str
+
+
+@pytest.fixture(scope="module", params=["thrift1", "thrift2"])
+def gateway(request: pytest.FixtureRequest) -> Gateway:
+    hbase = request.getfixturevalue("local_hbase")
+    if request.param == "thrift1":
+        names = ("scannerOpenWithScan", "scannerGetList", "scannerClose")
+        return Gateway(hbase.url, list(names), *names)
+    return Gateway(hbase.thrift2_url, ["getScannerResults"], "openScanner", "getScannerRows", "closeScanner")
+
+
+def opened(url: str) -> Any:
+    return connect(url)
+
+
 @pytest.fixture(scope="module")
-def store(local_hbase: Any) -> Iterator[Thrift1Store]:
-    with Thrift1Store.from_url(local_hbase.url) as store:
+def store(gateway: Gateway) -> Iterator[GatewayStore]:
+    with opened(gateway.url) as store:
         if TABLE in store.tables():
             store.delete_table(TABLE)
         store.create_table(TABLE, [Family(b"d"), Family(b"e")])
@@ -38,8 +64,8 @@ def store(local_hbase: Any) -> Iterator[Thrift1Store]:
 
 
 @pytest.fixture
-def proxy(store: Thrift1Store, local_hbase: Any) -> Iterator[Proxy]:
-    with Proxy(local_hbase.url) as proxy:
+def proxy(store: GatewayStore, gateway: Gateway) -> Iterator[Proxy]:
+    with Proxy(gateway.url) as proxy:
         yield proxy
 
 
@@ -58,7 +84,7 @@ def flat(scan: Iterable[Sequence[Row]]) -> list[bytes]:
     return rows
 
 
-def read(store: Thrift1Store, *scans: Scan) -> list[list[bytes]]:
+def read(store: GatewayStore, *scans: Scan) -> list[list[bytes]]:
     return [flat(scan) for scan in store.scan(TABLE, scans)]
 
 
@@ -67,7 +93,7 @@ def read(store: Thrift1Store, *scans: Scan) -> list[list[bytes]]:
 bounds = st.sampled_from(sorted({*EDGES, b"", b"c", b"a\x01", b"a\xfe", *KEYS[:3], KEYS[100], KEYS[-1], b"m"}))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     start=bounds,
     stop=st.none() | bounds,
@@ -76,7 +102,7 @@ bounds = st.sampled_from(sorted({*EDGES, b"", b"c", b"a\x01", b"a\xfe", *KEYS[:3
     batch_size=st.sampled_from([1, 2, 3, 5, 1000]),
 )
 def test_exactly_the_range_in_order(
-    store: Thrift1Store, *, start: bytes, stop: bytes | None, backwards: bool, limit: int | None, batch_size: int
+    store: GatewayStore, *, start: bytes, stop: bytes | None, backwards: bool, limit: int | None, batch_size: int
 ) -> None:
     keys = KeyRange(start, stop)
     expected = sorted((key for key in KEYS + EDGES if key in keys), reverse=backwards)
@@ -86,18 +112,18 @@ def test_exactly_the_range_in_order(
     assert found == expected[:limit]
 
 
-def test_batches_are_no_larger_than_asked(store: Thrift1Store) -> None:
+def test_batches_are_no_larger_than_asked(store: GatewayStore) -> None:
     [scan] = store.scan(TABLE, [Scan(NUMBERED, batch_size=70)])
     assert [len(batch) for batch in scan] == [70, 70, 70, 70, 20]
 
 
-def test_columns_and_rows_without_them(store: Thrift1Store) -> None:
+def test_columns_and_rows_without_them(store: GatewayStore) -> None:
     [scan] = store.scan(TABLE, [Scan(KeyRange(b"k0001", b"k0003"), columns=[b"e", b"d:b"])])
     assert [[(row.row, list(row.columns)) for row in batch] for batch in scan] == [[(b"k0001", [b"e:a"]), (b"k0002", [b"e:a"])]]
     assert read(store, Scan(columns=[b"d:b"])) == [[]]
 
 
-def test_several_scans_are_read_in_any_order(store: Thrift1Store) -> None:
+def test_several_scans_are_read_in_any_order(store: GatewayStore) -> None:
     scans = [Scan(KeyRange(key, None), limit=30, batch_size=7, reversed=number % 2 == 1) for number, key in enumerate(KEYS[::30])]
     expected = read(store, *[Scan(scan.range, scan.reversed, limit=30) for scan in scans])
     iterators = list(enumerate(store.scan(TABLE, scans)))
@@ -111,7 +137,7 @@ def test_several_scans_are_read_in_any_order(store: Thrift1Store) -> None:
     assert found == expected
 
 
-def test_a_missing_table_or_family_is_told_by_the_iterator(store: Thrift1Store) -> None:
+def test_a_missing_table_or_family_is_told_by_the_iterator(store: GatewayStore) -> None:
     good, missing = store.scan(TABLE, [Scan(limit=1), Scan(columns=[b"x"])])
     with pytest.raises(FamilyNotFound):
         next(missing)
@@ -126,53 +152,90 @@ def test_a_missing_table_or_family_is_told_by_the_iterator(store: Thrift1Store) 
 # --- how it is read ---------------------------------------------------------------------------------------------------
 
 
-def test_a_small_scan_takes_one_request_for_rows(proxy: Proxy) -> None:
-    with Thrift1Store.from_url(proxy.url) as store:
-        assert read(store, Scan(NUMBERED, limit=20)) == [KEYS[:20]]
-        assert proxy.saw(1, "scannerClose")
-        assert proxy.calls() == ["scannerOpenWithScan", "scannerGetList", "scannerClose"]
-        assert proxy.rows_asked_for() == [20]
+def test_a_short_scan_takes_the_fewest_calls(proxy: Proxy, gateway: Gateway) -> None:
+    with opened(proxy.url) as store:
+        for scan in (Scan(NUMBERED, limit=20), Scan(KeyRange(b"k0000", b"k0020"))):
+            proxy.forget()
+            assert read(store, scan) == [KEYS[:20]]
+            assert proxy.saw(1, gateway.whole[-1])
+            assert proxy.calls() == gateway.whole
 
 
-def test_a_limit_is_never_overstepped(proxy: Proxy) -> None:
-    with Thrift1Store.from_url(proxy.url) as store:
+@pytest.mark.parametrize("stop", [b"k0050", b"k0050\x00", b"k00500", None])
+def test_a_short_reversed_scan_too_although_it_may_begin_outside_its_range(proxy: Proxy, gateway: Gateway, stop: bytes | None) -> None:
+    expected = sorted((key for key in KEYS + EDGES if key in KeyRange(b"k", stop)), reverse=True)
+    with opened(proxy.url) as store:
+        assert read(store, Scan(KeyRange(b"k", stop), reversed=True, limit=20)) == [expected[:20]]
+        assert proxy.saw(1, gateway.whole[-1])
+        assert proxy.calls() == gateway.whole
+
+
+def test_a_limit_is_never_overstepped(proxy: Proxy, gateway: Gateway) -> None:
+    with opened(proxy.url) as store:
         assert read(store, Scan(NUMBERED, limit=95, batch_size=20)) == [KEYS[:95]]
-        assert proxy.rows_asked_for() == [20, 20, 20, 20, 15]
+        in_one_call = gateway.whole.count("getScannerResults")
+        assert proxy.rows_asked_for() == [20, 20, 20, 20, 15][in_one_call:]
 
 
-def test_a_long_scan_asks_ahead_and_only_a_long_one(proxy: Proxy) -> None:
-    with Thrift1Store.from_url(proxy.url) as store:
+def test_a_long_scan_asks_ahead_and_only_a_long_one(proxy: Proxy, gateway: Gateway) -> None:
+    first = gateway.whole[-2:][0]  # the call that brings the first rows
+    with opened(proxy.url) as store:
         [scan] = store.scan(TABLE, [Scan(NUMBERED, batch_size=50)])
-        assert proxy.saw(1, "scannerGetList")
+        assert proxy.saw(1, first)
         store.tables()
-        assert proxy.rows_asked_for() == [50]
+        assert proxy.calls().count(gateway.rows) == gateway.whole.count(gateway.rows)
         next(scan)
-        assert proxy.saw(4, "scannerGetList")
-        scan.close()  # type: ignore[attr-defined]
-        assert proxy.saw(1, "scannerClose")
-        assert proxy.rows_asked_for() == [50] * 4
+        next(scan)
+        assert proxy.saw(4, gateway.rows)
+        scan.close()
+        assert proxy.saw(1, gateway.close)
+        assert set(proxy.rows_asked_for()) == {50}
+        assert 4 <= len(proxy.rows_asked_for()) <= 5
         proxy.forget()
         assert read(store, Scan(KeyRange(b"k0000", b"k0010"))) == [KEYS[:10]]
-        assert proxy.rows_asked_for() == [1000]
+        assert proxy.saw(1, gateway.whole[-1])
+        assert proxy.calls() == gateway.whole
 
 
-def test_scanners_are_closed_when_exhausted_limited_or_closed(proxy: Proxy) -> None:
-    with Thrift1Store.from_url(proxy.url + "?pool=1") as store:
-        read(store, Scan(NUMBERED, batch_size=100), Scan(NUMBERED, limit=3))
-        early, never_read = store.scan(TABLE, [Scan(NUMBERED, batch_size=10), Scan(NUMBERED, batch_size=10)])
-        assert len(next(early)) == 10
-        early.close()  # type: ignore[attr-defined]
-        early.close()  # type: ignore[attr-defined]
+def test_a_limit_of_a_few_batches_ends_in_one_call_where_there_is_such_a_call(proxy: Proxy, gateway: Gateway) -> None:
+    with opened(proxy.url) as store:
+        assert read(store, Scan(NUMBERED, limit=70, batch_size=50)) == [KEYS[:70]]
+        assert proxy.saw(1, gateway.whole[-1])
+        if len(gateway.whole) == 1:
+            assert proxy.calls() == gateway.whole * 2
+        else:
+            assert proxy.rows_asked_for() == [50, 20]
+
+
+def test_scanners_are_closed_when_exhausted_limited_or_closed(proxy: Proxy, gateway: Gateway) -> None:
+    with opened(proxy.url + "?pool=1") as store:
+        read(store, Scan(NUMBERED, batch_size=100), Scan(NUMBERED, limit=150, batch_size=40))
+        early, barely_read, never_read = store.scan(TABLE, [Scan(NUMBERED, batch_size=10)] * 3)
+        assert [len(next(early)) for _ in range(3)] == [10] * 3
+        assert len(next(barely_read)) == 10
+        early.close()
+        early.close()
         assert next(early, None) is None
-        never_read.close()  # type: ignore[attr-defined]
+        barely_read.close()
+        never_read.close()
         assert len(store.get(TABLE, KEYS)) == COUNT
-        assert proxy.saw(4, "scannerClose")
-    opened = [call for call in proxy.calls() if call in {"scannerOpenWithScan", "scannerClose"}]
-    assert opened.count("scannerOpenWithScan") == opened.count("scannerClose") == 4
+        count = proxy.calls().count(gateway.open)
+        assert count >= 4
+        assert proxy.saw(count, gateway.close)
+        assert proxy.calls().count(gateway.close) == count
+
+
+def test_first_requests_are_sent_before_any_reply_is_read_but_not_more_than_find_room(proxy: Proxy, gateway: Gateway) -> None:
+    scans = [Scan(KeyRange(key, key + b"\x00")) for key in KEYS] + [Scan(KeyRange(KEYS[0], b"k" * 30_000), limit=1)] * 5
+    with opened(proxy.url + "?pool=1") as store:
+        iterators = store.scan(TABLE, scans)
+        sent = sum(lane_cursor.under_way or lane_cursor.finished for lane_cursor in iterators[0]._lane.cursors)
+        assert 100 < sent < len(scans)
+        assert [flat(iterator) for iterator in reversed(iterators)] == [[KEYS[0]]] * 5 + [[key] for key in reversed(KEYS)]
 
 
 def test_scans_spread_over_the_free_connections(proxy: Proxy) -> None:
-    with Thrift1Store.from_url(proxy.url + "?pool=3") as store:
+    with opened(proxy.url + "?pool=3") as store:
         assert read(store, *[Scan(KeyRange(key), limit=2) for key in KEYS[:12]]) == [KEYS[n : n + 2] for n in range(12)]
         assert proxy.connections == 3
         read(store, *[Scan(KeyRange(key), limit=2) for key in KEYS[:12]])
@@ -180,13 +243,13 @@ def test_scans_spread_over_the_free_connections(proxy: Proxy) -> None:
         assert proxy.connections == 3
 
 
-def test_calls_inside_open_scans_have_connections_of_their_own(store: Thrift1Store, local_hbase: Any) -> None:
-    with Thrift1Store.from_url(local_hbase.url + "?pool=1&timeout=5") as single:
+def test_calls_inside_open_scans_have_connections_of_their_own(store: GatewayStore, gateway: Gateway) -> None:
+    with opened(gateway.url + "?pool=1&timeout=5") as single:
         outer = flat_with_gets(single, 3)
     assert outer == KEYS[:3]
 
 
-def flat_with_gets(store: Thrift1Store, depth: int) -> list[bytes]:
+def flat_with_gets(store: GatewayStore, depth: int) -> list[bytes]:
     [scan] = store.scan(TABLE, [Scan(NUMBERED, limit=3, batch_size=1)])
     rows = []
     for batch in scan:
@@ -198,8 +261,8 @@ def flat_with_gets(store: Thrift1Store, depth: int) -> list[bytes]:
     return rows
 
 
-def test_an_iterator_that_is_dropped_gives_its_connection_back(store: Thrift1Store, local_hbase: Any) -> None:
-    with Thrift1Store.from_url(local_hbase.url + "?pool=1&timeout=5") as single:
+def test_an_iterator_that_is_dropped_gives_its_connection_back(store: GatewayStore, gateway: Gateway) -> None:
+    with opened(gateway.url + "?pool=1&timeout=5") as single:
         for _ in range(20):
             next(single.scan(TABLE, [Scan(NUMBERED, batch_size=5)])[0])
             single.scan(TABLE, [Scan(NUMBERED, batch_size=5), Scan(NUMBERED, batch_size=5)])
@@ -207,20 +270,20 @@ def test_an_iterator_that_is_dropped_gives_its_connection_back(store: Thrift1Sto
         assert read(single, Scan(NUMBERED)) == [KEYS]
 
 
-def test_a_scan_ends_with_its_store(local_hbase: Any, store: Thrift1Store) -> None:
-    other = Thrift1Store.from_url(local_hbase.url)
+def test_a_scan_ends_with_its_store(gateway: Gateway, store: GatewayStore) -> None:
+    other = opened(gateway.url)
     [scan] = other.scan(TABLE, [Scan(NUMBERED, batch_size=5)])
     next(scan)
     other.close()
     with pytest.raises(StoreClosed):
         flat(scan)
-    scan.close()  # type: ignore[attr-defined]
+    scan.close()
 
 
 # --- when it breaks ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     cuts=st.lists(st.integers(1, 45_000), min_size=1, max_size=3),
     backwards=st.booleans(),
@@ -230,7 +293,7 @@ def test_a_scan_ends_with_its_store(local_hbase: Any, store: Thrift1Store) -> No
 def test_a_scan_cut_anywhere_delivers_every_row_once(
     proxy: Proxy, quick: None, *, cuts: list[int], backwards: bool, limit: int | None, batch_size: int
 ) -> None:
-    with Thrift1Store.from_url(proxy.url) as store:
+    with opened(proxy.url) as store:
         proxy.cut_after_reply_bytes(cuts[0])
         rest = iter(cuts[1:])
         found: list[bytes] = []
@@ -246,7 +309,7 @@ def test_a_scan_cut_anywhere_delivers_every_row_once(
 @given(cut=st.integers(1, 60_000), pool=st.integers(1, 3))
 def test_scans_that_share_a_cut_connection_all_go_on(proxy: Proxy, quick: None, cut: int, pool: int) -> None:
     ranges = [KeyRange(KEYS[number], KEYS[number + 50]) for number in range(0, 250, 50)]
-    with Thrift1Store.from_url(f"{proxy.url}?pool={pool}") as store:
+    with opened(f"{proxy.url}?pool={pool}") as store:
         proxy.cut_after_reply_bytes(cut)
         scans = store.scan(TABLE, [Scan(keys, batch_size=9) for keys in ranges])
         found: list[list[bytes]] = [[] for _ in scans]
@@ -256,19 +319,20 @@ def test_scans_that_share_a_cut_connection_all_go_on(proxy: Proxy, quick: None, 
     assert found == [KEYS[number : number + 50] for number in range(0, 250, 50)]
 
 
-def test_a_forgotten_scanner_is_opened_again_behind_the_last_row(store: Thrift1Store, local_hbase: Any, quick: None) -> None:
+def test_a_forgotten_scanner_is_opened_again_behind_the_last_row(store: GatewayStore, gateway: Gateway, quick: None) -> None:
     for backwards in (False, True):
         [scan] = store.scan(TABLE, [Scan(NUMBERED, backwards, batch_size=40)])
-        found = [row.row for row in next(scan)]
+        found = [row.row for _ in range(2) for row in next(scan)]
         threading.Event().wait(0.2)  # what was asked ahead is answered
         # Scanner numbers are the gateway's, so any connection can close any scanner, as an expired lease would.
-        with Thrift1Store.from_url(local_hbase.url) as other, other._pool.lease() as lease:
-            lease.connection().call("scannerClose", id=scan._cursor.scanner)  # type: ignore[attr-defined]
+        with opened(gateway.url) as other, other._pool.lease() as lease:
+            api, arguments = other.SCAN_CALLS.close(scan._cursor.scanner)
+            lease.connection().call(api, **arguments)
         assert found + flat(scan) == (KEYS[::-1] if backwards else KEYS)
 
 
 def test_a_gateway_that_comes_back_in_time_is_waited_for(proxy: Proxy) -> None:
-    with Thrift1Store.from_url(proxy.url) as store:
+    with opened(proxy.url) as store:
         [scan] = store.scan(TABLE, [Scan(NUMBERED, batch_size=40)])
         found = [row.row for row in next(scan)]
         proxy.refuse()
@@ -278,7 +342,7 @@ def test_a_gateway_that_comes_back_in_time_is_waited_for(proxy: Proxy) -> None:
 
 
 def test_a_gateway_that_stays_away_ends_the_scan_with_an_error(proxy: Proxy, quick: None) -> None:
-    with Thrift1Store.from_url(proxy.url) as store:
+    with opened(proxy.url) as store:
         [scan] = store.scan(TABLE, [Scan(NUMBERED, batch_size=40)])
         next(scan)
         proxy.close()
@@ -287,19 +351,21 @@ def test_a_gateway_that_stays_away_ends_the_scan_with_an_error(proxy: Proxy, qui
                 flat(scan)
 
 
-def test_a_silent_gateway_is_given_more_time_with_each_try(proxy: Proxy, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_gateway_is_given_more_time_with_each_try(
+    proxy: Proxy, gateway: Gateway, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     patience: list[float] = []
     limit = scan_lane.ThriftConnection.limit
     monkeypatch.setattr(scan_lane.ThriftConnection, "limit", lambda self, timeout: (patience.append(timeout), limit(self, timeout)))
-    with Thrift1Store.from_url(proxy.url + "?timeout=0.2") as store:
-        proxy.on_call("scannerGetList", "pass", "mute", "mute")
+    with opened(proxy.url + "?timeout=0.2") as store:
+        proxy.on_call(gateway.rows, *["pass"] * gateway.whole.count(gateway.rows), "mute", "mute")
         assert read(store, Scan(NUMBERED, batch_size=200)) == [KEYS]
         assert 0.4 in patience
         with store._pool.lease() as lease:  # the connection with the long limit was not given back
             assert lease.connection()._socket.sock.gettimeout() == 0.2
 
 
-def test_an_interrupted_scan_never_goes_on_as_if_nothing_had_happened(store: Thrift1Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_scan_never_goes_on_as_if_nothing_had_happened(store: GatewayStore, monkeypatch: pytest.MonkeyPatch) -> None:
     [scan] = store.scan(TABLE, [Scan(NUMBERED, batch_size=40)])
     next(scan)
 
@@ -316,7 +382,7 @@ def test_an_interrupted_scan_never_goes_on_as_if_nothing_had_happened(store: Thr
 
 
 @pytest.mark.filterwarnings("ignore:This process.*fork:DeprecationWarning")
-def test_a_forked_child_goes_on_with_a_scan_and_so_does_the_parent(store: Thrift1Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_forked_child_goes_on_with_a_scan_and_so_does_the_parent(store: GatewayStore, caplog: pytest.LogCaptureFixture) -> None:
     [scan] = store.scan(TABLE, [Scan(NUMBERED, batch_size=40)])
     found = [row.row for row in next(scan)]
     for reads in (True, False):
@@ -325,7 +391,7 @@ def test_a_forked_child_goes_on_with_a_scan_and_so_does_the_parent(store: Thrift
             code = 1
             try:
                 rest = flat(scan) if reads else KEYS[40:]
-                scan.close()  # type: ignore[attr-defined]
+                scan.close()
                 code = 0 if found + rest == KEYS else 2
             finally:
                 os._exit(code)

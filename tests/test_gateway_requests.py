@@ -15,28 +15,35 @@ from hbmodel.errors import (
 )
 from hbmodel.ranges import KeyRange
 from hbmodel.store import MAX_CELL_SIZE, Capabilities, Delete, Family, Or, Put, Scan, Store
+from hbmodel.stores.gateway_store import GatewayStore
 from hbmodel.stores.thrift1 import Thrift1Store
+from hbmodel.stores.thrift2 import Thrift2Store
 
 A, B = b"d:a", b"d:b"
 
 
-@pytest.fixture
-def nobody() -> Iterator[Thrift1Store]:
+KINDS: list[type[GatewayStore]] = [Thrift1Store, Thrift2Store]
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(params=KINDS)
+def nobody(request: pytest.FixtureRequest) -> Iterator[GatewayStore]:
     """A store at an address where nobody listens: whatever it answers, it answers without a call."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with Thrift1Store("127.0.0.1", port, attempts=2) as store:
+    with request.param("127.0.0.1", port, attempts=2) as store:
         yield store
 
 
 # --- addresses --------------------------------------------------------------------------------------------------------
 
 
-def test_an_address_becomes_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+@each_kind
+def test_an_address_becomes_arguments(kind: type[GatewayStore], monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
-    monkeypatch.setattr(Thrift1Store, "__init__", lambda self, **arguments: given.update(arguments))
-    Thrift1Store.from_url(
-        "hbase://gateway.example:9191?timeout=10&connect_timeout=.5&pool=8&transport=framed&protocol=compact&table_prefix=my&attempts=1"
+    monkeypatch.setattr(kind, "__init__", lambda self, **arguments: given.update(arguments))
+    kind.from_url(
+        f"{kind.SCHEME}://gateway.example:9191?timeout=10&connect_timeout=.5&pool=8&transport=framed&protocol=compact&table_prefix=my&attempts=1"
     )
     assert given == {
         "host": "gateway.example",
@@ -52,6 +59,7 @@ def test_an_address_becomes_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_shortest_address_is_this_machines() -> None:
+    assert repr(Thrift2Store.from_url("hbase+thrift2://")) == "Thrift2Store('127.0.0.1', 9090)"
     assert repr(Thrift1Store.from_url("hbase://")) == "Thrift1Store('127.0.0.1', 9090)"
     assert repr(Thrift1Store.from_url("hbase://other")) == "Thrift1Store('other', 9090)"
     assert repr(Thrift1Store.from_url("hbase://[::1]:91")) == "Thrift1Store('::1', 91)"
@@ -87,17 +95,18 @@ def test_what_is_no_address_is_refused_without_its_secrets(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+@each_kind
 @pytest.mark.parametrize("arguments", [{"timeout": 0}, {"pool_size": 0}, {"attempts": 0}, {"transport": "x"}, {"protocol": "x"}])
-def test_bad_arguments_are_refused(arguments: dict[str, Any]) -> None:
+def test_bad_arguments_are_refused(kind: type[GatewayStore], arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
-        Thrift1Store(**arguments)
+        kind(**arguments)
 
 
 # --- without a call ---------------------------------------------------------------------------------------------------
 
 CELLS = {A: b""}
 
-BAD: list[Callable[[Thrift1Store], object]] = [
+BAD: list[Callable[[GatewayStore], object]] = [
     lambda store: store.get("t", [b"ok", b""]),
     lambda store: store.get("t", [b"k" * 32768]),
     lambda store: store.get("t", [b"k"], [b""]),
@@ -134,12 +143,12 @@ BAD: list[Callable[[Thrift1Store], object]] = [
 
 
 @pytest.mark.parametrize("call", BAD)
-def test_bad_requests_are_refused_before_any_call(nobody: Thrift1Store, call: Callable[[Thrift1Store], object]) -> None:
+def test_bad_requests_are_refused_before_any_call(nobody: GatewayStore, call: Callable[[GatewayStore], object]) -> None:
     with pytest.raises(InvalidRequest):
         call(nobody)
 
 
-def test_nothing_to_do_makes_no_call(nobody: Thrift1Store) -> None:
+def test_nothing_to_do_makes_no_call(nobody: GatewayStore) -> None:
     assert nobody.get("t", []) == []
     nobody.put("t", [])
     nobody.delete("t", [])
@@ -150,14 +159,49 @@ def test_nothing_to_do_makes_no_call(nobody: Thrift1Store) -> None:
     assert nobody.scan("t", []) == []
 
 
-def test_what_the_gateway_cannot_do_is_said(nobody: Thrift1Store) -> None:
-    assert nobody.capabilities == Capabilities(
-        check_and_mutate=False, mutate_row=False, presplit=False, family_configuration=False, put_ttl_mixed=False
-    )
-    with pytest.raises(CapabilityError, match=r"embedded.*thrift2"):
-        nobody.mutate_row("t", [Put(b"k", CELLS, 1)])
-    with pytest.raises(CapabilityError, match=r"embedded.*thrift2"):
-        nobody.check_and_mutate("t", b"k", A, None, [Put(b"k", CELLS, 1)])
+def test_what_the_first_gateway_cannot_do_is_said() -> None:
+    with Thrift1Store("127.0.0.1", 1, attempts=1) as store:
+        assert store.capabilities == Capabilities(
+            check_and_mutate=False, mutate_row=False, presplit=False, family_configuration=False, put_ttl_mixed=False
+        )
+        with pytest.raises(CapabilityError, match=r"embedded.*thrift2"):
+            store.mutate_row("t", [Put(b"k", CELLS, 1)])
+        with pytest.raises(CapabilityError, match=r"embedded.*thrift2"):
+            store.check_and_mutate("t", b"k", A, None, [Put(b"k", CELLS, 1)])
+
+
+BAD_CHANGES: list[Callable[[Thrift2Store], object]] = [
+    lambda store: store.mutate_row("t", [Put(b"k", CELLS), Delete(b"other")]),
+    lambda store: store.mutate_row("t", [Put(b"", CELLS)]),
+    lambda store: store.mutate_row("t", [Put(b"k", {})]),
+    lambda store: store.mutate_row("t", [Delete(b"k", columns=[b"d"])]),
+    lambda store: store.mutate_row("", [Delete(b"k")]),
+    lambda store: store.check_and_mutate("t", b"k", A, None, []),
+    lambda store: store.check_and_mutate("t", b"k", A, None, [Put(b"other", CELLS)]),
+    lambda store: store.check_and_mutate("t", b"k", b"d", None, [Put(b"k", CELLS)]),
+    lambda store: store.check_and_mutate("t", b"k", A, None, [Put(b"k", CELLS, -1)]),
+    lambda store: store.check_and_mutate("t", b"k" * 32768, A, None, [Put(b"k" * 32768, CELLS)]),
+    lambda store: store.create_table("t", [Family(b"d")], [b"a", b"a"]),
+    lambda store: store.create_table("t", [Family(b"d")], [b""]),
+]
+
+
+@pytest.mark.parametrize("call", BAD_CHANGES)
+def test_bad_changes_are_refused_before_any_call(call: Callable[[Thrift2Store], object]) -> None:
+    with Thrift2Store("127.0.0.1", 1, attempts=1) as store, pytest.raises(InvalidRequest):
+        call(store)
+
+
+def test_what_the_second_gateway_does_is_everything() -> None:
+    with Thrift2Store("127.0.0.1", 1, attempts=1) as store:
+        assert store.capabilities == Capabilities(
+            check_and_mutate=True, mutate_row=True, presplit=True, family_configuration=True, put_ttl_mixed=True
+        )
+        store.mutate_row("t", [])
+        with pytest.raises(StoreUnavailable):
+            store.mutate_row("t", [Put(b"k", CELLS, 1)])
+        with pytest.raises(StoreUnavailable):
+            store.check_and_mutate("t", b"k", A, None, [Put(b"k", CELLS, 1)])
 
 
 @pytest.mark.parametrize(
@@ -186,7 +230,7 @@ def test_tables_beyond_the_gateway_come_with_the_line_for_the_shell(families: li
     assert caught.value.shell == line
 
 
-def test_an_unreachable_gateway_is_unavailable_for_every_call(nobody: Thrift1Store) -> None:
+def test_an_unreachable_gateway_is_unavailable_for_every_call(nobody: GatewayStore) -> None:
     calls: list[Callable[[], object]] = [
         lambda: nobody.get("t", [b"k"]),
         lambda: next(nobody.scan("t", [Scan()])[0]),
@@ -211,7 +255,7 @@ def test_a_host_that_cannot_be_named_is_unavailable() -> None:
         store.tables()
 
 
-def test_a_closed_store_says_so(nobody: Thrift1Store) -> None:
+def test_a_closed_store_says_so(nobody: GatewayStore) -> None:
     store: Store = nobody
     store.close()
     store.close()

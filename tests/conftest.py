@@ -1,0 +1,60 @@
+"""Stores that all test modules share, so that HBase makes the tables of each model once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from beds import ATOMIC, HBASE, KINDS, Bed, open_bed
+
+Beds = Callable[[str], Bed]
+
+
+@pytest.fixture(scope="session")
+def fast_beds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beds]:
+    """The stores of this process by their kind."""
+    with ExitStack() as stack:
+        yield _opened(stack, {"embedded": f"embedded:{tmp_path_factory.mktemp('beds') / 'store.db'}"})
+
+
+@pytest.fixture(scope="session")
+def real_beds(local_hbase: Any) -> Iterator[Beds]:
+    """HBase by its gateways."""
+    with ExitStack() as stack:
+        yield _opened(stack, {"thrift1": local_hbase.url, "thrift2": local_hbase.thrift2_url})
+
+
+def _opened(stack: ExitStack, urls: dict[str, str]) -> Beds:
+    open_beds: dict[str, Bed] = {}
+
+    def get(kind: str) -> Bed:
+        if kind not in open_beds:
+            open_beds[kind] = stack.enter_context(open_bed(kind, urls.get(kind, "memory:")))
+        return open_beds[kind]
+
+    return get
+
+
+def _bed(request: pytest.FixtureRequest) -> Bed:
+    made: Beds = request.getfixturevalue("real_beds" if request.param.startswith("thrift") else "fast_beds")
+    return made(request.param)
+
+
+@pytest.fixture(params=KINDS)
+def bed(request: pytest.FixtureRequest) -> Bed:
+    """Every kind of store."""
+    return _bed(request)
+
+
+@pytest.fixture(params=ATOMIC)
+def atomic_bed(request: pytest.FixtureRequest) -> Bed:
+    """The stores that change rows atomically."""
+    return _bed(request)
+
+
+@pytest.fixture(params=HBASE)
+def hbase_bed(request: pytest.FixtureRequest) -> Bed:
+    """HBase."""
+    return _bed(request)

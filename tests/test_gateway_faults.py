@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from attrs import frozen
+from proxy import Proxy
+
+from hbmodel.connecting import connect
+from hbmodel.errors import StoreUnavailable, UnknownOutcome
+from hbmodel.store import Delete, Family, Put, Store
+from hbmodel.stores.portions import MAX_ROWS
+from hbmodel.stores.thrift1 import Thrift1Store
+
+pytestmark = pytest.mark.hbase
+
+TABLE = "test_gateway_faults"
+A = b"d:a"
+
+
+@frozen
+class Gateway:
+    """A gateway and how it calls what stores do."""
+
+    url: str
+    get: str
+    put: str
+    put_untimed: str
+    put_many: str
+    delete: str
+    delete_untimed: str
+    increment: str
+    check: str
+    tables: str
+
+
+FIRST = ("getRowsWithColumns", "mutateRowTs", "mutateRow", "mutateRowsTs", "mutateRowTs", "mutateRow", "atomicIncrement", "checkAndPut")
+SECOND = ("getMultiple", "put", "put", "putMultiple", "deleteSingle", "deleteSingle", "increment", "checkAndMutate")
+
+
+@pytest.fixture(scope="module", params=["thrift1", "thrift2"])
+def gateway(request: pytest.FixtureRequest) -> Gateway:
+    hbase = request.getfixturevalue("local_hbase")
+    if request.param == "thrift1":
+        return Gateway(hbase.url, *FIRST, "getTableNames")
+    return Gateway(hbase.thrift2_url, *SECOND, "getTableNamesByPattern")
+
+
+@pytest.fixture(scope="module")
+def store(gateway: Gateway) -> Iterator[Store]:
+    with connect(gateway.url) as store:
+        if TABLE in store.tables():
+            store.delete_table(TABLE)
+        store.create_table(TABLE, [Family(b"d", max_versions=10)])
+        yield store
+        store.delete_table(TABLE)
+
+
+@pytest.fixture
+def proxy(store: Store, gateway: Gateway) -> Iterator[Proxy]:
+    with Proxy(gateway.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def through(proxy: Proxy) -> Iterator[Store]:
+    with connect(proxy.url + "?timeout=1&attempts=3") as store:
+        yield store
+
+
+@pytest.mark.parametrize("break_", ["lose", "cut"])
+def test_a_read_survives_a_broken_connection(store: Store, proxy: Proxy, gateway: Gateway, through: Store, break_: str) -> None:
+    store.put(TABLE, [Put(b"read", {A: b"1"}, 1)])
+    proxy.on_call(gateway.get, break_)
+    [row] = through.get(TABLE, [b"read"])
+    assert row is not None
+    assert row.columns[A].value == b"1"
+    assert proxy.connections == 2
+
+
+def test_a_read_that_never_succeeds_is_unavailable(proxy: Proxy, gateway: Gateway, through: Store) -> None:
+    proxy.on_call(gateway.get, "cut", "lose", "cut")
+    with pytest.raises(StoreUnavailable):
+        through.get(TABLE, [b"read"])
+
+
+def test_a_put_with_timestamps_is_repeated_with_the_same_ones(proxy: Proxy, gateway: Gateway, local_hbase: Any, through: Store) -> None:
+    proxy.on_call(gateway.put, "cut", "lose")
+    through.put(TABLE, [Put(b"put", {A: b"1"}, 7)])
+    assert proxy.calls().count(gateway.put) == 3
+    with Thrift1Store.from_url(local_hbase.url) as first, first._pool.lease() as lease:  # which can read all versions
+        cells = lease.connection().call("getVer", tableName=TABLE.encode(), row=b"put", column=A, numVersions=10, attributes={})
+    assert [(cell.value, cell.timestamp) for cell in cells] == [(b"1", 7)]
+
+
+def test_a_put_goes_on_behind_the_calls_that_were_acknowledged(proxy: Proxy, gateway: Gateway, store: Store, through: Store) -> None:
+    puts = [Put(b"many%05d" % number, {A: b"1"}, 7) for number in range(5 * MAX_ROWS)]
+    proxy.on_call(gateway.put_many, "pass", "pass", "cut")
+    through.put(TABLE, puts)
+    assert all(store.get(TABLE, [put.row for put in puts]))
+
+
+def test_writes_with_timestamps_end_in_an_unknown_outcome(proxy: Proxy, gateway: Gateway, through: Store) -> None:
+    change = [Put(b"unknown", {A: b"1"}, 7), Delete(b"unknown", timestamp=6)]
+    writes: list[tuple[str, Callable[[], None]]] = [
+        (gateway.put, lambda: through.put(TABLE, [Put(b"unknown", {A: b"1"}, 7)])),
+        (gateway.delete, lambda: through.delete(TABLE, [Delete(b"unknown", timestamp=6)])),
+    ]
+    if through.capabilities.mutate_row:
+        writes.append(("mutateRow", lambda: through.mutate_row(TABLE, change)))
+    for method, write in writes:
+        proxy.forget()
+        proxy.on_call(method, "cut", "cut", "cut")
+        with pytest.raises(UnknownOutcome) as caught:
+            write()
+        assert caught.value.table == TABLE
+        assert proxy.calls().count(method) == 3
+
+
+@pytest.mark.parametrize("break_", ["lose", "cut", "mute"])
+def test_writes_that_count_anew_are_tried_once(proxy: Proxy, gateway: Gateway, store: Store, through: Store, break_: str) -> None:
+    store.put(TABLE, [Put(b"once", {b"d:n": bytes(8), b"d:c": b""})])
+    writes: list[tuple[str, Callable[[], object]]] = [
+        (gateway.increment, lambda: through.increment(TABLE, b"once", b"d:n", 1)),
+        (gateway.check, lambda: through.check_and_put(TABLE, b"once", b"d:c", None, Put(b"once", {b"d:c": b"1"}))),
+        (gateway.put_untimed, lambda: through.put(TABLE, [Put(b"once", {A: b"1"})])),
+        (gateway.delete_untimed, lambda: through.delete(TABLE, [Delete(b"once", columns=[A])])),
+    ]
+    if through.capabilities.mutate_row:
+        change = [Put(b"once", {b"d:b": b"1"}, 5), Delete(b"once", columns=[A])]
+        writes.append(("mutateRow", lambda: through.mutate_row(TABLE, change)))
+        writes.append(("checkAndMutate", lambda: through.check_and_mutate(TABLE, b"once", b"d:x", None, change)))
+    for method, write in writes:
+        proxy.forget()
+        proxy.on_call(method, break_)
+        with pytest.raises(UnknownOutcome):
+            write()
+        assert proxy.calls().count(method) == 1
+    counted = int.from_bytes(store.get(TABLE, [b"once"])[0].columns[b"d:n"].value)  # type: ignore[union-attr]
+    assert counted == (0 if break_ == "lose" else 1)
+
+
+def test_a_connection_that_broke_while_unused_harms_nobody(proxy: Proxy, gateway: Gateway, through: Store) -> None:
+    assert through.increment(TABLE, b"stale", A, 1) == 1
+    proxy.cut_all()
+    threading.Event().wait(0.1)
+    assert through.increment(TABLE, b"stale", A, 1) == 2
+    assert proxy.connections == 2
+
+
+def test_part_of_a_write_is_not_told_as_nothing(proxy: Proxy, gateway: Gateway, through: Store) -> None:
+    """StoreUnavailable promises that nothing was done, so a put that stops halfway because nobody listens any more is in doubt."""
+
+    def puts() -> Iterator[Put]:
+        yield from (Put(b"part%05d" % number, {A: b"1"}, 7) for number in range(MAX_ROWS))
+        yield from (Put(b"part%05d" % number, {A: b"1"}, 8) for number in range(MAX_ROWS))
+
+    proxy.on_call(gateway.put_many, "last", "last")
+    with pytest.raises(UnknownOutcome):
+        through.put(TABLE, list(puts()))
+
+
+def test_a_silent_gateway_is_not_waited_for_for_ever(proxy: Proxy, gateway: Gateway) -> None:
+    with connect(proxy.url + "?timeout=0.2&attempts=2") as impatient:
+        proxy.on_call(gateway.tables, "mute", "mute")
+        with pytest.raises(StoreUnavailable, match="cannot be reached") as caught:
+            impatient.tables()
+        assert "in time" in (caught.value.reason or "")
