@@ -10,9 +10,9 @@ from typing import Any
 from attrs import frozen
 
 from hbmodel.codecs import Codec
-from hbmodel.errors import FamilyNotFound, TableExists
+from hbmodel.errors import FamilyNotFound, SchemaMismatch, TableExists
 from hbmodel.keys import KeyLayout
-from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, Registry
+from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, Binding, Registry
 from hbmodel.schema import Index, TableSchema, schema_of
 from hbmodel.store import Family, Store
 
@@ -29,7 +29,8 @@ def create_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TAB
         registry: name of the registry table.
 
     Raises:
-        SchemaMismatch: a live table has another layout than its model.
+        SchemaMismatch: a live table has another layout than its model, a live index has lost its table, or two models of one
+            table share a family or an index name.
         FamilyNotFound: a live table lacks a column family of its model.
     """
     schemas = [schema_of(model) for model in models]
@@ -49,6 +50,8 @@ def create_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TAB
         # Registered as readable before the primary table exists: without it there are no rows that an index could lack, and
         # a crash here leaves nothing that a repeated call does not finish.
         catalog.register(schema, ABSENT if present else READABLE)
+        if present:
+            _check_index_tables(catalog.bind(schema), existing)
     for table, families in new.items():
         _create(store, table, [families[name] for name in sorted(families)])
 
@@ -63,6 +66,16 @@ def _create(store: Store, table: str, families: list[Family]) -> None:
         store.create_table(table, families)
     except TableExists:  # somebody else was faster
         return
+
+
+def _check_index_tables(binding: Binding, existing: set[str]) -> None:
+    """A live index whose table was dropped must not come back empty: it would hide every row."""
+    for index in binding.written:
+        if index.table not in existing:
+            raise SchemaMismatch(
+                "The registry says that an index is live, but its table is gone: drop the primary table too and load it anew.",
+                table=binding.schema.table, index=index.name, missing=index.table,
+            )  # fmt: skip
 
 
 def _check_families(store: Store, schema: TableSchema) -> None:

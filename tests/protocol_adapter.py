@@ -149,7 +149,7 @@ def _begin(store: Store, step: Step) -> Told:
     """
     _, table, row, columns, write, kind = step
     over = store.get(ACKNOWLEDGED, frozenset((0,)))
-    alive = any(column.endswith(b":_l") and value == LIVE for column, _, value in visible(store, table, row))
+    alive = _is_live(visible(store, table, row))
     before = store.get((BEGAN, write))
     if before is None or before.timestamp == mc.NEG:
         store[(BEGAN, write)] = Began(row, kind, mc.NEG, (), not alive, over)
@@ -186,26 +186,33 @@ def _put(store: Store, table: str, row: bytes, changes: Sequence[Step], write: i
 
 
 def _repair(store: Store, step: Step) -> None:
-    """A repairer's delete of a whole row."""
-    _, table, row, timestamp = step
+    """A repairer's delete of a whole row, with the time that it has found to be older than the grace time before, or -1."""
+    _, table, row, timestamp, aged = step
+    before = visible(store, table, row)
     mc._delrow(store, table, row, timestamp)
     if (table, row) in store:
         store[(table, row)] = Row(store[(table, row)])
-    _old(store, ("old", timestamp))
+    _old(store, ("old", aged))
+    if _is_live(before) and visible(store, table, row) != before:
+        store[BROKEN] = f"PURGED: cells of the live row {before}"
+
+
+def _is_live(cells: Sequence[tuple[bytes, int, bytes]]) -> bool:
+    return any(column.endswith(b":_l") and value == LIVE for column, _, value in cells)
 
 
 def _check(store: Store, step: Step) -> bool:
     """A check-and-mutate, as an insert uses it: nobody's row is overwritten, and the row is there after it."""
     _, table, row, column, expected, changes, write = step
-    before = {c: value for c, _, value in visible(store, table, row)}
-    if (before.get(column) or None) != expected:
+    cells = visible(store, table, row)
+    if ({c: value for c, _, value in cells}.get(column) or None) != expected:
         return False
     _put(store, table, row, changes, write)
     after = {c: (timestamp, value) for c, timestamp, value in visible(store, table, row)}
-    ((_, cells, timestamp),) = changes
-    if any(c.endswith(b":_l") and value == LIVE for c, value in before.items()):
+    ((_, put, timestamp),) = changes
+    if _is_live(cells):
         store[BROKEN] = f"TWICE: insert {write} succeeds over a live row"
-    elif after.get(column) != (timestamp, LIVE) or any(after.get(c, (mc.NEG,))[0] < timestamp for c, _ in cells):
+    elif after.get(column) != (timestamp, LIVE) or any(after.get(c, (mc.NEG,))[0] < timestamp for c, _ in put):
         store[BROKEN] = f"HIDDEN: insert {write}@{timestamp} succeeds, and the row is {after}"
     return True
 
@@ -321,6 +328,7 @@ class Translation:
         answer: Any = None
         earliest: int | None = None
         inserted = False
+        begun: set[bytes] = set()
         checked = False  # a read just after a check-and-mutate looks for the own nonce; any other begins an attempt
         while True:
             try:
@@ -335,6 +343,7 @@ class Translation:
                     step = self._get(operation, row, checked)
                     cells = yield step
                     if step[0] == "begin":
+                        begun.add(row)
                         repaired, cells = cells
                         self.clock.reading = max(self.clock.reading, repaired + 1)
                     answer.append(found_row(row, cells))
@@ -344,6 +353,9 @@ class Translation:
                 done = [n for n, outcome in zip(self.order, operation.outcomes, strict=True) if outcome.action in {"put", "deleted"}]
                 yield ("acknowledge", frozenset(done))
                 continue
+            for row in self.kinds.keys() - begun:  # a write that reads nothing
+                begun.add(row)
+                yield Told(("begin", self.table, row, (), *self.kinds[row]))
             times = [m.timestamp for _, _, mutations in _writes(operation) for m in mutations if isinstance(m, Put)]
             if times and (earliest is None or min(times) < earliest):
                 earliest = min(times)

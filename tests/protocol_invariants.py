@@ -254,7 +254,7 @@ class ProtocolModel(mc.Model):  # type: ignore[misc]
         while True:
             step = self._next(st, i)
             if step is not None and step[0] == "end":
-                self._once(dict(st[2])[("rd", i)], step)
+                self._read(self.preds[i], dict(st[2])[("rd", i)], step)
             st = self._completed(super().eager(st, i))
             step = self._next(st, i)
             if step is None or step[0] != "acknowledge":
@@ -271,7 +271,10 @@ class ProtocolModel(mc.Model):  # type: ignore[misc]
         status, history, _ = st[1][i]
         return self.next_op(i, history) if status == "run" else None  # type: ignore[no-any-return]
 
-    def _once(self, monitor: Any, step: Step) -> None:
+    def _read(self, matches: Callable[[Any], bool], monitor: Any, step: Step) -> None:
+        """What a query returned matches it, and no row comes twice; the checker looks for the rest."""
+        if wrong := [found for found in step[1] if not matches(found)]:
+            raise mc.Violation(f"DIRTY: the query returned {wrong}, which do not match")
         rows = [found[0] for found in step[1]]
         for row in {row for row in rows if rows.count(row) > 1}:
             if self.unmoved is None or len(self._moves(row, monitor[1])) == 1:

@@ -42,6 +42,7 @@ class Rules:
         writer: plans mutations.
         around: changes what a protocol of writes does.
         verifier: decides what readers return.
+        clock: of the writers.
         partial_reads: columns that a partial update reads, or None for every family.
         grace: how the repairer waits for it: `wait` also for every writer under way whose time is not later (they stop after half of
             it), `clock` by its clock alone, `never`.
@@ -52,6 +53,7 @@ class Rules:
     writer: type[IndexedWriter] = IndexedWriter
     around: Callable[[Protocol[Any]], Protocol[Any]] = lambda protocol: protocol
     verifier: type[EntryVerifier] = EntryVerifier
+    clock: type[SetClock] = SetClock
     partial_reads: Callable[[IndexedWriter, PartialWriteOf], Sequence[bytes]] | None = None
     grace: Literal["wait", "clock", "never"] = "wait"
     reread: bool = True
@@ -97,7 +99,7 @@ def writer(
     def run() -> Steps:
         nonces = iter(range(1, 100))
         planner = rules.writer(schema, tuple(schema.indexes.values()), BOUND, lambda: bytes((process, next(nonces))) + bytes(6))
-        clock = SetClock(reading, slow)
+        clock = rules.clock(reading, slow)
         number = 10 * process
         sent: list[Step] = []
         for action in actions:
@@ -224,6 +226,9 @@ def repairer(
     """
     keys, decoder = KeyMapper(schema), RowReader(schema, indexed=True, names=frozenset(index.fields))
 
+    def aged(timestamp: int) -> int:
+        return timestamp if rules.grace == "wait" else -1
+
     def current(row: bytes, cells: Sequence[tuple[bytes, int, bytes]]) -> bytes | None:
         found = found_row(row, cells)
         return None if found is None or not decoder.exists(found) else keys.entry(index, decoder.values(found), row)  # type: ignore[arg-type]
@@ -246,7 +251,7 @@ def repairer(
             yield from _aged(rules, [timestamp, *(cell[1] for cell in cells if cell[0].rpartition(b":")[2] in {b"_v", b"_l"})])
             if rules.reread and current(row, (yield get)) == entry:
                 continue
-            yield Told(("repair", index.table, entry, rules.repair_at(timestamp)))
+            yield Told(("repair", index.table, entry, rules.repair_at(timestamp), aged(timestamp)))
         if purge is None:
             return
         get = Told(("read", schema.table, purge, (schema.liveness_column,)))
@@ -256,7 +261,7 @@ def repairer(
         yield from _aged(rules, [marker[1]])
         if rules.reread and dead_marker((yield get), schema) != marker:
             return
-        yield Told(("repair", schema.table, purge, rules.repair_at(marker[1])))
+        yield Told(("repair", schema.table, purge, rules.repair_at(marker[1]), aged(marker[1])))
 
     return run
 

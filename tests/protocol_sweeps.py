@@ -51,6 +51,7 @@ ACTIONS: dict[str, tuple[Action, ...]] = {
     "insert": (Insert(put(Thing(name="k", tag="b"))),),
     "delete, insert": (gone(Thing, "k"), Insert(put(Thing(name="k", tag="a")))),
     "delete, put": (gone(Thing, "k"), put(Thing(name="k", tag="b"))),
+    "delete, insert, delete": (gone(Thing, "k"), Insert(put(Thing(name="k", tag="a"))), gone(Thing, "k")),
     "insert, delete": (Insert(put(Thing(name="k", tag="a", note="i"))), gone(Thing, "k")),
     "increment": (Increment(KEY),),
 }
@@ -103,6 +104,11 @@ def sweep(configurations: Iterable[Configuration], budget: float | None = None) 
 def repairers(rules: Rules) -> list[Process]:
     """A repairer of the index that also purges the row's dead marker."""
     return [("G", repairer(THING, INDEX, rules, purge=KEY), 0)]
+
+
+def purgers(rules: Rules) -> list[Process]:
+    """A purge of the row's dead marker alone."""
+    return [("G", repairer(THING, INDEX, rules, purge=KEY, entries=False), 0)]
 
 
 def readers(rules: Rules) -> list[Process]:

@@ -195,3 +195,11 @@ def test_an_updated_copy_computes_its_properties_anew(store: hb.Store) -> None:
     assert before is not None
     assert before.loud == "X"
     assert session.update(before, text="y").loud == "Y"
+
+
+def test_a_live_index_without_its_table_is_no_silence(store: hb.Store) -> None:
+    hb.create_tables(store, Drawn)
+    store.delete_table("drawn.by_text")
+    with pytest.raises(hb.SchemaMismatch, match="table is gone") as caught:
+        hb.create_tables(store, Drawn)
+    assert caught.value.missing == "drawn.by_text"

@@ -223,7 +223,7 @@ def compare(first: Any, first_table: str, second: Any, second_table: str, operat
         assert found == run(second, second_table, prefix, operation), operation
 
 
-@pytest.fixture(params=[cells.SEGMENT_SIZE, 60], ids=["whole rows", "rows in segments"])
+@pytest.fixture(params=[cells.SEGMENT_SIZE, 20], ids=["whole rows", "rows in segments"])
 def segment_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Segments so small that a few cells fill one, as well as the real size."""
     monkeypatch.setattr(cells, "SEGMENT_SIZE", request.param)
@@ -244,7 +244,7 @@ class TestFileAgainstMemory:
             @contextmanager
             def write_small_segments() -> Iterator[Connection]:
                 with write() as connection, pytest.MonkeyPatch.context() as patch:
-                    patch.setattr(cells, "SEGMENT_SIZE", 60)
+                    patch.setattr(cells, "SEGMENT_SIZE", 20)
                     yield connection
 
             monkeypatch.setattr(file._database, "write", write_small_segments)
@@ -267,7 +267,7 @@ class TestFileAgainstMemory:
 class TestAgainstReference:
     """Lives, clocks and compactions too, which a real HBase cannot be made to do at will."""
 
-    @settings(max_examples=200, deadline=None, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=120, deadline=None, suppress_health_check=SHARED_STORES)
     @given(
         st.sampled_from([MORTAL, NARROW]).flatmap(
             lambda families: st.tuples(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -305,6 +306,7 @@ def test_threads_share_a_store(store: Thrift1Store) -> None:
 
 def test_rows_and_errors_are_the_documented_kinds(store: Thrift1Store) -> None:
     rows: Sequence[Row | None] = store.get(TABLE, [b"threads"])
-    assert type(rows[0]).__name__ == "TRowResult"  # as decoded, not copied
+    assert type(rows[0]).__name__ == "ResultRow"  # as decoded, not copied
+    assert not gc.is_tracked(rows[0])
     with pytest.raises(HbmodelError):
         store.families("absent")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import zipfile
 from collections.abc import Callable, Iterator
@@ -109,6 +110,7 @@ def test_rows_are_decoded_with_what_the_port_wants(protocol: Callable[..., Any])
         b"e:": (b"", 1),
     }
     assert found.columns is found.columns
+    assert not any(gc.is_tracked(one) for one in (found, *found.columnValues))
     assert (absent.row, dict(absent.columns)) == (b"", {})
 
 

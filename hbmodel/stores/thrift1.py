@@ -34,7 +34,7 @@ class Thrift1Store(GatewayStore):
     What the gateway cannot do raises CapabilityError: conditional or mixed atomic changes of a row, split keys, family
     settings beyond its column descriptor. A gateway of the second kind (`hbase+thrift2://`) can.
 
-    Rows are handed out as thriftpy2 decodes them (`TRowResult`, `TCell`).
+    Rows are handed out as decoded (`ResultRow`, `ResultCell`).
     """
 
     SCHEME = "hbase"

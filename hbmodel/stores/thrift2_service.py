@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import thriftpy2
+from msgspec import Struct
 from thriftpy2.thrift import TApplicationException, TType
 
 _definition: Any = thriftpy2.load(Path(__file__).with_name("thrift2.thrift"))
@@ -36,44 +38,40 @@ FAILURES: tuple[type[Exception], ...] = (TIOError, TIllegalArgument, TApplicatio
 """The exceptions by which the gateway answers: those that the service declares, and Thrift's own for "internal error"."""
 
 
-class ResultCell:
+class ResultCell(Struct, gc=False):
     """A cell as decoded.
 
-    thriftpy2 fills the attributes that `thrift_spec` names. Its own classes have an `__init__` in Python that sets each of them
-    first; without it a row of six cells takes a third less time.
+    thriftpy2 fills the attributes that `thrift_spec` names. Its own classes have an `__init__` in Python, and Python's collector
+    of cycles goes through their objects again and again while more are decoded; without both, reading takes a third less time.
     """
 
-    __slots__ = ("family", "qualifier", "timestamp", "value")
+    thrift_spec: ClassVar[dict[int, Any]] = _definition.TColumnValue.thrift_spec
 
-    family: bytes
-    qualifier: bytes
-    value: bytes
-    timestamp: int
-
-    thrift_spec = _definition.TColumnValue.thrift_spec
+    family: bytes = b""
+    qualifier: bytes = b""
+    value: bytes = b""
+    timestamp: int = 0
 
 
-class _ByColumn:
-    """The cells of a row by column, made when first asked for and then an attribute of the row like any other."""
+class ResultRow(Struct, gc=False):
+    """A row as decoded; an absent one has neither key nor cells. The collector does not see it: it holds no cycles."""
 
-    def __get__(self, row: ResultRow, owner: type) -> dict[bytes, ResultCell]:
-        cells = {cell.family + b":" + cell.qualifier: cell for cell in row.columnValues}
-        row.__dict__["columns"] = cells
-        return cells
-
-
-class ResultRow:
-    """A row as decoded; an absent one has neither key nor cells."""
-
-    row: bytes = b""
-    columnValues: list[ResultCell] = []  # noqa: RUF012  # the definition's name; replaced, never changed
-
-    columns = _ByColumn()
-
-    thrift_spec = {  # noqa: RUF012  # thriftpy2 takes nothing but a dict
+    thrift_spec: ClassVar[dict[int, Any]] = {
         **_definition.TResult.thrift_spec,
         2: (TType.LIST, "columnValues", (TType.STRUCT, ResultCell), True),
     }
+
+    row: bytes = b""
+    columnValues: Sequence[ResultCell] = ()
+    by_column: dict[bytes, ResultCell] | None = None
+
+    @property
+    def columns(self) -> dict[bytes, ResultCell]:
+        """The cells by column; made when first asked for."""
+        cells = self.by_column
+        if cells is None:
+            self.by_column = cells = {cell.family + b":" + cell.qualifier: cell for cell in self.columnValues}
+        return cells
 
 
 SERVICE.getMultiple_result.thrift_spec[0] = (TType.LIST, "success", (TType.STRUCT, ResultRow), False)

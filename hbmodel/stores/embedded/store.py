@@ -110,21 +110,18 @@ class EmbeddedStore:
         A tombstone hides puts of its own millisecond. So after a delete at the server's time this waits for the next one
         (unless the clock was given): a put that follows is seen.
         """
-        now = self._write(table, deletes)
-        if any(delete.timestamp is None for delete in deletes):
-            self._let_pass(now)
+        self._let_pass(self._write(table, deletes), deletes)
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
         """See `hbmodel.store.Store.mutate_row`."""
         if mutations:
             _check_one_row(table, mutations[0].row, mutations)
-            now = self._write(table, mutations, atomic=True)
-            if any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations):
-                self._let_pass(now)
+            self._let_pass(self._write(table, mutations, atomic=True), mutations)
 
-    def _let_pass(self, millisecond: int) -> None:
-        while self._clock is _milliseconds and _milliseconds() <= millisecond:
-            time.sleep(0.0002)
+    def _let_pass(self, millisecond: int, mutations: Sequence[Put | Delete]) -> None:
+        if any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations):
+            while self._clock is _milliseconds and _milliseconds() <= millisecond:
+                time.sleep(0.0002)
 
     def _write(self, table: str, mutations: Sequence[Put | Delete], *, atomic: bool = False) -> int:
         with self._database.write() as connection:
@@ -169,6 +166,7 @@ class EmbeddedStore:
             for mutation in _without_replaced(mutations, put_time):
                 writer.apply(mutation, now, put_time)
             store_segments(connection, writer.flush())
+        self._let_pass(now, mutations)
         return True
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
