@@ -231,7 +231,8 @@ def _increment(store: Store, step: Step) -> None:
 
 def _old(store: Store, step: Step) -> None:
     """A repairer finds by its clock that what has this time is older than the grace time."""
-    store[REPAIRED] = max(step[1], store.get(REPAIRED, mc.NEG))
+    if step[1] > store.get(REPAIRED, mc.NEG):
+        store[REPAIRED] = step[1]
 
 
 def _late(store: Store, step: Step) -> int:
@@ -386,3 +387,16 @@ class Translation:
             write_number = self.kinds[row][0] if table == self.table else None
             steps.append(Told(("write", table, row, _changes(mutations, write_number), write_number)))
         return steps[0] if len(steps) == 1 else Told(("par", tuple(steps)))
+
+
+def alone(steps: Steps, store: Store) -> None:
+    """Takes the steps one after the other, with nobody beside them."""
+    answer: Any = None
+    try:
+        while True:
+            step = steps.send(answer)
+            parts = step[1] if step[0] == "par" else (step,)
+            answers = [mc.apply_op(store, part, 0) for part in parts if part[0] not in {"issue", "acknowledge"}]
+            answer = answers[0] if len(answers) == 1 else None
+    except StopIteration:
+        return

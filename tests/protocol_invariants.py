@@ -147,7 +147,7 @@ class Watch:
             if view.live and done:
                 for column in self._covered(write, history):
                     if old := view.writers.get(column, NOTHING) & write.over:
-                        yield f"STALE: {column!r} of write {set(old)} shows, though {_name(number, write)} began after it and is acknowledged"
+                        yield f"STALE: {column!r} of write {set(old)} shows, though the acknowledged {_name(number, write)} began after it"
             if view.live and write.revives and number in view.writers[self.schema.liveness_column]:
                 for column, whose in view.writers.items():
                     if old := whose & write.over:
@@ -265,7 +265,7 @@ class ProtocolModel(mc.Model):  # type: ignore[misc]
             if self.invariant and (broken := self.invariant(store)):
                 raise mc.Violation(broken)
             moved = ("run", self.push(processes[i][1], None), None)
-            st = (store, processes[:i] + (moved,) + processes[i + 1 :], *rest)
+            st = (store, (*processes[:i], moved, *processes[i + 1 :]), *rest)
 
     def _next(self, st: Any, i: int) -> Step | None:
         status, history, _ = st[1][i]

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve, frozen
 from protocol_adapter import SetClock
 from protocol_processes import Rules
-from protocol_sweeps import Configuration, batches, places, purgers, ranges, readers, repairers, two
+from protocol_sweeps import Configuration, places, purgers, ranges, readers, repairers, two
 
 from hbmodel.mapper import Values
 from hbmodel.mutations import FullWrite, IndexedWriter, OldRow, PartialWriteOf, RowDelete, RowPlan, RowWrite, without_nulls
@@ -311,35 +311,45 @@ def writing(kind: type[IndexedWriter]) -> Rules:
 LATE = {"others": repairers, "paused": True, "always": False, "crashes": 0, "clocks": (5,)}
 
 MUTANTS: Mapping[str, Mutant] = {
-    "row before entries": Mutant(Rules(around=in_order("row", "row delete", "entries", "acknowledge", "stale")), pair("put b", "note"), "MISSING"),
-    "old entries before the row": Mutant(Rules(around=in_order("stale", "entries", "row", "row delete", "acknowledge")), pair("put b", "note"), "MISSING"),
-    "acknowledged before the row": Mutant(Rules(around=in_order("entries", "acknowledge", "row", "row delete", "stale")), pair("put b", "note"), "STALE"),
+    "row before entries": Mutant(
+        Rules(around=in_order("row", "row delete", "entries", "acknowledge", "stale")), pair("put b", "note"), "MISSING"
+    ),
+    "old entries before the row": Mutant(
+        Rules(around=in_order("stale", "entries", "row", "row delete", "acknowledge")), pair("put b", "note"), "MISSING"
+    ),
+    "acknowledged before the row": Mutant(
+        Rules(around=in_order("entries", "acknowledge", "row", "row delete", "stale")), pair("put b", "note"), "STALE"
+    ),
     "acknowledged before the row delete": Mutant(
         Rules(around=in_order("entries", "row", "acknowledge", "row delete", "stale")), pair("delete", "put a", atomic=False), "KEPT"
     ),
     "row delete before the marker": Mutant(
-        Rules(around=in_order("entries", "row delete", "row", "acknowledge", "stale")), pair("delete", "put a", atomic=False), "?"
+        Rules(around=in_order("entries", "row delete", "row", "acknowledge", "stale")), pair("delete", "put a", atomic=False), "LOST"
     ),
     "old entries at t": Mutant(writing(StaleAtTime), pair("put a", "put b"), "MISSING"),
     "unchanged entries not put": Mutant(writing(NoSecondPut), pair("put a", "put b"), "MISSING"),
     "entries at t-1": Mutant(writing(EarlyEntries), pair("put a", "put b"), "MISSING"),
-    "t from the clock alone": Mutant(writing(OwnClock), pair("put b", "note"), "?"),
-    "t above the version alone": Mutant(writing(AboveVersion), pair("note", "put b"), "?"),
-    "full writes read nothing": Mutant(writing(Blind), pair("delete, put", "put b"), "?"),
-    "row delete at t": Mutant(writing(RowDeleteAtTime), pair("delete", "put b"), "?"),
-    "row delete at t, in two calls": Mutant(writing(RowDeleteAtTime), pair("delete", "put b", atomic=False), "?"),
+    "t from the clock alone": Mutant(writing(OwnClock), pair("put b", "note"), "STALE"),
+    "t above the version alone": Mutant(writing(AboveVersion), pair("note", "put b"), "STALE"),
+    "full writes read nothing": Mutant(writing(Blind), pair("delete, put", "put b"), "LOST"),
+    "row delete at t": Mutant(writing(RowDeleteAtTime), pair("delete", "put b"), "LOST"),
+    "row delete at t, in two calls": Mutant(writing(RowDeleteAtTime), pair("delete", "put b", atomic=False), "LOST"),
     "marker alone": Mutant(writing(MarkerAlone), pair("delete", "put b"), "KEPT"),
-    "no marker": Mutant(writing(NoMarker), pair("delete, put", "put b"), "?"),
-    "marker without a nonce": Mutant(writing(MarkerWithoutNonce), pair("insert", "delete, insert, delete"), "?"),
+    "no marker": Mutant(writing(NoMarker), pair("delete, put", "put b"), "LOST"),
+    "marker without a nonce": Mutant(writing(MarkerWithoutNonce), pair("insert", "delete, insert, delete"), "HIDDEN"),
     "no blanks over a dead row": Mutant(writing(NoBlanks), pair("note", "delete, put"), "LEFTOVER"),
     "counters kept over a dead row": Mutant(writing(CountersKept), pair("increment", "delete, put"), "LEFTOVER"),
     "half a group": Mutant(writing(HalfGroup), lambda rules: places(names=("city", "street"), rules=rules), "MISSING"),
-    "a partial update revives": Mutant(writing(Reviving), pair("note", "delete"), "?"),
-    "insert: entries after the row": Mutant(Rules(around=around_insert(entries_last)), pair("insert", "note", stores=("absent",)), "MISSING"),
+    "a partial update revives": Mutant(writing(Reviving), pair("note", "delete"), "MISSING"),
+    "insert: entries after the row": Mutant(
+        Rules(around=around_insert(entries_last)), pair("insert", "note", stores=("absent",)), "MISSING"
+    ),
     "insert: the loser cleans up": Mutant(Rules(around=around_insert(loser_cleans)), pair("insert", "note", stores=("absent",)), "MISSING"),
-    "insert: no condition": Mutant(Rules(around=around_insert(unconditional)), pair("insert", "put a", stores=("absent",)), "?"),
+    "insert: no condition": Mutant(Rules(around=around_insert(unconditional)), pair("insert", "put a", stores=("absent",)), "TWICE"),
     "insert: the row put again": Mutant(Rules(around=row_again), pair("insert", "delete, insert", stores=("absent",), slow=1), "OVER"),
-    "no writer is ever too late": Mutant(Rules(grace="clock", clock=Patient), pair("put b", "put b", **LATE, count=1), "after repair: MISSING"),
+    "no writer is ever too late": Mutant(
+        Rules(grace="clock", clock=Patient), pair("put b", "put b", **LATE, count=1), "after repair: MISSING"
+    ),
     "no insert is ever too late": Mutant(
         Rules(grace="clock", clock=Patient), pair("insert", "insert", **LATE, count=1, stores=("absent",)), "after repair: MISSING"
     ),
@@ -347,8 +357,8 @@ MUTANTS: Mapping[str, Mutant] = {
     "reader: returned at every entry": Mutant(Rules(verifier=Matching), pair("put b", "note", others=ranges, unmoved="tag"), "TWICE"),
     "repair without grace": Mutant(Rules(grace="never"), pair("put b", "put b", others=repairers), "MISSING"),
     "repair at now": Mutant(Rules(repair_at=lambda timestamp: 99), pair("put b", "tag a", others=repairers), "MISSING"),
-    "purge without grace": Mutant(Rules(grace="never"), pair("delete", "put b", others=purgers), "?"),
-    "purge at now": Mutant(Rules(repair_at=lambda timestamp: 99), pair("delete", "put b", others=purgers), "?"),
-    "purge without reading again": Mutant(Rules(reread=False), pair("delete", "put b", others=purgers), "?"),
-    "repair without reading again": Mutant(Rules(reread=False), pair("put b", "put a", others=repairers), "?"),
+    "purge without grace": Mutant(Rules(grace="never"), pair("delete", "put b", others=purgers), "PURGED"),
+    "purge at now": Mutant(Rules(repair_at=lambda timestamp: 99), pair("delete", "put b", others=purgers), "LOST"),
+    "purge without reading again": Mutant(Rules(reread=False), pair("delete", "put b", others=purgers), "PURGED"),
+    "repair without reading again": Mutant(Rules(reread=False), pair("put b", "put a", others=repairers), "MISSING"),
 }

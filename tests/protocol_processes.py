@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from attrs import frozen
-from protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, Translation, found_row, mc
+from protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, Translation, alone, found_row
 
 import hbmodel as hb
 from hbmodel.mapper import KeyMapper, RowReader, Values
@@ -317,14 +317,5 @@ def prepared(schema: TableSchema, *rounds: tuple[int, Action]) -> Store:
     """A store in which these actions were carried out, each at its clock's reading; they count as write 0."""
     store: Store = {}
     for reading, action in rounds:
-        steps = writer(schema, 0, [action], reading)()
-        answer = None
-        try:
-            while True:
-                step = steps.send(answer)
-                parts = step[1] if step[0] == "par" else (step,)
-                answers = [mc.apply_op(store, part, 0) for part in parts if part[0] in {"read", "begin", "write", "check"}]
-                answer = answers[0] if len(answers) == 1 else None
-        except StopIteration:
-            pass
+        alone(writer(schema, 0, [action], reading)(), store)
     return {key: value for key, value in store.items() if key[0] in {schema.table, *(i.table for i in schema.indexes.values())}}
