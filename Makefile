@@ -36,7 +36,7 @@ format: $(STAMP)
 
 typecheck: $(STAMP)
 	$(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 bench: $(STAMP)  ## hbmodel beside hand-written happybase, as ratios, on a real HBase
 	$(BIN)/python -m tests.benchmarks
