@@ -20,8 +20,8 @@ demo: $(STAMP)  ## load flights and ask ten questions; STORE=hbase does it on a 
 test: $(STAMP)  ## the default suite, real HBase included
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
 
-test-fast: $(STAMP)  ## without a real HBase
-	$(BIN)/python -m pytest -n 2 -m "not slow and not hbase" $(PYTEST_ARGS)
+test-fast: $(STAMP)  ## without a real HBase and without the model checker
+	$(BIN)/python -m pytest -n 2 -m "not slow and not hbase and not model" $(PYTEST_ARGS)
 
 test-all: $(STAMP)  ## everything, long runs too
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)

@@ -22,6 +22,8 @@ from hbmodel.driver import drive
 from hbmodel.operations import CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
 from hbmodel.store import Delete, Family, Put, Row
 
+pytestmark = pytest.mark.model
+
 TWO_CLOCKS = (5, 12)
 EVERY_ROW = ("live", "dead", "absent")
 UNCOUNTED = tuple(name for name in ACTIONS if name != "increment")
