@@ -260,7 +260,8 @@ def test_an_index_table_that_is_not_there_is_named_and_no_row_is_written() -> No
         assert len(caught.value.pending) == 1
         assert rows_of(store, "orders") == {}
         assert session.query(Order).where(Order.state == "new").all() == []
-        hb.create_tables(store, Order)  # what is there already is left alone
+        with pytest.raises(hb.SchemaMismatch, match="its table is gone"):
+            hb.create_tables(store, Order)
         store.create_table("orders.by_amount", [Family(b"d")])
         session.commit()
         assert session.query(Order).where(Order.state == "new").count() == 1

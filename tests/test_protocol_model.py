@@ -19,6 +19,7 @@ from protocol_sweeps import ACTIONS, CLOCKS, Configuration, Found, batches, plac
 
 import hbmodel as hb
 from hbmodel.driver import drive
+from hbmodel.mutations import IndexedWriter, PartialWriteOf
 from hbmodel.operations import CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
 from hbmodel.store import Delete, Family, Put, Row
 
@@ -224,3 +225,21 @@ def test_increments_beside_everything_else(record_property: Callable[[str, Any],
 def test_three_writers(record_property: Callable[[str, Any], None]) -> None:
     names = ("put b", "tag b", "note", "delete", "insert")
     held(sweep(two(names, TWO_CLOCKS, stores=EVERY_ROW, count=3, crashes=0)), record_property)
+
+
+def group_and_own(writer: IndexedWriter, write: PartialWriteOf) -> Sequence[bytes]:
+    """The columns that a partial update changes, the group and the system cells."""
+    own = {writer.schema.by_name[name].column for name in write.changes}
+    return tuple(sorted(own | writer.group_columns | {writer.schema.version_column, writer.schema.liveness_column}))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("row", EVERY_ROW)
+def test_a_partial_update_need_not_read_every_column(row: str, record_property: Callable[[str, Any], None]) -> None:
+    """Not what the code does: what deletes and full writes must read, partial updates need not."""
+    rules = Rules(partial_reads=group_and_own)
+    names = ("put a", "put b", "tag b", "extra", "note", "delete", "delete, put", "increment")
+    held(sweep(two(names, TWO_CLOCKS, rules, stores=(row,), others=repairers)), record_property)
+    held(sweep(two(names, CLOCKS, rules, stores=(row,), crashes=2, compaction="any", strict=False)), record_property)
+    held(sweep(places(CLOCKS, rules=rules, crashes=2)), record_property)
