@@ -8,9 +8,9 @@ from typing import Literal
 from attrs import frozen
 
 from hbmodel.expressions import And, Comparison, In, Not, Or, Predicate, StartsWith
-from hbmodel.store import And as AllOf
-from hbmodel.store import Filter, RowContains, ValueFilter
-from hbmodel.store import Or as AnyOf
+from hbmodel.filters import And as AllOf
+from hbmodel.filters import Filter, RowContains, ValueFilter
+from hbmodel.filters import Or as AnyOf
 
 Access = Literal["get", "scan", "scan + get", "nothing"]
 

@@ -13,6 +13,7 @@ from attrs import frozen
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
 from hbmodel.explanation import Access, Explanation, describe, describe_filter
 from hbmodel.expressions import And, Ordering, Predicate, Test, conjuncts
+from hbmodel.filters import Filter
 from hbmodel.keys import MAX_KEY_LENGTH, KeyLayout
 from hbmodel.mapper import RowReader
 from hbmodel.matching import Match, match
@@ -21,7 +22,6 @@ from hbmodel.query import Query
 from hbmodel.ranges import KeyRange, merge_ranges
 from hbmodel.salting import BoundSalt
 from hbmodel.schema import PRIMARY, Index, TableSchema
-from hbmodel.store import Filter
 
 MAX_RANGES = 10_000
 """How many key ranges the equalities of one query may multiply to in one bucket; further IN lists are checked row by row."""

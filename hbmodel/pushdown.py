@@ -13,13 +13,13 @@ from attrs import Factory
 
 from hbmodel.errors import QueryError
 from hbmodel.expressions import And, Comparison, In, Or, Predicate, StartsWith
+from hbmodel.filters import And as AllOf
+from hbmodel.filters import Filter, RowContains, ValueFilter
+from hbmodel.filters import Or as AnyOf
 from hbmodel.keys import KeyLayout
 from hbmodel.mapper import FLAG
 from hbmodel.ranges import prefix_successor
 from hbmodel.schema import LIVE, Field, TableSchema
-from hbmodel.store import And as AllOf
-from hbmodel.store import Filter, RowContains, ValueFilter
-from hbmodel.store import Or as AnyOf
 
 MAX_ALTERNATIVES = 100
 """Most alternatives of one field, or of one `|`, that are sent to the server."""

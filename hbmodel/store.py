@@ -6,13 +6,14 @@ A store speaks HBase's language (tables, rows, cells, timestamps) and knows noth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Protocol, Self
 
 from attrs import field, frozen
 
 from hbmodel.errors import InvalidRequest
+from hbmodel.filters import Filter
 from hbmodel.ranges import KeyRange
 
 MAX_ROW_LENGTH = 32_767
@@ -86,100 +87,8 @@ class Delete:
     timestamp: int | None = None
 
 
-# --- filters ----------------------------------------------------------------------------------------------------------
-
-Operator = Literal["=", "!=", "<", "<=", ">", ">="]
-
-
-@frozen
-class ValueFilter:
-    """Rows whose newest cell of `column` compares so with `value`, bytewise (HBase's `SingleColumnValueFilter`).
-
-    The column must be among the columns that the scan reads, or HBase answers as if the cell were missing.
-
-    Attributes:
-        column: `family:qualifier`.
-        operator: cell value on the left, `value` on the right.
-        if_missing: whether rows without the column pass.
-    """
-
-    column: bytes
-    operator: Operator
-    value: bytes
-    if_missing: bool = False
-
-
-@frozen
-class RowContains:
-    """Rows whose key, read as UTF-8 and lower-cased, contains the lower-cased ASCII `text` (HBase's `SubstringComparator`).
-
-    Coarser than equality by design: it lets the server drop most rows and the reader must check the rest.
-    """
-
-    text: str
-
-    def __attrs_post_init__(self) -> None:
-        if not self.text or not self.text.isascii():
-            raise InvalidRequest("A row substring filter takes non-empty ASCII text.")
-
-
-@frozen
-class ColumnRange:
-    """Cells whose qualifier lies in a range (HBase's `ColumnRangeFilter`); an empty or None bound is unbounded."""
-
-    start: bytes | None
-    start_inclusive: bool
-    stop: bytes | None
-    stop_inclusive: bool
-
-
-@frozen
-class ColumnPrefix:
-    """Cells whose qualifier starts with a prefix (HBase's `ColumnPrefixFilter`)."""
-
-    prefix: bytes
-
-
-@frozen
-class Pagination:
-    """At most `limit` cells of each row, from the `offset`-th on, in column order (HBase's `ColumnPaginationFilter`)."""
-
-    limit: int
-    offset: int
-
-
-@frozen
-class KeyOnly:
-    """Cells without their values (HBase's `KeyOnlyFilter`)."""
-
-
-@frozen
-class FirstCellOnly:
-    """Only the first cell of each row (HBase's `FirstKeyOnlyFilter`)."""
-
-
-def _filters(filters: Iterable[Filter]) -> tuple[Filter, ...]:
-    return tuple(filters)
-
-
-@frozen
-class And:
-    """Everything that all the filters let pass (HBase's `FilterList`, MUST_PASS_ALL)."""
-
-    filters: tuple[Filter, ...] = field(converter=_filters)
-
-
-@frozen
-class Or:
-    """Everything that at least one of the filters lets pass (HBase's `FilterList`, MUST_PASS_ONE)."""
-
-    filters: tuple[Filter, ...] = field(converter=_filters)
-
-
 EVERYTHING = KeyRange()
 """All rows."""
-
-Filter = ValueFilter | RowContains | ColumnRange | ColumnPrefix | Pagination | KeyOnly | FirstCellOnly | And | Or
 
 
 @frozen

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from hbmodel.errors import InvalidRequest, StoreClosed, StoreError, StoreUnavailable, StoreURLError, TableNotFound
+from hbmodel.filters import And, ColumnRange, Pagination
 from hbmodel.ranges import KeyRange
-from hbmodel.store import And, ColumnRange, Delete, Family, Pagination, Put, Scan
+from hbmodel.store import Delete, Family, Put, Scan
 from hbmodel.stores.embedded import EmbeddedStore, cells, database, reading
 
 T = "t"

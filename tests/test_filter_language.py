@@ -9,22 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hbmodel.errors import InvalidRequest
+from hbmodel.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
 from hbmodel.ranges import KeyRange
-from hbmodel.store import (
-    And,
-    ColumnPrefix,
-    ColumnRange,
-    Family,
-    Filter,
-    FirstCellOnly,
-    KeyOnly,
-    Or,
-    Pagination,
-    Put,
-    RowContains,
-    Scan,
-    ValueFilter,
-)
+from hbmodel.store import Family, Put, Scan
 from hbmodel.stores.filter_language import filter_string, quoted
 from hbmodel.stores.thrift1 import Thrift1Store
 

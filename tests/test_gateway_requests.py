@@ -13,8 +13,9 @@ from hbmodel.errors import (
     StoreUnavailable,
     StoreURLError,
 )
+from hbmodel.filters import Or
 from hbmodel.ranges import KeyRange
-from hbmodel.store import MAX_CELL_SIZE, Capabilities, Delete, Family, Or, Put, Scan, Store
+from hbmodel.store import MAX_CELL_SIZE, Capabilities, Delete, Family, Put, Scan, Store
 from hbmodel.stores.gateway_store import GatewayStore
 from hbmodel.stores.thrift1 import Thrift1Store
 from hbmodel.stores.thrift2 import Thrift2Store

@@ -33,7 +33,7 @@ LAYERS: dict[str, list[str]] = {
         "codecs.infer",
         "codecs",
     ],
-    "bytes": ["bounds", "keys", "salting", "store"],
+    "bytes": ["bounds", "keys", "salting", "filters", "store"],
     # Expressions stand here and not with the planning because the descriptors that the decorator installs hand them out.
     "definition": ["schema", "expressions", "annotations", "declaration", "model"],
     "planning": [
@@ -126,7 +126,7 @@ LAYERS: dict[str, list[str]] = {
     ],
 }
 
-OUTSIDE_STORES = {"errors", "ranges", "store"}
+OUTSIDE_STORES = {"errors", "ranges", "filters", "store"}
 """All that an adapter may know of the rest."""
 
 ORDER = [name for row in LAYERS.values() for name in row]

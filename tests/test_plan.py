@@ -15,11 +15,11 @@ from random_queries import RandomModel, conditions, in_order, models, paths, sto
 import hbmodel as hb
 from hbmodel.explanation import describe_filter
 from hbmodel.expressions import Predicate
+from hbmodel.filters import KeyOnly
 from hbmodel.plan import MAX_RANGES, MAX_SCANS, Plan, explain, plan
 from hbmodel.query import Query
 from hbmodel.ranges import KeyRange, prefix_successor
 from hbmodel.schema import Index, TableSchema
-from hbmodel.store import KeyOnly
 
 
 def planned(query: Query[Any], *, readable: Sequence[Index] | None = None, path: str | None = None) -> Plan:

@@ -17,24 +17,9 @@ from reference_store import ReferenceStore
 
 from hbmodel.connecting import connect
 from hbmodel.errors import HbmodelError, InvalidRequest
+from hbmodel.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
 from hbmodel.ranges import KeyRange, prefix_successor
-from hbmodel.store import (
-    And,
-    ColumnPrefix,
-    ColumnRange,
-    Delete,
-    Family,
-    Filter,
-    FirstCellOnly,
-    KeyOnly,
-    Or,
-    Pagination,
-    Put,
-    RowContains,
-    Scan,
-    Store,
-    ValueFilter,
-)
+from hbmodel.store import Delete, Family, Put, Scan, Store
 from hbmodel.stores.embedded import EmbeddedStore, cells
 from hbmodel.stores.read_requests import check_filter
 

@@ -16,8 +16,9 @@ from hbmodel.errors import (
     TableExists,
     TableNotFound,
 )
+from hbmodel.filters import KeyOnly
 from hbmodel.ranges import KeyRange
-from hbmodel.store import Delete, Family, KeyOnly, Put, Row, Scan
+from hbmodel.store import Delete, Family, Put, Row, Scan
 from hbmodel.stores.portions import MAX_ROWS
 from hbmodel.stores.thrift1 import Thrift1Store
 

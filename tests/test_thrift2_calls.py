@@ -18,9 +18,10 @@ from thriftpy2.thrift import TType
 from thriftpy2.transport import TMemoryBuffer
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, TableExists, TableNotFound
+from hbmodel.filters import KeyOnly
 from hbmodel.localhbase.jars import cache_directory
 from hbmodel.ranges import KeyRange
-from hbmodel.store import Delete, Family, KeyOnly, Put, Scan
+from hbmodel.store import Delete, Family, Put, Scan
 from hbmodel.stores import thrift2_service as service
 from hbmodel.stores.gateway_failures import is_passing, store_error
 from hbmodel.stores.portions import MAX_BYTES, MAX_ROWS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hbmodel.errors import InvalidRequest
-from hbmodel.store import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
+from hbmodel.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
 
 
 def filter_string(filter: Filter) -> bytes:

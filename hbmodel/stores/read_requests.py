@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from hbmodel.errors import InvalidRequest
-from hbmodel.store import And, ColumnPrefix, ColumnRange, Filter, Operator, Or, Pagination, ValueFilter
+from hbmodel.filters import And, ColumnPrefix, ColumnRange, Filter, Operator, Or, Pagination, ValueFilter
 
 _OPERATORS = frozenset(get_args(Operator))
 

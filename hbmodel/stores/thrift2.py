@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from hbmodel.errors import InvalidRequest, StoreError, TableNotFound
+from hbmodel.filters import And, FirstCellOnly, KeyOnly
 from hbmodel.ranges import KeyRange
-from hbmodel.store import And, Capabilities, Delete, Family, FirstCellOnly, KeyOnly, Put, Region, Row, Scan
+from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan
 from hbmodel.stores.calls import Effect
 from hbmodel.stores.gateway_store import CLOCK_TICK, GatewayStore
 from hbmodel.stores.request_checks import check_column, check_row_change

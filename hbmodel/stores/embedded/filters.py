@@ -9,18 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import eq, ge, gt, le, lt, ne
 
-from hbmodel.store import (
-    And,
-    ColumnPrefix,
-    ColumnRange,
-    Filter,
-    FirstCellOnly,
-    KeyOnly,
-    Or,
-    Pagination,
-    RowContains,
-    ValueFilter,
-)
+from hbmodel.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
 from hbmodel.stores.embedded.cells import StoredCell
 
 # Return codes: how far to step (next cell, column, row of the family, or to a hint), and bit 0 if the cell is left out. So the

@@ -10,8 +10,8 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from operator import itemgetter
 
+from hbmodel.filters import And, ColumnPrefix, ColumnRange, Filter
 from hbmodel.ranges import KeyRange, key_successor
-from hbmodel.store import And, ColumnPrefix, ColumnRange, Filter
 from hbmodel.stores.embedded.cells import Cells, StoredCell
 from hbmodel.stores.embedded.filters import HINT, NEXT_ROW, node
 
