@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import socket
 import threading
 from collections import deque
@@ -17,7 +18,7 @@ from thriftpy2.transport import TBufferedTransport, TSocket, TTransportException
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, StoreUnavailable, TableExists, TableNotFound, UnknownOutcome
 from hbmodel.stores import calls
-from hbmodel.stores.calls import Backoff, Caller, Effect, Exchange
+from hbmodel.stores.calls import LEAST_TRIES, Backoff, Caller, Effect, Exchange
 from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
 from hbmodel.stores.pool import Pool
 from hbmodel.stores.thrift1 import Thrift1Store
@@ -83,7 +84,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 Script = dict[str, list[Exception | None]]
 
 
-def caller(script: Script, attempts: int = 3) -> tuple[Caller, list[Scripted]]:
+def caller(script: Script, attempts: int | None = 3) -> tuple[Caller, list[Scripted]]:
     opened: list[Scripted] = []
 
     def connect() -> Scripted:
@@ -168,6 +169,35 @@ def test_waits_double_up_to_a_cap_with_at_most_half_left_out(attempts: int, firs
         longest = min(cap, first * 2**retry)
         assert longest / 2 <= wait <= longest
     assert len(waited) == attempts - 1
+
+
+def test_trying_ends_after_a_time_from_the_first_failure_but_never_before_the_least_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(calls.time, "monotonic", lambda: now)
+    for retry_for, took, expected in ((30.0, 3.0, 10), (30.0, 60.0, LEAST_TRIES - 1), (0.0, 0.0, LEAST_TRIES - 1)):
+        waits = Backoff(retry_for=retry_for).waits()
+        now += 100  # nothing has failed yet
+        found = 0
+        while next(waits, None) is not None:
+            found += 1
+            now += took
+        assert found == expected
+    waits = Backoff(retry_for=30).waits(lambda: False)
+    assert len(list(waits)) == LEAST_TRIES - 1
+
+
+def test_a_gateway_that_never_was_there_is_given_up_sooner(waits: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    def tries(answers: int) -> int:
+        script: Script = {"connect": [*[None] * answers, *[NOT_SENT] * 100], "receive": [LOST]}
+        caller_, _ = caller(script, None)
+        with pytest.raises(StoreUnavailable):
+            caller_.run(Effect.NONE, once)
+        return 100 + answers - len(script["connect"])
+
+    assert tries(0) == LEAST_TRIES
+    clock = itertools.count()
+    monkeypatch.setattr(calls.time, "monotonic", lambda: next(clock))
+    assert tries(1) > 3 * LEAST_TRIES
 
 
 # --- exchanges --------------------------------------------------------------------------------------------------------

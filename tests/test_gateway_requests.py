@@ -45,6 +45,7 @@ def test_an_address_becomes_arguments(kind: type[GatewayStore], monkeypatch: pyt
     monkeypatch.setattr(kind, "__init__", lambda self, **arguments: given.update(arguments))
     kind.from_url(
         f"{kind.SCHEME}://gateway.example:9191?timeout=10&connect_timeout=.5&pool=8&transport=framed&protocol=compact&table_prefix=my&attempts=1"
+        "&retry_for=0"
     )
     assert given == {
         "host": "gateway.example",
@@ -56,6 +57,7 @@ def test_an_address_becomes_arguments(kind: type[GatewayStore], monkeypatch: pyt
         "protocol": "compact",
         "table_prefix": "my",
         "attempts": 1,
+        "retry_for": 0.0,
     }
 
 
@@ -79,6 +81,8 @@ def test_the_shortest_address_is_this_machines() -> None:
         ("protocol=json", "protocol"),
         ("pool=1&pool=2", "pool"),
         ("attempts=", "attempts"),
+        ("retry_for=-1", "retry_for"),
+        ("retry_for=inf", "retry_for"),
     ],
 )
 def test_a_bad_option_is_named(query: str, option: str) -> None:
@@ -97,7 +101,9 @@ def test_what_is_no_address_is_refused_without_its_secrets(url: str) -> None:
 
 
 @each_kind
-@pytest.mark.parametrize("arguments", [{"timeout": 0}, {"pool_size": 0}, {"attempts": 0}, {"transport": "x"}, {"protocol": "x"}])
+@pytest.mark.parametrize(
+    "arguments", [{"timeout": 0}, {"pool_size": 0}, {"attempts": 0}, {"retry_for": -1}, {"transport": "x"}, {"protocol": "x"}]
+)
 def test_bad_arguments_are_refused(kind: type[GatewayStore], arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         kind(**arguments)

@@ -337,12 +337,12 @@ def test_a_gateway_that_comes_back_in_time_is_waited_for(proxy: Proxy) -> None:
         found = [row.row for row in next(scan)]
         proxy.refuse()
         proxy.cut_all()
-        threading.Timer(0.4, proxy.listen).start()
+        threading.Timer(3, proxy.listen).start()
         assert found + flat(scan) == KEYS
 
 
 def test_a_gateway_that_stays_away_ends_the_scan_with_an_error(proxy: Proxy, quick: None) -> None:
-    with opened(proxy.url) as store:
+    with opened(proxy.url + "?retry_for=0") as store:
         [scan] = store.scan(TABLE, [Scan(NUMBERED, batch_size=40)])
         next(scan)
         proxy.close()

@@ -30,27 +30,42 @@ class Effect(Enum):
     ANEW = "a write that counts each time, or whose timestamp the server gives"
 
 
+LEAST_TRIES = 5
+"""Tries in all, also when the time to retry is over: a gateway that stays silent takes much of it with each."""
+
+
 @frozen
 class Backoff:
-    """How often a request is tried, and how long to wait between.
+    """How long a request is tried again, and how long to wait between.
 
     Attributes:
-        attempts: tries in all, at least 1.
+        attempts: tries in all, at most; None sets no bound.
         first: seconds before the second try; each further wait is twice the last.
         cap: the longest wait.
+        retry_for: seconds from the first failure in which it is tried again, and at least `LEAST_TRIES` times. The default is
+            several times what a gateway takes to restart.
 
     The waits are shortened by up to half at random, so that many clients of one gateway do not come back all at once
     ("equal jitter", Brooker, Exponential Backoff And Jitter, 2015).
     """
 
-    attempts: int = 5
+    attempts: int | None = None
     first: float = 0.1
     cap: float = 2.0
+    retry_for: float = 30.0
 
-    def waits(self) -> Iterator[float]:
-        """The waits between the tries, in seconds: one fewer than there are tries."""
-        for retry in range(self.attempts - 1):
-            yield min(self.cap, self.first * 2**retry) * random.uniform(0.5, 1.0)
+    def waits(self, reached: Callable[[], bool] = lambda: True) -> Iterator[float]:
+        """The waits between the tries, in seconds; to be asked for after each failure, the first of which starts the time.
+
+        Args:
+            reached: whether the gateway was ever there. One that never was has a wrong address more often than it restarts, so
+                that is told after the least tries.
+        """
+        end = time.monotonic() + self.retry_for
+        tries, wait = 1, min(self.cap, self.first)
+        while tries != self.attempts and (tries < LEAST_TRIES or (reached() and time.monotonic() < end)):
+            yield wait * random.uniform(0.5, 1.0)
+            tries, wait = tries + 1, min(self.cap, wait * 2)
 
 
 class Exchange:
@@ -130,7 +145,7 @@ class Caller:
         doubtful = False
         name = f"{self._prefix}{details.get('table', '')}"
         with self._pool.lease() as lease:
-            waits = self._backoff.waits()
+            waits = self._backoff.waits(lambda: self._pool.reached)
             while True:
                 try:
                     return call(lease.connection())

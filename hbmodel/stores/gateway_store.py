@@ -21,7 +21,7 @@ from hbmodel.stores.read_requests import check_filter, distinct_columns
 from hbmodel.stores.request_checks import check_column, check_delete, check_put, check_read_columns
 from hbmodel.stores.scan_cursor import Cursor, Request, ScanCalls
 from hbmodel.stores.scan_lane import Batches, Lane
-from hbmodel.stores.store_url import count, one_of, parse_store_url, positive
+from hbmodel.stores.store_url import count, not_negative, one_of, parse_store_url, positive
 from hbmodel.stores.table_requests import check_table_name
 
 CLOCK_TICK = 0.002
@@ -45,7 +45,9 @@ class GatewayStore(ABC):
         protocol: `"binary"`, or `"compact"` for a gateway started with `-compact` (decoded in Python, so much slower).
         table_prefix: put before every table name, with the separator; tables without it are not listed.
         table_prefix_separator: `_`, as in happybase.
-        attempts: how often a call is tried that may be repeated.
+        retry_for: seconds from the first failure in which a call that may be repeated is tried again, a scan without a row of
+            progress; at least five times in all, and no longer than that before the first connection.
+        attempts: bounds how often such a call is tried; 1 never repeats one.
     """
 
     SCHEME: ClassVar[str]
@@ -75,15 +77,16 @@ class GatewayStore(ABC):
         protocol: Protocol = "binary",
         table_prefix: str | None = None,
         table_prefix_separator: str = "_",
-        attempts: int = 5,
+        retry_for: float = 30.0,
+        attempts: int | None = None,
     ) -> None:
-        if timeout <= 0 or connect_timeout <= 0 or pool_size < 1 or attempts < 1:
-            raise InvalidRequest("Timeouts, pool size and attempts must be positive.")
+        if timeout <= 0 or connect_timeout <= 0 or pool_size < 1 or (attempts is not None and attempts < 1) or retry_for < 0:
+            raise InvalidRequest("Timeouts, pool size and attempts must be positive, and retry_for not negative.")
         if transport not in TRANSPORTS or protocol not in PROTOCOLS:
             raise InvalidRequest("There is no such transport or protocol.", transport=transport, protocol=protocol)
         self._endpoint = Endpoint(host, self.DEFAULT_PORT if port is None else port, timeout, connect_timeout, transport, protocol)
         self._prefix = "" if table_prefix is None else table_prefix + table_prefix_separator
-        self._backoff = Backoff(attempts)
+        self._backoff = Backoff(attempts, retry_for=retry_for)
         self._failures = self.SCAN_CALLS.failures
         self._pool: Pool[ThriftConnection] = Pool(
             partial(ThriftConnection, self._endpoint, self.SERVICE, self._failures), pool_size, timeout
@@ -342,5 +345,6 @@ _URL_OPTIONS: dict[str, tuple[str, Any]] = {
     "protocol": ("protocol", one_of("binary", "compact")),
     "table_prefix": ("table_prefix", str),
     "table_prefix_separator": ("table_prefix_separator", str),
+    "retry_for": ("retry_for", not_negative),
     "attempts": ("attempts", count),
 }

@@ -92,6 +92,11 @@ class Lease(Generic[C]):
             self._connection = self._pool._take(members)
         return self._connection
 
+    @property
+    def reached(self) -> bool:
+        """Whether the pool ever opened a connection."""
+        return self._pool.reached
+
     def drop(self) -> None:
         """Closes the connection, broken or in doubt; `connection` then gives another one."""
         connection, self._connection = self._connection, None
@@ -151,6 +156,8 @@ class Pool(Generic[C]):
 
     def __init__(self, connect: Callable[[], C], size: int, patience: float) -> None:
         self.size = size
+        self.reached = False
+        """Whether a connection was ever opened."""
         self._connect = connect
         self._patience = patience
         pid = os.getpid()
@@ -228,7 +235,9 @@ class Pool(Generic[C]):
             if time.monotonic() - connection.used_at < MAX_IDLE and connection.ready():
                 return connection
             connection.close()
-        return self._connect()
+        connection = self._connect()
+        self.reached = True
+        return connection
 
     def _members(self) -> _Members[C]:
         pid = os.getpid()

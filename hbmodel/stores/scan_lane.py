@@ -52,7 +52,7 @@ class Lane:
         calls: how the gateway is asked.
         lease: of the connection; released when the last scan ends.
         cursors: the scans.
-        backoff: how often a broken scan is taken up again without a row of progress.
+        backoff: how long a broken scan is taken up again without a row of progress.
         timeout: seconds to wait for a reply; doubled when a scan is taken up again after a timeout, since a filter that lets
             few rows pass keeps a region server silent for long.
     """
@@ -120,7 +120,7 @@ class Lane:
             self._lease.abandon()
 
     def _next_batch(self, cursor: Cursor) -> Sequence[Row] | None:
-        waits = self._backoff.waits()
+        waits = self._backoff.waits(lambda: self._lease.reached)
         while not cursor.batches:
             if cursor.error is not None:
                 raise cursor.error

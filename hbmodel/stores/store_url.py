@@ -55,6 +55,11 @@ def positive(text: str) -> float:
     return number
 
 
+def not_negative(text: str) -> float:
+    """A finite number from 0 on from a URL."""
+    return 0.0 if float(text) == 0 else positive(text)
+
+
 def count(text: str) -> int:
     """A whole number from 1 on from a URL."""
     number = int(text)
