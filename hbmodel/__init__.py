@@ -45,6 +45,7 @@ from hbmodel.codecs import (
     UInt64,
 )
 from hbmodel.connecting import connect
+from hbmodel.description import Description, describe
 from hbmodel.errors import (
     CapabilityError,
     ClockError,
@@ -88,15 +89,19 @@ from hbmodel.mutations import Outcome
 from hbmodel.paging import Page
 from hbmodel.query import Query
 from hbmodel.raw import decode, row_key
+from hbmodel.regions import RegionUse, check_regions
 from hbmodel.salting import DigestSalt, HashSalt, RandomSalt, Salt, TextSalt
 from hbmodel.schema import schema_of
 from hbmodel.session import Session
+from hbmodel.splits import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
 from hbmodel.store import Capabilities, Family, Region, Store
-from hbmodel.tables import Description, create_tables, describe
+from hbmodel.tables import create_tables
 
 __all__ = [
     "UUID128",
+    "AtKeys",
     "Bool",
+    "ByBucket",
     "Bytes",
     "Capabilities",
     "CapabilityError",
@@ -121,10 +126,12 @@ __all__ = [
     "FamilyNotFound",
     "FieldExpression",
     "Float64",
+    "FromSample",
     "FullScanRefused",
     "HashSalt",
     "HbmodelError",
     "HexText",
+    "Hexadecimal",
     "IPAddress",
     "IPv4",
     "IPv6",
@@ -153,6 +160,7 @@ __all__ = [
     "QueryError",
     "RandomSalt",
     "Region",
+    "RegionUse",
     "ReverseStamp",
     "ReverseStampInt",
     "Reversed",
@@ -181,11 +189,13 @@ __all__ = [
     "UInt16",
     "UInt32",
     "UInt64",
+    "Uniform",
     "UnknownField",
     "UnknownIndex",
     "UnknownOutcome",
     "__version__",
     "asc",
+    "check_regions",
     "column",
     "connect",
     "counter",
@@ -200,4 +210,5 @@ __all__ = [
     "model",
     "row_key",
     "schema_of",
+    "split_keys",
 ]

@@ -60,6 +60,8 @@ LAYERS: dict[str, list[str]] = {
         "session",
         "splits",
         "regions",
+        "table_plan",
+        "description",
         "tables",
         "raw",
     ],
