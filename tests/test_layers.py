@@ -85,6 +85,7 @@ LAYERS: dict[str, list[str]] = {
         "stores.embedded.store",
         "stores.embedded",
         "stores.gateway_failures",
+        "stores.gateways",
         "stores.connection",
         "stores.pool",
         "stores.portions",

@@ -146,33 +146,37 @@ class Caller:
         name = f"{self._prefix}{details.get('table', '')}"
         with self._pool.lease() as lease:
             waits = self._backoff.waits(lambda: self._pool.reached)
+            connection: ThriftConnection | None = None
             while True:
                 try:
-                    return call(lease.connection())
-                except StoreUnavailable as error:
+                    connection = lease.connection()
+                    return call(connection)
+                except (StoreUnavailable, UnknownOutcome) as error:
                     lease.drop()
+                    doubtful = doubtful or isinstance(error, UnknownOutcome)
                     cause: Exception | None = error
-                    reason: str | None = error.message
-                except UnknownOutcome as error:
-                    lease.drop()
-                    doubtful = True
-                    cause, reason = error, error.message
+                    reason, where = error.reason or error.message, whereabouts(error)
                 except self._failures as failure:
                     if not is_passing(failure, name):
                         raise store_error(failure, name, **details) from None  # not with Java's stack in every traceback
                     doubtful = True
-                    cause, reason = None, first_line(failure)
+                    cause, reason, where = None, first_line(failure), {"gateway": connection and str(connection.gateway)}
                 if doubtful and effect is Effect.ANEW:
                     break
                 wait = next(waits, None)
                 if wait is None:
                     break
-                logger.warning("A call to HBase is tried again in %.2f s: %s", wait, reason)
+                logger.warning("A call to HBase is tried again in %.2f s: %s %s", wait, reason, where.get("gateway") or "")
                 time.sleep(wait)
-        raise _given_up(doubtful and effect is not Effect.NONE, reason, details) from cause
+        raise _given_up(doubtful and effect is not Effect.NONE, {**details, **where, "reason": reason}) from cause
 
 
-def _given_up(doubtful: bool, reason: str | None, details: dict[str, object]) -> HbmodelError:
+def _given_up(doubtful: bool, details: dict[str, object]) -> HbmodelError:
     if doubtful:
-        return UnknownOutcome("The write may or may not have been applied, wholly or in part.", **details, reason=reason)
-    return StoreUnavailable("HBase cannot be reached.", **details, reason=reason)
+        return UnknownOutcome("The write may or may not have been applied, wholly or in part.", **details)
+    return StoreUnavailable("HBase cannot be reached.", **details)
+
+
+def whereabouts(error: HbmodelError) -> dict[str, object]:
+    """Which gateways an error of a connection speaks of, as details of the error that is raised in the end."""
+    return {"gateway": error.gateway, "tried": error.tried}

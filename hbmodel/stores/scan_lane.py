@@ -13,7 +13,7 @@ from enum import Enum
 
 from hbmodel.errors import HbmodelError, StoreClosed, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store import Row
-from hbmodel.stores.calls import Backoff
+from hbmodel.stores.calls import Backoff, whereabouts
 from hbmodel.stores.connection import ThriftConnection
 from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
 from hbmodel.stores.pool import Lease
@@ -283,7 +283,7 @@ class Lane:
         reason = trouble.reason or trouble.message
         if wait is None:
             cursor.finished = True
-            cursor.error = StoreUnavailable("A scan broke off.", table=table, reason=reason)
+            cursor.error = StoreUnavailable("A scan broke off.", table=table, **whereabouts(trouble), reason=reason)
             with self._later():
                 self._close(cursor)
             raise cursor.error from trouble
