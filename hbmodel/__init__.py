@@ -86,6 +86,7 @@ from hbmodel.explanation import Explanation
 from hbmodel.expressions import FieldExpression, Predicate
 from hbmodel.model import Column, Key, asc, column, counter, desc, flag, index, key, mixin, model
 from hbmodel.mutations import Outcome
+from hbmodel.observing import Call
 from hbmodel.paging import Page
 from hbmodel.query import Query
 from hbmodel.raw import decode, row_key
@@ -103,6 +104,7 @@ __all__ = [
     "Bool",
     "ByBucket",
     "Bytes",
+    "Call",
     "Capabilities",
     "CapabilityError",
     "ClockError",

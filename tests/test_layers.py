@@ -57,6 +57,7 @@ LAYERS: dict[str, list[str]] = {
         "reading",
         "guard",
         "query_reader",
+        "observing",
         "session",
         "splits",
         "regions",

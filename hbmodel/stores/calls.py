@@ -118,13 +118,26 @@ class Caller:
         backoff: how often a call is tried.
         failures: the exceptions that a connection passes on from the gateway.
         prefix: what HBase's names of tables have before those that calls are told to be about.
+        repeated: called each time that a request is tried again.
     """
 
-    def __init__(self, pool: Pool[ThriftConnection], backoff: Backoff, failures: tuple[type[Exception], ...], prefix: str = "") -> None:
+    def __init__(
+        self,
+        pool: Pool[ThriftConnection],
+        backoff: Backoff,
+        failures: tuple[type[Exception], ...],
+        prefix: str = "",
+        repeated: Callable[[], None] = lambda: None,
+    ) -> None:
         self._pool = pool
         self._backoff = backoff
         self._failures = failures
         self._prefix = prefix
+        self.repeated = repeated
+
+    def telling(self, repeated: Callable[[], None]) -> Caller:
+        """The same, with another function to call when a request is tried again."""
+        return Caller(self._pool, self._backoff, self._failures, self._prefix, repeated)
 
     def run(self, effect: Effect, call: Callable[[ThriftConnection], T], **details: object) -> T:
         """Calls `call` with a connection until it succeeds, as often as its effect allows.
@@ -168,6 +181,7 @@ class Caller:
                     break
                 logger.warning("A call to HBase is tried again in %.2f s: %s %s", wait, reason, where.get("gateway") or "")
                 time.sleep(wait)
+                self.repeated()
         raise _given_up(doubtful and effect is not Effect.NONE, {**details, **where, "reason": reason}) from cause
 
 

@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -93,9 +94,16 @@ class GatewayStore(ABC):
         self._failures = self.SCAN_CALLS.failures
         self._pool: Pool[ThriftConnection] = Pool(partial(self._gateways.connect, self._connected), pool, timeout)
         self._caller = Caller(self._pool, self._backoff, self._failures, self._prefix)
+        self._known_families: dict[str, tuple[float, list[bytes]]] = {}
 
     def _connected(self, gateway: Gateway) -> ThriftConnection:
         return ThriftConnection(gateway, self._wire, self.SERVICE, self._failures)
+
+    def telling_repeats(self, repeated: Callable[[], None]) -> Self:
+        """A view on the same connections that calls `repeated` each time it tries a request again; see `RepeatingStore`."""
+        view = copy(self)
+        view._caller = self._caller.telling(repeated)
+        return view
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -166,7 +174,7 @@ class GatewayStore(ABC):
             return [Batches(None, cursor) for cursor in cursors]
         leases = self._pool.lease_streams(len(live))
         lanes = [
-            Lane(self.SCAN_CALLS, lease, live[first :: len(leases)], self._backoff, self._wire.timeout)
+            Lane(self.SCAN_CALLS, lease, live[first :: len(leases)], self._backoff, self._wire.timeout, self._caller.repeated)
             for first, lease in enumerate(leases)
         ]
         batches = [Batches(next((lane for lane in lanes if cursor in lane.cursors), None), cursor) for cursor in cursors]
