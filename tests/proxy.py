@@ -25,8 +25,8 @@ class Proxy:
         self._scheme = parts.scheme
         self._target = (parts.hostname, parts.port)
         self._lock = threading.Lock()
-        self._links: list[_Link] = []
-        self._every_link: list[_Link] = []
+        self._links: list[Link] = []
+        self._every_link: list[Link] = []
         self._listener: socket.socket | None = None
         self.connections = 0
         self._cut_after: int | None = None
@@ -119,12 +119,20 @@ class Proxy:
                 client, _ = listener.accept()
             except OSError:
                 return
-            link = _Link(self, client, socket.create_connection(self._target))
+            try:
+                gateway = socket.create_connection(self._target)
+            except OSError:
+                client.close()
+                continue
+            link = self._link(client, gateway)
             with self._lock:
                 self.connections += 1
                 self._links.append(link)
                 self._every_link.append(link)
             threading.Thread(target=link.run, daemon=True).start()
+
+    def _link(self, client: socket.socket, gateway: socket.socket) -> Link:
+        return Link(self, client, gateway)
 
     def _reaction(self, data: bytes) -> str | None:
         """The reaction to a piece of requests."""
@@ -146,7 +154,7 @@ class Proxy:
             return allowed
 
 
-class _Link:
+class Link:
     """One connection through the proxy."""
 
     def __init__(self, proxy: Proxy, client: socket.socket, gateway: socket.socket) -> None:

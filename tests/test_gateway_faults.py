@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from attrs import frozen
@@ -16,7 +17,7 @@ from hbmodel.stores.thrift1 import Thrift1Store
 
 pytestmark = pytest.mark.hbase
 
-TABLE = "test_gateway_faults"
+TABLE = f"test_gateway_faults_{uuid4().hex[:8]}"  # the workers of pytest-xdist share an HBase
 A = b"d:a"
 
 
@@ -51,8 +52,6 @@ def gateway(request: pytest.FixtureRequest) -> Gateway:
 @pytest.fixture(scope="module")
 def store(gateway: Gateway) -> Iterator[Store]:
     with connect(gateway.url) as store:
-        if TABLE in store.tables():
-            store.delete_table(TABLE)
         store.create_table(TABLE, [Family(b"d", max_versions=10)])
         yield store
         store.delete_table(TABLE)

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from attrs import frozen
@@ -21,7 +22,7 @@ from hbmodel.stores.gateway_store import GatewayStore
 
 pytestmark = pytest.mark.hbase
 
-TABLE = "test_gateway_scans"
+TABLE = f"test_gateway_scans_{uuid4().hex[:8]}"  # the workers of pytest-xdist share an HBase
 COUNT = 300
 KEYS = [b"k%04d" % number for number in range(COUNT)]
 EDGES = [b"\x00", b"a", b"a\x00", b"a\x00\x00", b"a\xff", b"a\xff\xff", b"b", b"\xff", b"\xff\xff", b"l" * MAX_ROW_LENGTH]
@@ -55,8 +56,6 @@ def opened(url: str) -> Any:
 @pytest.fixture(scope="module")
 def store(gateway: Gateway) -> Iterator[GatewayStore]:
     with opened(gateway.url) as store:
-        if TABLE in store.tables():
-            store.delete_table(TABLE)
         store.create_table(TABLE, [Family(b"d"), Family(b"e")])
         store.put(TABLE, [Put(key, {b"d:a": key, b"e:a": b"x" * 50}, 1) for key in KEYS + EDGES])
         yield store
