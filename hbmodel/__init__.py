@@ -45,6 +45,7 @@ from hbmodel.codecs import (
     UInt64,
 )
 from hbmodel.connecting import connect
+from hbmodel.description import Description, describe
 from hbmodel.errors import (
     CapabilityError,
     ClockError,
@@ -85,19 +86,25 @@ from hbmodel.explanation import Explanation
 from hbmodel.expressions import FieldExpression, Predicate
 from hbmodel.model import Column, Key, asc, column, counter, desc, flag, index, key, mixin, model
 from hbmodel.mutations import Outcome
+from hbmodel.observing import Call
 from hbmodel.paging import Page
 from hbmodel.query import Query
 from hbmodel.raw import decode, row_key
+from hbmodel.regions import RegionUse, check_regions
 from hbmodel.salting import DigestSalt, HashSalt, RandomSalt, Salt, TextSalt
 from hbmodel.schema import schema_of
 from hbmodel.session import Session
+from hbmodel.splits import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
 from hbmodel.store import Capabilities, Family, Region, Store
-from hbmodel.tables import Description, create_tables, describe
+from hbmodel.tables import create_tables
 
 __all__ = [
     "UUID128",
+    "AtKeys",
     "Bool",
+    "ByBucket",
     "Bytes",
+    "Call",
     "Capabilities",
     "CapabilityError",
     "ClockError",
@@ -121,10 +128,12 @@ __all__ = [
     "FamilyNotFound",
     "FieldExpression",
     "Float64",
+    "FromSample",
     "FullScanRefused",
     "HashSalt",
     "HbmodelError",
     "HexText",
+    "Hexadecimal",
     "IPAddress",
     "IPv4",
     "IPv6",
@@ -153,6 +162,7 @@ __all__ = [
     "QueryError",
     "RandomSalt",
     "Region",
+    "RegionUse",
     "ReverseStamp",
     "ReverseStampInt",
     "Reversed",
@@ -181,11 +191,13 @@ __all__ = [
     "UInt16",
     "UInt32",
     "UInt64",
+    "Uniform",
     "UnknownField",
     "UnknownIndex",
     "UnknownOutcome",
     "__version__",
     "asc",
+    "check_regions",
     "column",
     "connect",
     "counter",
@@ -200,4 +212,5 @@ __all__ = [
     "model",
     "row_key",
     "schema_of",
+    "split_keys",
 ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from hbmodel.errors import StoreURLError
+from hbmodel.observing import ObservedStore, OnCall
 from hbmodel.paging import FernetSeal
 from hbmodel.store import Store
 
 
-def connect(url: str, *, token_key: bytes | str | None = None) -> Store:
+def connect(url: str, *, token_key: bytes | str | None = None, on_call: OnCall | None = None) -> Store:
     """Opens the store that a URL names; a context manager that closes it. A gateway is first called when it is first needed.
 
     Args:
@@ -15,6 +16,7 @@ def connect(url: str, *, token_key: bytes | str | None = None) -> Store:
             first Thrift gateway) or `hbase+thrift2://host:9091` (its second), with options such as `?timeout=10&pool=4`.
         token_key: seals the continuation tokens of sessions on this store, so that row keys are not legible in them; 32 bytes
             in URL-safe base64, as `cryptography.fernet.Fernet.generate_key()` makes them.
+        on_call: told of every call that reads or writes rows, whoever makes it; see `hb.Session`.
 
     Raises:
         StoreURLError: the URL cannot be understood.
@@ -24,7 +26,7 @@ def connect(url: str, *, token_key: bytes | str | None = None) -> Store:
         FernetSeal(token_key)
     store = _open(url)
     store.token_key = token_key
-    return store
+    return store if on_call is None else ObservedStore(store, on_call)
 
 
 def _open(url: str) -> Store:

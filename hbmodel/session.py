@@ -24,6 +24,7 @@ from hbmodel.guard import Guard, guarded
 from hbmodel.loading import DEFAULT_BATCH, Loader, Progress
 from hbmodel.mapper import KeyMapper, RowReader, encode_cell, key_of
 from hbmodel.mutations import IndexedWriter, Outcome, PartialWriteOf, RowDelete, full_write
+from hbmodel.observing import ObservedStore, OnCall
 from hbmodel.paging import FernetSeal, Seal
 from hbmodel.protocol import insert_indexed, insert_plain, newest
 from hbmodel.query import Query
@@ -53,6 +54,8 @@ class Session:
             program that writes a table.
         clock_bound: how far this machine's clock may be off the server's, in seconds.
         token_key: seals continuation tokens; 32 bytes in URL-safe base64. By default the store's, see `hb.connect`.
+        on_call: told of every call to the store that reads or writes rows, with an `hb.Call`: how much, how long, how many
+            retries, and how it failed. What it raises is logged, and the session goes on.
     """
 
     def __init__(
@@ -64,9 +67,12 @@ class Session:
         grace: float = GRACE / 1000,
         clock_bound: float = CLOCK_BOUND / 1000,
         token_key: bytes | str | None = None,
+        on_call: OnCall | None = None,
     ) -> None:
         if isinstance(store, str):
             raise SessionError("A session takes a store: Session(hb.connect(url)).")
+        if on_call is not None:
+            store = ObservedStore(store, on_call)
         self.store = store
         self._registry = Registry(store, registry)
         self._lease = lease

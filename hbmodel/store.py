@@ -6,9 +6,9 @@ A store speaks HBase's language (tables, rows, cells, timestamps) and knows noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from attrs import field, frozen
 
@@ -251,6 +251,18 @@ class Store(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+
+
+@runtime_checkable
+class RepeatingStore(Protocol):
+    """A store that may repeat requests by itself, and tells on request how often it does."""
+
+    def telling_repeats(self, repeated: Callable[[], None]) -> Store:
+        """A view of the same store, on the same connections, that calls `repeated` each time it tries a request again.
+
+        It is called in the thread that waits for the answer.
+        """
+        ...
 
 
 # --- checks shared by adapters ----------------------------------------------------------------------------------------

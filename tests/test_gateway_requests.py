@@ -48,11 +48,10 @@ def test_an_address_becomes_arguments(kind: type[GatewayStore], monkeypatch: pyt
         "&retry_for=0"
     )
     assert given == {
-        "host": "gateway.example",
-        "port": 9191,
+        "host": ["gateway.example:9191"],
         "timeout": 10.0,
         "connect_timeout": 0.5,
-        "pool_size": 8,
+        "pool": 8,
         "transport": "framed",
         "protocol": "compact",
         "table_prefix": "my",
@@ -61,11 +60,29 @@ def test_an_address_becomes_arguments(kind: type[GatewayStore], monkeypatch: pyt
     }
 
 
-def test_the_shortest_address_is_this_machines() -> None:
-    assert repr(Thrift2Store.from_url("hbase+thrift2://")) == "Thrift2Store('127.0.0.1', 9090)"
-    assert repr(Thrift1Store.from_url("hbase://")) == "Thrift1Store('127.0.0.1', 9090)"
-    assert repr(Thrift1Store.from_url("hbase://other")) == "Thrift1Store('other', 9090)"
-    assert repr(Thrift1Store.from_url("hbase://[::1]:91")) == "Thrift1Store('::1', 91)"
+@pytest.mark.parametrize(
+    ("hosts", "expected"),
+    [
+        ("", "127.0.0.1:9090"),
+        (":91", "127.0.0.1:91"),
+        ("other", "other:9090"),
+        ("other/", "other:9090"),
+        ("[::1]:91", "[::1]:91"),
+        ("a:1,b,[fe80::1%25eth0]:91,a:1", "a:1,b:9090,[fe80::1%eth0]:91"),
+    ],
+)
+@each_kind
+def test_hosts_of_an_address(kind: type[GatewayStore], hosts: str, expected: str) -> None:
+    assert repr(kind.from_url(f"{kind.SCHEME}://{hosts}")) == f"{kind.__name__}({expected!r})"
+
+
+def test_hosts_as_arguments() -> None:
+    assert repr(Thrift1Store("::1", 91)) == "Thrift1Store('[::1]:91')"
+    assert repr(Thrift1Store(["a", "b:9"], 91)) == "Thrift1Store('a:91,b:9')"
+    for hosts in ("", [], "a,,b", "a b", "a:0", "a:70000", "a:b", "[a]:9", "u:pw@a"):
+        with pytest.raises(InvalidRequest) as caught:
+            Thrift1Store(hosts)
+        assert "pw" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +109,18 @@ def test_a_bad_option_is_named(query: str, option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["hbase+thrift2://localhost", "hbase://localhost:port", "hbase://localhost/table", "hbase://me:secret@localhost", "hbase://h#f"]
+    "url",
+    [
+        "hbase+thrift2://localhost",
+        "hbase://localhost:port",
+        "hbase://localhost/table",
+        "hbase://me:secret@localhost",
+        "hbase://h#f",
+        "hbase://me:secret",
+        "hbase://::1",
+        "hbase://a,,b",
+        "hbase://h:0",
+    ],
 )
 def test_what_is_no_address_is_refused_without_its_secrets(url: str) -> None:
     with pytest.raises(StoreURLError) as caught:
@@ -102,7 +130,7 @@ def test_what_is_no_address_is_refused_without_its_secrets(url: str) -> None:
 
 @each_kind
 @pytest.mark.parametrize(
-    "arguments", [{"timeout": 0}, {"pool_size": 0}, {"attempts": 0}, {"retry_for": -1}, {"transport": "x"}, {"protocol": "x"}]
+    "arguments", [{"timeout": 0}, {"pool": 0}, {"attempts": 0}, {"retry_for": -1}, {"transport": "x"}, {"protocol": "x"}]
 )
 def test_bad_arguments_are_refused(kind: type[GatewayStore], arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hbmodel.errors import StoreClosed, StoreUnavailable
-from hbmodel.stores.connection import Endpoint, ThriftConnection
+from hbmodel.stores.connection import ThriftConnection, Wire
+from hbmodel.stores.gateways import Gateway
 from hbmodel.stores.pool import MAX_IDLE, STREAMS_PER_CALL, Pool
 from hbmodel.stores.thrift1_service import FAILURES, SERVICE
 
@@ -261,8 +262,8 @@ def listener() -> Iterator[socket.socket]:
 
 
 def thrift_pool(listener: socket.socket) -> Pool[ThriftConnection]:
-    endpoint = Endpoint("127.0.0.1", listener.getsockname()[1], timeout=5)
-    return Pool(lambda: ThriftConnection(endpoint, SERVICE, FAILURES), 2, 5)
+    gateway = Gateway("127.0.0.1", listener.getsockname()[1])
+    return Pool(lambda: ThriftConnection(gateway, Wire(timeout=5), SERVICE, FAILURES), 2, 5)
 
 
 @pytest.mark.filterwarnings("ignore:This process.*fork:DeprecationWarning")

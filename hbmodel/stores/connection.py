@@ -13,10 +13,11 @@ from typing import Any, Literal, cast
 
 from attrs import frozen
 from thriftpy2.protocol import TBinaryProtocol, TCompactProtocol
-from thriftpy2.thrift import TClient, TException, TType
+from thriftpy2.thrift import TClient, TType
 from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket
 
 from hbmodel.errors import InvalidRequest, StoreUnavailable, UnknownOutcome
+from hbmodel.stores.gateways import Gateway
 
 Transport = Literal["buffered", "framed"]
 Protocol = Literal["binary", "compact"]
@@ -29,20 +30,16 @@ BUFFER_SIZE = 64 * 1024
 
 
 @frozen
-class Endpoint:
-    """Where a gateway listens and how it is spoken to.
+class Wire:
+    """How gateways are spoken to.
 
     Attributes:
-        host: name or address.
-        port: TCP port.
         timeout: seconds that a request may go without a sign of life from the gateway.
         connect_timeout: seconds that opening a connection may take.
         transport: `"buffered"` for a gateway started with `-threadpool` (the default there), else `"framed"`.
         protocol: `"binary"`, or `"compact"` for a gateway started with `-compact`.
     """
 
-    host: str
-    port: int
     timeout: float = 30.0
     connect_timeout: float = 5.0
     transport: Transport = "buffered"
@@ -59,7 +56,8 @@ class ThriftConnection:
     socket down, which in a forked child would cut the parent's connection.
 
     Args:
-        endpoint: what to connect to.
+        gateway: whom to connect to; told when the connection breaks.
+        wire: how it is spoken to.
         service: the Thrift service, as thriftpy2 generated it.
         failures: exceptions by which the gateway answers; `receive` passes them on, and the connection stays in step.
 
@@ -67,28 +65,22 @@ class ThriftConnection:
         StoreUnavailable: nobody answers there.
     """
 
-    def __init__(self, endpoint: Endpoint, service: Any, failures: tuple[type[Exception], ...]) -> None:
-        self.endpoint = endpoint
+    def __init__(self, gateway: Gateway, wire: Wire, service: Any, failures: tuple[type[Exception], ...]) -> None:
+        self.gateway = gateway
         self.pid = os.getpid()
-        self.used_at = time.monotonic()
         self._failures = failures
         self._outstanding: deque[str] = deque()
         self._in_step = True
-        self._socket: Any = cast(Any, TSocket)(
-            endpoint.host,
-            endpoint.port,
-            socket_family=socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET,
-            socket_timeout=endpoint.timeout * 1000,
-            connect_timeout=endpoint.connect_timeout * 1000,
-        )
-        transport = TRANSPORTS[endpoint.transport](self._socket, BUFFER_SIZE)
-        self._protocol: Any = PROTOCOLS[endpoint.protocol](transport, decode_response=False)
-        self._client: Any = TClient(service, self._protocol)
         try:
-            transport.open()
-        except (TException, OSError, UnicodeError, OverflowError) as error:
-            self._socket.close()
-            raise StoreUnavailable("Cannot connect to the HBase gateway.", host=endpoint.host, port=endpoint.port) from error
+            opened = _opened(gateway, wire)
+        except (OSError, UnicodeError, OverflowError) as error:
+            raise StoreUnavailable(
+                "Cannot connect to the HBase gateway.", gateway=str(gateway), reason=getattr(error, "strerror", None) or str(error)
+            ) from error
+        self._socket: Any = cast(Any, TSocket)(sock=opened)
+        self._protocol: Any = PROTOCOLS[wire.protocol](TRANSPORTS[wire.transport](self._socket, BUFFER_SIZE), decode_response=False)
+        self._client: Any = TClient(service, self._protocol)
+        self.opened_at = self.used_at = time.monotonic()
 
     def call(self, api: str, **arguments: Any) -> Any:
         """Sends one request and waits for its reply; raises what `send` and `receive` raise."""
@@ -111,6 +103,7 @@ class ThriftConnection:
         try:
             self._client._send(api, **arguments)
         except (OSError, EOFError) as error:
+            self._broke()
             raise StoreUnavailable("The connection to the HBase gateway broke before the request was sent.", **self._address) from error
         except Exception:
             # What thriftpy2 says here quotes the argument, and row values do not belong in errors.
@@ -146,8 +139,10 @@ class ThriftConnection:
             self._in_step = True
             raise
         except TimeoutError as error:
+            self._broke()
             raise UnknownOutcome("The HBase gateway did not answer in time.", **self._address, timed_out=True) from error
         except Exception as error:  # end of file, a reset, or bytes that are no Thrift reply
+            self._broke()
             raise UnknownOutcome("The connection to the HBase gateway was lost.", **self._address) from error
         self._in_step = True
         self.used_at = time.monotonic()
@@ -158,9 +153,12 @@ class ThriftConnection:
         self._protocol.skip(TType.STRUCT)
         self._protocol.read_message_end()
 
+    def _broke(self) -> None:
+        self.gateway.failed(answered=self.used_at > self.opened_at)
+
     @property
     def _address(self) -> dict[str, Any]:
-        return {"host": self.endpoint.host, "port": self.endpoint.port}
+        return {"gateway": str(self.gateway)}
 
     @property
     def outstanding(self) -> int:
@@ -173,8 +171,12 @@ class ThriftConnection:
             self._socket.sock.settimeout(timeout)
 
     def ready(self) -> bool:
-        """Whether the connection can take a new request: in step, nothing outstanding, and not closed by the other side."""
-        if not self._in_step or self._socket.sock is None:
+        """Whether the connection can take a new request: in step, nothing outstanding, and not closed by the other side.
+
+        A connection is not trusted any more when another one to the same gateway has broken since it was last heard from: a
+        gateway that is gone without a word would cost each of them a timeout.
+        """
+        if not self._in_step or self._socket.sock is None or self.gateway.failed_at > self.used_at:
             return False
         try:
             self.settle()
@@ -196,3 +198,12 @@ class ThriftConnection:
             with suppress(OSError):  # the other side was first
                 opened.shutdown(socket.SHUT_RDWR)
         opened.close()
+
+
+def _opened(gateway: Gateway, wire: Wire) -> socket.socket:
+    """A connection to any of the addresses that a host's name stands for."""
+    opened = socket.create_connection((gateway.host, gateway.port), wire.connect_timeout)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    opened.settimeout(wire.timeout)
+    return opened

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
-from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, UnknownOutcome
+from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, StoreURLError, UnknownOutcome
 from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
 from hbmodel.stores.calls import Backoff, Caller, Effect, Exchange
-from hbmodel.stores.connection import PROTOCOLS, TRANSPORTS, Endpoint, Protocol, ThriftConnection, Transport
+from hbmodel.stores.connection import PROTOCOLS, TRANSPORTS, Protocol, ThriftConnection, Transport, Wire
 from hbmodel.stores.gateway_failures import is_passing
+from hbmodel.stores.gateways import Gateway, gateways
 from hbmodel.stores.pool import Pool
 from hbmodel.stores.portions import MAX_QUESTION_BYTES, in_portions
 from hbmodel.stores.read_requests import check_filter, distinct_columns
@@ -36,11 +38,12 @@ class GatewayStore(ABC):
     """Tables behind a Thrift gateway.
 
     Args:
-        host: where the gateway listens.
-        port: its TCP port; None stands for the one that such a gateway has by default.
+        host: where the gateway listens: a name, an address, `host:port` or `[IPv6]:port`; or several gateways of one HBase, in
+            a list or separated by commas. Calls go to those that can be reached.
+        port: the TCP port of those that name none; None stands for the one that such a gateway has by default.
         timeout: seconds that a request may go without a sign of life from the gateway.
         connect_timeout: seconds that opening a connection may take.
-        pool_size: how many calls may be under way at once; connections that scans hold are counted apart.
+        pool: how many calls may be under way at once; connections that scans hold are counted apart.
         transport: `"buffered"`, or `"framed"` for a gateway started so (`-framed`, `-hsha`, `-nonblocking`).
         protocol: `"binary"`, or `"compact"` for a gateway started with `-compact` (decoded in Python, so much slower).
         table_prefix: put before every table name, with the separator; tables without it are not listed.
@@ -67,12 +70,12 @@ class GatewayStore(ABC):
 
     def __init__(
         self,
-        host: str = "127.0.0.1",
+        host: str | Iterable[str] = "127.0.0.1",
         port: int | None = None,
         *,
         timeout: float = 30.0,
         connect_timeout: float = 5.0,
-        pool_size: int = 4,
+        pool: int = 4,
         transport: Transport = "buffered",
         protocol: Protocol = "binary",
         table_prefix: str | None = None,
@@ -80,29 +83,42 @@ class GatewayStore(ABC):
         retry_for: float = 30.0,
         attempts: int | None = None,
     ) -> None:
-        if timeout <= 0 or connect_timeout <= 0 or pool_size < 1 or (attempts is not None and attempts < 1) or retry_for < 0:
+        if timeout <= 0 or connect_timeout <= 0 or pool < 1 or (attempts is not None and attempts < 1) or retry_for < 0:
             raise InvalidRequest("Timeouts, pool size and attempts must be positive, and retry_for not negative.")
         if transport not in TRANSPORTS or protocol not in PROTOCOLS:
             raise InvalidRequest("There is no such transport or protocol.", transport=transport, protocol=protocol)
-        self._endpoint = Endpoint(host, self.DEFAULT_PORT if port is None else port, timeout, connect_timeout, transport, protocol)
+        self._gateways = gateways(host, self.DEFAULT_PORT if port is None else port)
+        self._wire = Wire(timeout, connect_timeout, transport, protocol)
         self._prefix = "" if table_prefix is None else table_prefix + table_prefix_separator
         self._backoff = Backoff(attempts, retry_for=retry_for)
         self._failures = self.SCAN_CALLS.failures
-        self._pool: Pool[ThriftConnection] = Pool(
-            partial(ThriftConnection, self._endpoint, self.SERVICE, self._failures), pool_size, timeout
-        )
+        self._pool: Pool[ThriftConnection] = Pool(partial(self._gateways.connect, self._connected), pool, timeout)
         self._caller = Caller(self._pool, self._backoff, self._failures, self._prefix)
+        self._known_families: dict[str, tuple[float, list[bytes]]] = {}
+
+    def _connected(self, gateway: Gateway) -> ThriftConnection:
+        return ThriftConnection(gateway, self._wire, self.SERVICE, self._failures)
+
+    def telling_repeats(self, repeated: Callable[[], None]) -> Self:
+        """A view on the same connections that calls `repeated` each time it tries a request again; see `RepeatingStore`."""
+        view = copy(self)
+        view._caller = self._caller.telling(repeated)
+        return view
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """A store from `<scheme>://host:port?timeout=30&pool=4&transport=framed&protocol=compact&table_prefix=...`.
+        """A store from `<scheme>://host:port,host:port?timeout=30&pool=4&transport=framed&protocol=compact&table_prefix=...`.
 
-        The options are the constructor's, `pool` being its `pool_size`. Nothing is connected yet.
+        The options are the constructor's. Nothing is connected yet.
 
         Raises:
             StoreURLError: the URL cannot be understood; `option` names an option that is unknown or bad.
         """
-        return cls(**parse_store_url(url, cls.SCHEME, _URL_OPTIONS))
+        arguments = parse_store_url(url, cls.SCHEME, _URL_OPTIONS)
+        try:
+            return cls(**arguments)
+        except InvalidRequest as error:
+            raise StoreURLError(error.message, **error.details) from None
 
     @property
     @abstractmethod
@@ -158,7 +174,7 @@ class GatewayStore(ABC):
             return [Batches(None, cursor) for cursor in cursors]
         leases = self._pool.lease_streams(len(live))
         lanes = [
-            Lane(self.SCAN_CALLS, lease, live[first :: len(leases)], self._backoff, self._endpoint.timeout)
+            Lane(self.SCAN_CALLS, lease, live[first :: len(leases)], self._backoff, self._wire.timeout, self._caller.repeated)
             for first, lease in enumerate(leases)
         ]
         batches = [Batches(next((lane for lane in lanes if cursor in lane.cursors), None), cursor) for cursor in cursors]
@@ -304,11 +320,11 @@ class GatewayStore(ABC):
 
     def _administrate(self, table: str, api: str, **arguments: Any) -> None:
         def call(connection: ThriftConnection) -> None:
-            connection.limit(max(self._endpoint.timeout, ADMINISTRATION_TIMEOUT))
+            connection.limit(max(self._wire.timeout, ADMINISTRATION_TIMEOUT))
             try:
                 connection.call(api, **arguments)
             finally:
-                connection.limit(self._endpoint.timeout)
+                connection.limit(self._wire.timeout)
 
         self._caller.run(Effect.ANEW, call, table=table)
 
@@ -325,7 +341,7 @@ class GatewayStore(ABC):
         self.close()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._endpoint.host!r}, {self._endpoint.port})"
+        return f"{type(self).__name__}({str(self._gateways)!r})"
 
     def _name(self, table: str) -> bytes:
         name = self._prefix + table
@@ -337,14 +353,14 @@ class GatewayStore(ABC):
         return self._caller.run(effect, lambda connection: connection.call(api, **arguments), **details)
 
 
-_URL_OPTIONS: dict[str, tuple[str, Any]] = {
-    "timeout": ("timeout", positive),
-    "connect_timeout": ("connect_timeout", positive),
-    "pool": ("pool_size", count),
-    "transport": ("transport", one_of("buffered", "framed")),
-    "protocol": ("protocol", one_of("binary", "compact")),
-    "table_prefix": ("table_prefix", str),
-    "table_prefix_separator": ("table_prefix_separator", str),
-    "retry_for": ("retry_for", not_negative),
-    "attempts": ("attempts", count),
+_URL_OPTIONS: dict[str, Callable[[str], Any]] = {
+    "timeout": positive,
+    "connect_timeout": positive,
+    "pool": count,
+    "transport": one_of("buffered", "framed"),
+    "protocol": one_of("binary", "compact"),
+    "table_prefix": str,
+    "table_prefix_separator": str,
+    "retry_for": not_negative,
+    "attempts": count,
 }

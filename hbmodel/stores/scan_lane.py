@@ -7,13 +7,13 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 
 from hbmodel.errors import HbmodelError, StoreClosed, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store import Row
-from hbmodel.stores.calls import Backoff
+from hbmodel.stores.calls import Backoff, whereabouts
 from hbmodel.stores.connection import ThriftConnection
 from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
 from hbmodel.stores.pool import Lease
@@ -55,16 +55,24 @@ class Lane:
         backoff: how long a broken scan is taken up again without a row of progress.
         timeout: seconds to wait for a reply; doubled when a scan is taken up again after a timeout, since a filter that lets
             few rows pass keeps a region server silent for long.
+        repeated: called each time that scans are taken up again.
     """
 
     def __init__(
-        self, calls: ScanCalls, lease: Lease[ThriftConnection], cursors: Sequence[Cursor], backoff: Backoff, timeout: float
+        self,
+        calls: ScanCalls,
+        lease: Lease[ThriftConnection],
+        cursors: Sequence[Cursor],
+        backoff: Backoff,
+        timeout: float,
+        repeated: Callable[[], None] = lambda: None,
     ) -> None:
         self._calls = calls
         self._lease = lease
         self.cursors = list(cursors)
         self._backoff = backoff
         self._timeout = timeout
+        self._repeated = repeated
         self._patience = timeout
         self._ahead = -(-REQUESTS_AHEAD // len(cursors))
         self._under_way: deque[tuple[Cursor, int, Step]] = deque()
@@ -150,6 +158,8 @@ class Lane:
             yield
         except (StoreUnavailable, UnknownOutcome, StoreClosed) as error:
             self._lost(error)
+            if not (isinstance(error, StoreClosed) or all(cursor.finished for cursor in self.cursors)):
+                self._repeated()
 
     def _send(self, cursor: Cursor, step: Step, request: Request) -> None:
         connection = self._lease.connection()
@@ -283,12 +293,13 @@ class Lane:
         reason = trouble.reason or trouble.message
         if wait is None:
             cursor.finished = True
-            cursor.error = StoreUnavailable("A scan broke off.", table=table, reason=reason)
+            cursor.error = StoreUnavailable("A scan broke off.", table=table, **whereabouts(trouble), reason=reason)
             with self._later():
                 self._close(cursor)
             raise cursor.error from trouble
         logger.warning("A scan of %s is taken up again in %.2f s: %s", table, wait, reason)
         time.sleep(wait)
+        self._repeated()
 
 
 class Batches(Iterator[Sequence[Row]]):

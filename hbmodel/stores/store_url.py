@@ -4,46 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from hbmodel.errors import StoreURLError
 
 
-def parse_store_url(url: str, scheme: str, options: Mapping[str, tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:
-    """The keyword arguments that a URL stands for: `host` and `port`, where it names them, and its options.
+def parse_store_url(url: str, scheme: str, options: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
+    """The keyword arguments that a URL stands for: `host`, where it names any, and its options.
+
+    What the URL says is quoted in no error, but for the names of options and values that cannot be secrets: it may hold some.
 
     Args:
-        url: the whole URL.
+        url: the whole URL, `scheme://host:port,host:port?option=value&...`.
         scheme: what it must begin with, without `://`.
-        options: by name in the URL, the name of the argument and what makes its value from text (ValueError if it cannot).
+        options: by name, what makes an option's value from text (ValueError if it cannot).
 
     Raises:
         StoreURLError: it is of another scheme, has parts that a gateway's address has not got, or an unknown or bad option.
     """
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise StoreURLError("The store URL has no valid host and port.", url=url) from error
-    if parts.scheme != scheme:
-        raise StoreURLError("The store URL has another scheme.", url=url, expected=f"{scheme}://")
-    if parts.path.strip("/") or parts.fragment or "@" in parts.netloc:
-        raise StoreURLError("The store URL may hold a host, a port and options only.", expected=f"{scheme}://host:port?option=value")
+    form = f"{scheme}://host:port,host:port?option=value"
+    found, colon, rest = url.partition("://")
+    if not colon or found != scheme:
+        raise StoreURLError("The store URL has another scheme.", expected=form)
+    address, _, query = rest.partition("?")
+    hosts, _, path = address.partition("/")
+    if path or "@" in hosts or "#" in rest:
+        raise StoreURLError("The store URL may hold hosts, ports and options only.", expected=form)
+    if any(host.count(":") > 1 and "[" not in host for host in hosts.split(",")):
+        raise StoreURLError("An IPv6 address stands in brackets in a store URL.", expected=f"{scheme}://[::1]:port")
     arguments: dict[str, Any] = {}
-    if parts.hostname:
-        arguments["host"] = unquote(parts.hostname)
-    if port is not None:
-        arguments["port"] = port
-    for name, text in parse_qsl(parts.query, keep_blank_values=True):
+    if hosts.startswith(":") and hosts[1:].isdecimal():
+        arguments["port"] = int(hosts[1:])
+    elif hosts:
+        arguments["host"] = [unquote(host) for host in hosts.split(",")]
+    for name, text in parse_qsl(query, keep_blank_values=True):
         if name not in options:
             raise StoreURLError("The store URL has an unknown option.", option=name, known=sorted(options))
-        argument, convert = options[name]
-        if argument in arguments:
+        if name in arguments:
             raise StoreURLError("The store URL gives an option twice.", option=name)
         try:
-            arguments[argument] = convert(text)
-        except ValueError as error:
-            raise StoreURLError("The store URL has an option with a bad value.", option=name, value=text) from error
+            arguments[name] = options[name](text)
+        except ValueError:
+            raise StoreURLError("The store URL has an option with a bad value.", option=name, value=text) from None
     return arguments
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, NoReturn
 
 from hbmodel.errors import CapabilityError, FamilyNotFound, TableNotFound
@@ -41,10 +40,6 @@ class Thrift1Store(GatewayStore):
     DEFAULT_PORT = 9090
     SERVICE = SERVICE
     SCAN_CALLS = Thrift1ScanCalls()
-
-    @cached_property
-    def _known_families(self) -> dict[str, tuple[float, list[bytes]]]:
-        return {}
 
     @property
     def capabilities(self) -> Capabilities:

@@ -1,0 +1,85 @@
+"""What the keys and names of a model cost in bytes per row."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from enum import Enum
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.codecs import Codec
+from hbmodel.keys import KeyLayout
+from hbmodel.schema import schema_of
+
+
+@frozen
+class Description:
+    """What keys and names cost.
+
+    Attributes:
+        table: of the model.
+        key_bytes: length of a row key, or None where a field's width varies.
+        fixed_key_bytes: length of the shortest row key: salt, fixed-width fields, markers, terminators.
+        cell_overhead: bytes per row that HBase stores beside the values: for each cell the row key (its fixed part), family,
+            qualifier and 20 bytes of lengths, timestamp and type, before compression and block encoding.
+        cells: cells per full row, system cells included.
+        indexes: the same for the entries of each index.
+    """
+
+    table: str
+    key_bytes: int | None
+    fixed_key_bytes: int
+    cell_overhead: int
+    cells: int
+    indexes: tuple[Description, ...] = ()
+
+    def __str__(self) -> str:
+        width = f"{self.key_bytes}" if self.key_bytes is not None else f"{self.fixed_key_bytes} + text"
+        own = f"{self.table}: key {width} bytes, {self.cells} cells, {self.cell_overhead} bytes of keys and names per row"
+        return "\n".join([own, *(str(index) for index in self.indexes)])
+
+
+_CELL_BYTES = 20
+"""Of every cell: key and value length (8), row length (2), family length (1), timestamp (8), type (1)."""
+
+
+def describe(model: type[Any]) -> Description:
+    """Reports the bytes per row that the keys and names of a model cost."""
+    schema = schema_of(model)
+    columns = [f.column for f in schema.columns]
+    if schema.exists_column is not None:
+        columns.append(schema.exists_column)
+    if schema.indexes:
+        columns += [schema.version_column, schema.liveness_column]
+    indexes = tuple(
+        _describe(index.table, index.salt.width, index.layout, [schema.version_column, *(schema.by_name[n].column for n in index.covers)])
+        for index in schema.indexes.values()
+    )
+    made = _describe(schema.table, schema.salt.width, schema.layout, columns)
+    return Description(made.table, made.key_bytes, made.fixed_key_bytes, made.cell_overhead, made.cells, indexes)
+
+
+def _describe(table: str, salt_width: int, layout: KeyLayout, columns: list[bytes]) -> Description:
+    fixed, varies = salt_width + layout.tail, False
+    for at, of in enumerate(layout.fields):
+        raw = at == len(layout.fields) - 1 and not of.desc and not layout.tail
+        varies |= of.nullable or of.codec.width is None
+        fixed += 1 if of.nullable else _shortest(of.codec, raw)
+    overhead = sum(fixed + len(column) - 1 + _CELL_BYTES for column in columns)
+    return Description(table, None if varies else fixed, fixed, overhead, len(columns))
+
+
+def _shortest(codec: Codec[Any], raw: bool) -> int:
+    """The least number of bytes that a codec writes for a value, at the end of a key (`raw`) or before another field."""
+    encode = codec.encode if raw else codec.encode_part
+    kind = codec.python_type
+    if codec.width is not None:
+        return codec.width
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return min(len(encode(member)) for member in kind)
+    if kind == (IPv4Address, IPv6Address):
+        return len(encode(IPv4Address(0)))
+    # A codec of somebody else's, of another type, is taken for nothing.
+    return len(encode(kind())) if kind in {str, bytes, Decimal} and isinstance(kind, type) else 0

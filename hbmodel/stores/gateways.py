@@ -1,0 +1,163 @@
+"""The gateways that a store may speak to: their addresses, which of them are known to be down, and which one comes next."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from ipaddress import AddressValueError, IPv6Address
+from typing import TypeVar
+
+from hbmodel.errors import InvalidRequest, StoreUnavailable
+
+FIRST_REST = 2.0
+"""Seconds for which a gateway is left alone after it failed; doubled each time it fails again without an answer in between."""
+
+LONGEST_REST = 30.0
+"""The cap of that, in seconds."""
+
+_ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^:\[\]]+))(?::(?P<port>\d{1,5}))?")
+_NOT_IN_A_HOST = re.compile(r"[\s\x00-\x1f\x7f/?#@,\\]")
+
+C = TypeVar("C")
+
+
+class Gateway:
+    """One gateway's address, and how it has fared of late.
+
+    Without locks: what threads note here at the same time is advice, and a forked child must not inherit a lock that is held.
+
+    Args:
+        host: name or address.
+        port: TCP port.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self.failed_at = float("-inf")
+        """When a connection to it last failed, on `time.monotonic`'s clock."""
+        self.rests_until = float("-inf")
+        """When it is tried again although others are there."""
+        self._failures = 0
+
+    @property
+    def resting(self) -> bool:
+        """Whether it is left alone as long as there are others."""
+        return time.monotonic() < self.rests_until
+
+    def failed(self, *, answered: bool) -> None:
+        """Notes that a connection could not be opened, or broke.
+
+        Args:
+            answered: whether it gave an answer first.
+        """
+        self.failed_at = time.monotonic()
+        if not self.resting:  # the connections that break along with the first one say nothing new
+            self._failures = 1 if answered else self._failures + 1
+            rest = min(LONGEST_REST, FIRST_REST * 2 ** min(self._failures - 1, 10))
+            # Shortened at random, so that clients do not come back all at once.
+            self.rests_until = self.failed_at + rest * random.uniform(0.5, 1.0)
+
+    def connected(self) -> None:
+        """Notes that it took a connection."""
+        self.rests_until = float("-inf")
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Gateways:
+    """All gateways of a store, any of which will do.
+
+    Connections go to them in turn, from a random one on, so that the clients of a cluster spread over its gateways.
+
+    Args:
+        gateways: at least one.
+    """
+
+    def __init__(self, gateways: Sequence[Gateway]) -> None:
+        self._gateways = random.sample(gateways, len(gateways))
+        self._turns = itertools.count()
+        self._names = ",".join(str(gateway) for gateway in gateways)
+
+    def connect(self, connect: Callable[[Gateway], C]) -> C:
+        """A connection to the next gateway that takes one. Those that failed lately are tried last, the longest rested first.
+
+        Args:
+            connect: opens a connection, or raises StoreUnavailable with a `reason`.
+
+        Raises:
+            StoreUnavailable: none of them took one; `tried` says of each why not.
+        """
+        refusals: list[tuple[Gateway, StoreUnavailable]] = []
+        for gateway in self._in_order():
+            try:
+                connection = connect(gateway)
+            except StoreUnavailable as error:
+                gateway.failed(answered=False)
+                refusals.append((gateway, error))
+            else:
+                gateway.connected()
+                return connection
+        if len(refusals) == 1:
+            raise refusals[0][1]
+        tried = [f"{gateway}: {error.reason or error.message}" for gateway, error in refusals]
+        raise StoreUnavailable("None of the HBase gateways takes a connection.", tried=tried) from refusals[-1][1]
+
+    def _in_order(self) -> Iterator[Gateway]:
+        # Children that were forked at the same moment start at different ones.
+        first = (next(self._turns) + os.getpid()) % len(self._gateways)
+        ordered = self._gateways[first:] + self._gateways[:first]
+        resting = [gateway for gateway in ordered if gateway.resting]
+        yield from (gateway for gateway in ordered if gateway not in resting)
+        yield from sorted(resting, key=lambda gateway: gateway.rests_until)
+
+    def __str__(self) -> str:
+        return self._names
+
+
+def gateways(hosts: str | Iterable[str], port: int) -> Gateways:
+    """The gateways that a list of addresses names: `"a"`, `"a:9090"`, `"::1"`, `"[::1]:9090"`, or several, separated by commas.
+
+    Args:
+        hosts: one text, or several.
+        port: of those that name none.
+
+    Raises:
+        InvalidRequest: one of them is no address, or there is none.
+    """
+    texts = [text for entry in ([hosts] if isinstance(hosts, str) else hosts) for text in entry.split(",")]
+    named = {(gateway.host, gateway.port): gateway for text in texts for gateway in [_gateway(text.strip(), port)]}
+    if not named:
+        raise InvalidRequest("A store needs the address of at least one gateway.")
+    return Gateways(list(named.values()))
+
+
+def _gateway(text: str, port: int) -> Gateway:
+    if _is_ipv6(text):
+        return _checked(text, port)
+    found = _ADDRESS.fullmatch(text)
+    if found is None or (found["bracketed"] and not _is_ipv6(found["bracketed"])):
+        # Not quoted: whoever writes an address in a way that is not known here may have put a password into it.
+        raise InvalidRequest("A gateway's address is written host, host:port or [IPv6 address]:port.")
+    return _checked(found["bracketed"] or found["plain"], port if found["port"] is None else int(found["port"]))
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        IPv6Address(text)
+    except AddressValueError:
+        return False
+    return True
+
+
+def _checked(host: str, port: int) -> Gateway:
+    if _NOT_IN_A_HOST.search(host):
+        raise InvalidRequest("A gateway's host name holds a character that none can have.")
+    if not 0 < port < 2**16:
+        raise InvalidRequest("A port is a number from 1 to 65,535.", port=port)
+    return Gateway(host, port)

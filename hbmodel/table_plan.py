@@ -1,0 +1,103 @@
+"""The tables that models need: their names, families and split keys, worked out before any call to a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.errors import DeclarationError
+from hbmodel.schema import Index, TableSchema
+from hbmodel.splits import Splits, split_keys
+from hbmodel.store import Family
+
+SplitsOption = Splits | Mapping[type[Any] | str, Splits] | None
+"""One strategy for every primary table, a strategy by model or table name, or none."""
+
+
+@frozen
+class PlannedTable:
+    """A table as models declare it.
+
+    Attributes:
+        name: of the table.
+        families: of all models that share it, sorted by name.
+        split_keys: where its regions begin; empty where no strategy was given.
+        schemas: the models that live in it, or the one whose index it is.
+        index: the index whose table it is, or None.
+    """
+
+    name: str
+    families: Sequence[Family]
+    split_keys: Sequence[bytes]
+    schemas: Sequence[TableSchema]
+    index: Index | None = None
+
+
+def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption = None) -> list[PlannedTable]:
+    """The tables that models need, index tables first.
+
+    Args:
+        schemas: of the models.
+        splits: one strategy for the primary table of each, or a mapping from model or table name to a strategy; the table of
+            an index is `<table>.<index>`.
+
+    Raises:
+        DeclarationError: a strategy is for no table of these models, does not suit its table, or two strategies for one table
+            differ.
+    """
+    strategies = _Strategies(schemas, splits)
+    planned = [
+        PlannedTable(index.table, index_families(schema, index), strategies.of(index.table, [schema], index), [schema], index)
+        for schema in schemas
+        for index in schema.indexes.values()
+    ]
+    shared: dict[str, list[TableSchema]] = {}
+    for schema in schemas:  # models may share a table, each in its families
+        shared.setdefault(schema.table, []).append(schema)
+    for table, those in shared.items():
+        families = {family.name: family for schema in those for family in schema.families}
+        planned.append(PlannedTable(table, [families[name] for name in sorted(families)], strategies.of(table, those, None), those))
+    return planned
+
+
+def index_families(schema: TableSchema, index: Index) -> list[Family]:
+    """The families of an index table: the model's, for the version cell, and those of covered columns."""
+    return [Family(name) for name in sorted({schema.family, *(schema.by_name[name].family for name in index.covers)})]
+
+
+class _Strategies:
+    """Split strategies by table."""
+
+    def __init__(self, schemas: Sequence[TableSchema], splits: SplitsOption) -> None:
+        if splits is not None and not isinstance(splits, Splits | Mapping):
+            raise DeclarationError("splits is a strategy, such as hb.ByBucket(), or a mapping to strategies.", found=repr(splits))
+        known = [name for schema in schemas for name in (schema.table, *(index.table for index in schema.indexes.values()))]
+        self._by_model: dict[type[Any], Splits] = {}
+        self._by_table: dict[str, Splits] = {}
+        if not isinstance(splits, Mapping):
+            self._by_model = {} if splits is None else {schema.model: splits for schema in schemas}
+            return
+        for target, strategy in splits.items():
+            if not isinstance(strategy, Splits):
+                raise DeclarationError("This is not a strategy for splits, such as hb.ByBucket().", found=repr(strategy))
+            if isinstance(target, str) and target in known:
+                self._by_table[target] = strategy
+            elif isinstance(target, type) and any(schema.model is target for schema in schemas):
+                self._by_model[target] = strategy
+            else:
+                name = target if isinstance(target, str) else getattr(target, "__name__", repr(target))
+                raise DeclarationError("A strategy for splits is for no table of these models.", found=name, known=sorted(set(known)))
+
+    def of(self, table: str, schemas: Sequence[TableSchema], index: Index | None) -> list[bytes]:
+        named = None if index is None else index.name
+        found = {
+            tuple(split_keys(schema.model, strategy, index=named))
+            for schema in schemas
+            for strategy in (self._by_table.get(table), self._by_model.get(schema.model) if index is None else None)
+            if strategy is not None
+        }
+        if len(found) > 1:
+            raise DeclarationError("Two strategies give one table different split keys: name one of them.", table=table)
+        return [key for keys in found for key in keys]
