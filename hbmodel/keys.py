@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
+from struct import Struct
 from typing import Any, Final
 
 from attrs import Factory, field, frozen
 
 from hbmodel.bounds import UNSET, Bounds
-from hbmodel.codecs import JSON, Codec, Order
-from hbmodel.codecs.base import declared_codec
-from hbmodel.errors import DeclarationError, DecodingError, EncodingError, HbmodelError, IncompleteKey, KeyTooLong, QueryError, RowKeyError
+from hbmodel.codecs import JSON, Order
+from hbmodel.compiling import Code
+from hbmodel.errors import DeclarationError, DecodingError, IncompleteKey, KeyTooLong, QueryError, RowKeyError
 from hbmodel.ranges import KeyRange
+from hbmodel.slots import COMPLEMENT, KeyField, Slot, named
 
 __all__ = ["KEY_FORMAT", "MAX_KEY_LENGTH", "UNSET", "Bounds", "KeyField", "KeyLayout", "check_length"]
 
@@ -21,221 +24,70 @@ KEY_FORMAT: Final = 1
 MAX_KEY_LENGTH: Final = 32_767
 """Longest row key that HBase stores, in bytes (`HConstants.MAX_ROW_LENGTH`)."""
 
-COMPLEMENT: Final = bytes(range(255, -1, -1))
-"""Translation table that flips every bit."""
 
-NONE, SOME = b"\x00", b"\x01"
-"""What stands for None, and before a value, in a nullable field."""
-
-EMPTY_RANGE: Final = KeyRange(b"", b"")
-
-
-def _key_codec(codec: Any) -> Any:
-    if not declared_codec(codec).key:
-        raise DeclarationError("This codec is for columns: its values have no form that can be part of a key.", codec=type(codec).__name__)
-    return codec
-
-
-@frozen
-class KeyField:
-    """One field of a key.
-
-    Attributes:
-        name: of the model's field.
-        codec: of its values.
-        desc: whether the largest value comes first: every byte is complemented.
-        nullable: whether None is allowed: 00 for None, 01 before a value, so None comes first (last if `desc`).
-    """
-
-    name: str
-    codec: Codec[Any] = field(converter=_key_codec)
-    desc: bool = False
-    nullable: bool = False
-
-    @property
-    def spec(self) -> dict[str, JSON]:
-        """The field as canonical JSON."""
-        return {"name": self.name, "codec": self.codec.spec, "desc": self.desc, "nullable": self.nullable}
-
-
-Encode = Callable[[Any], bytes]
-DecodePart = Callable[[bytes, int], tuple[Any, int]]
-DecodeRaw = Callable[[bytes], Any]
-
-
-def _nullable_encode(encode: Encode) -> Encode:
-    def encode_or_none(value: Any) -> bytes:
-        return NONE if value is None else SOME + encode(value)
-
-    return encode_or_none
-
-
-def _complemented(encode: Encode) -> Encode:
-    def encode_descending(value: Any) -> bytes:
-        return encode(value).translate(COMPLEMENT)
-
-    return encode_descending
-
-
-def _nullable_decode_part(decode: DecodePart) -> DecodePart:
-    def decode_or_none(data: bytes, start: int) -> tuple[Any, int]:
-        marker = data[start : start + 1]
-        if marker == SOME:
-            return decode(data, start + 1)
-        if marker == NONE:
-            return None, start + 1
-        raise DecodingError("A nullable field begins with 00 or 01.")
-
-    return decode_or_none
-
-
-def _nullable_decode_raw(decode: DecodeRaw) -> DecodeRaw:
-    def decode_or_none(data: bytes) -> Any:
-        if data[:1] == SOME:
-            return decode(data[1:])
-        if data == NONE:
-            return None
-        raise DecodingError("A nullable field is 00 alone, or 01 and a value.")
-
-    return decode_or_none
-
-
-def _named(error: HbmodelError, name: str) -> HbmodelError:
-    # Codecs do not know which field they write; the message is theirs, the name is added here.
-    return type(error)(error.message, **{**error.details, "field": name})
-
-
-def _reverse(order: Order) -> Order:
-    if order is None:
-        return None
-    return "descending" if order == "ascending" else "ascending"
-
-
-@frozen
-class _Slot:
-    """A field at its place in a key, with its functions resolved once.
-
-    `raw` says that nothing follows it and that it ascends, so that its form needs no end of its own.
-    """
-
-    of: KeyField
-    raw: bool
-    order: Order
-    encode: Encode
-    decode_part: DecodePart
-    decode_raw: DecodeRaw
-
-    @classmethod
-    def build(cls, of: KeyField, last: bool) -> _Slot:
-        codec, raw = of.codec, last and not of.desc
-        encode: Encode = codec.encode if raw or codec.width is not None else codec.encode_part
-        decode_part: DecodePart = codec.decode_part
-        decode_raw: DecodeRaw = codec.decode
-        if of.nullable:
-            encode, decode_part, decode_raw = _nullable_encode(encode), _nullable_decode_part(decode_part), _nullable_decode_raw(decode_raw)
-        if of.desc:
-            encode = _complemented(encode)
-        order = codec.raw_order if raw else codec.order
-        return cls(of, raw, _reverse(order) if of.desc else order, encode, decode_part, decode_raw)
-
-    def pack(self, value: Any) -> bytes:
-        """The field's bytes; an error carries its name."""
-        try:
-            return self.encode(value)
-        except EncodingError as error:
-            raise _named(error, self.of.name) from None
-
-    def range(self, prefix: bytes, bounds: Bounds) -> KeyRange:
-        """The keys that begin with `prefix` and go on with a value of this field within `bounds`."""
-        if bounds.only_none:
-            return self._exactly(prefix, None) if self.of.nullable else EMPTY_RANGE
-        try:
-            if bounds.fixed:
-                floor = self.of.codec.floor(bounds.low)
-                found = self._exactly(prefix, floor) if floor is not None and floor == bounds.low else EMPTY_RANGE
-            else:
-                found = self._between(prefix, bounds)
-            return found if bounds.prefix is UNSET else found.intersect(self._starting(prefix, bounds.prefix))
-        except (EncodingError, QueryError) as error:
-            raise _named(error, self.of.name) from None
-
-    def _exactly(self, prefix: bytes, value: Any) -> KeyRange:
-        key = prefix + self.encode(value)
-        return KeyRange.exactly(key) if self.raw else KeyRange.prefix(key)
-
-    def _around(self, prefix: bytes, value: Any) -> KeyRange:
-        # As `_exactly`, but ends before the next value wherever there is none between, so that bounds are short.
-        return KeyRange.prefix(prefix + self.encode(value)) if self.of.codec.width is not None else self._exactly(prefix, value)
-
-    def _marker(self) -> bytes:
-        if not self.of.nullable:
-            return b""
-        return SOME.translate(COMPLEMENT) if self.of.desc else SOME
-
-    def _between(self, prefix: bytes, bounds: Bounds) -> KeyRange:
-        found = KeyRange.prefix(prefix + self._marker())
-        if bounds.low is UNSET and bounds.high is UNSET:
-            return found
-        if self.order is None:
-            raise QueryError("The bytes of this field do not keep the order of its values, so they have no ranges.")
-        for value, inclusive, is_low in ((bounds.low, bounds.low_inclusive, True), (bounds.high, bounds.high_inclusive, False)):
-            if value is not UNSET:
-                found = found.intersect(self._side(prefix, value, inclusive, is_low))
-        return found
-
-    def _side(self, prefix: bytes, value: Any, inclusive: bool, is_low: bool) -> KeyRange:
-        # A bound between two storable values lies just above the lower one.
-        floor = self.of.codec.floor(value)
-        if floor is None:
-            return KeyRange() if is_low else EMPTY_RANGE
-        if floor != value:
-            inclusive = not is_low
-        around = self._around(prefix, floor)
-        if is_low == (self.order == "ascending"):
-            # The keys above: those of the bound itself have a successor or else nothing is above them.
-            return KeyRange(around.start, None) if inclusive else (EMPTY_RANGE if around.stop is None else KeyRange(around.stop, None))
-        return KeyRange(b"", around.stop if inclusive else around.start)
-
-    def _starting(self, prefix: bytes, wanted: Any) -> KeyRange:
-        codec = self.of.codec
-        shared = codec.raw_prefix(wanted) if self.raw else codec.encode_prefix(wanted)
-        if shared is None:
-            return EMPTY_RANGE
-        return KeyRange.prefix(prefix + self._marker() + (shared.translate(COMPLEMENT) if self.of.desc else shared))
-
-
-def _compile_pack(slots: Sequence[_Slot]) -> Callable[[Sequence[object]], list[bytes]]:
-    # Keys are packed and unpacked for every row, and straight code takes two thirds of the time of a loop over the fields.
+def _compile_pack(slots: Sequence[Slot]) -> Callable[[Sequence[object]], list[bytes]]:
+    # Keys are packed and unpacked for every row, and straight code takes a fraction of the time of a loop over the fields.
+    code = Code("def pack(values):")
     names = [f"v{i}" for i in range(len(slots))]
-    lines = ["def pack(values):", f"    {', '.join(names)}, = values", f"    return [{', '.join(f'encode_{n}({n})' for n in names)}]"]
-    scope: dict[str, Any] = {f"encode_{n}": slot.encode for n, slot in zip(names, slots, strict=True)}
-    exec("\n".join(lines), scope)
-    pack: Callable[[Sequence[object]], list[bytes]] = scope["pack"]
-    return pack
+    code.add(f"{', '.join(names)}, = values")
+    conditions, parts = pack_code(code, slots, names)
+    if conditions:
+        code.add(f"if {' and '.join(conditions)}:")
+        code.add(f"return [{', '.join(parts)}]", 2)
+    code.add(f"return [{', '.join(f'{code.name(slot.encode)}({name})' for slot, name in zip(slots, names, strict=True))}]")
+    return code.build()
+
+
+def pack_code(code: Code, slots: Sequence[Slot], names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The conditions for, and the expressions of, the parts of a key whose values are in these variables."""
+    conditions = [code.accepts(slot.of.codec, name) for slot, name in zip(slots, names, strict=True) if slot.inline]
+    return [c for c in conditions if c is not None], [slot.packed(code, name) for slot, name in zip(slots, names, strict=True)]
 
 
 def _wrong_end(expected: int, found: int) -> DecodingError:
     return DecodingError("A stored key is longer or shorter than its fields.", expected=expected, found=found)
 
 
-def _compile_unpack(slots: Sequence[_Slot], tail: int) -> Callable[[bytes, int], tuple[Any, ...]]:
-    lines = ["def unpack(data, start):"]
-    scope: dict[str, Any] = {"complement": COMPLEMENT, "wrong_end": _wrong_end}
-    if any(slot.of.desc for slot in slots):
-        lines.append("    flipped = data.translate(complement)")
-    for i, slot in enumerate(slots):
+def _compile_unpack(slots: Sequence[Slot], tail: int) -> Callable[[bytes, int], tuple[Any, ...]]:
+    code = Code("def unpack(data, start):")
+    values = unpack_code(code, slots, tail)
+    code.add(f"return ({', '.join(values)},)")
+    return code.build()
+
+
+def unpack_code(code: Code, slots: Sequence[Slot], tail: int, depth: int = 1) -> list[str]:
+    """Adds the lines that take a key apart, and returns the expressions of its fields.
+
+    Args:
+        code: in which `data` is the key and `start`, a variable that is changed, where the fields begin.
+        slots: of a layout.
+        tail: of a layout.
+        depth: of the lines.
+    """
+    if any(slot.of.desc and slot.word is None for slot in slots):
+        code.add(f"flipped = data.translate({code.name(COMPLEMENT)})", depth)
+    values: list[str] = []
+    at = 0
+    while at < len(slots):
+        words = list(itertools.takewhile(lambda slot: slot.word is not None, slots[at:]))
+        if words:  # numbers beside each other are read at once
+            numbers = Struct(">" + "".join(slot.word for slot in words if slot.word))
+            names = [code.variable() for _ in words]
+            code.add(f"{', '.join(names)}, = {code.name(numbers.unpack_from)}(data, start)", depth)
+            code.add(f"start += {numbers.size}", depth)
+            values += [slot.unpacked(code, name) for slot, name in zip(words, names, strict=True)]
+            at += len(words)
+            continue
+        slot, name = slots[at], code.variable()
         if slot.raw:
-            scope[f"decode_v{i}"] = slot.decode_raw
-            lines.append(f"    v{i} = decode_v{i}(data[start:])")
+            code.add(f"{name} = {code.name(slot.decode_raw)}(data[start:])", depth)
         else:
-            scope[f"decode_v{i}"] = slot.decode_part
-            lines.append(f"    v{i}, start = decode_v{i}({'flipped' if slot.of.desc else 'data'}, start)")
-    if not slots[-1].raw:
-        lines.append(f"    if start != len(data) - {tail}: raise wrong_end(start, len(data) - {tail})")
-    lines.append(f"    return ({', '.join(f'v{i}' for i in range(len(slots)))},)")
-    exec("\n".join(lines), scope)
-    unpack: Callable[[bytes, int], tuple[Any, ...]] = scope["unpack"]
-    return unpack
+            code.add(f"{name}, start = {code.name(slot.decode_part)}({'flipped' if slot.of.desc else 'data'}, start)", depth)
+        values.append(name)
+        at += 1
+    if not slots[-1].raw or slots[-1].word is not None:
+        code.add(f"if start != len(data) - {tail}: raise {code.name(_wrong_end)}(start, len(data) - {tail})", depth)
+    return values
 
 
 def _fields(fields: Iterable[KeyField]) -> tuple[KeyField, ...]:
@@ -248,9 +100,9 @@ def _fields(fields: Iterable[KeyField]) -> tuple[KeyField, ...]:
     return found
 
 
-def _slots(layout: KeyLayout) -> tuple[_Slot, ...]:
+def _slots(layout: KeyLayout) -> tuple[Slot, ...]:
     last = -1 if layout.tail else len(layout.fields) - 1
-    return tuple(_Slot.build(of, i == last) for i, of in enumerate(layout.fields))
+    return tuple(Slot.build(of, i == last) for i, of in enumerate(layout.fields))
 
 
 @frozen
@@ -271,7 +123,7 @@ class KeyLayout:
     names: tuple[str, ...] = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: tuple(f.name for f in self.fields), takes_self=True)
     )
-    _slots: tuple[_Slot, ...] = field(init=False, eq=False, repr=False, default=Factory(_slots, takes_self=True))
+    _slots: tuple[Slot, ...] = field(init=False, eq=False, repr=False, default=Factory(_slots, takes_self=True))
     _pack: Callable[[Sequence[object]], list[bytes]] = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: _compile_pack(self._slots), takes_self=True)
     )
@@ -296,8 +148,8 @@ class KeyLayout:
         """
         try:
             return self._pack(values)
-        except ValueError:
-            # Of another number of values than fields, or an encoding error, which does not know its field.
+        except Exception:
+            # Another number of values than fields, or one that cannot be stored: plain code tells which.
             if len(values) != len(self._slots):
                 raise self._wrong_count(values) from None
             return [slot.pack(value) for slot, value in zip(self._slots, values, strict=True)]
@@ -334,21 +186,46 @@ class KeyLayout:
         """
         try:
             return self._unpack(data, start)
-        except DecodingError as error:
-            raise self._located(error, data, start) from None
+        except Exception:
+            return self._slowly(data, start)
 
-    def _located(self, error: DecodingError, data: bytes, start: int) -> HbmodelError:
-        # Reads once more, field by field, to learn which one it is.
+    def _slowly(self, data: bytes, start: int) -> tuple[Any, ...]:
+        """Reads a key field by field, so that an error tells which one it is about."""
         flipped = data.translate(COMPLEMENT)
+        values: list[Any] = []
         for slot in self._slots:
             try:
                 if slot.raw:
-                    slot.decode_raw(data[start:])
+                    value, start = slot.decode_raw(data[start:]), len(data)
                 else:
-                    _, start = slot.decode_part(flipped if slot.of.desc else data, start)
+                    value, start = slot.decode_part(flipped if slot.of.desc else data, start)
             except DecodingError as found:
-                return _named(found, slot.of.name)
-        return error
+                raise named(found, slot.of.name) from None
+            values.append(value)
+        if not self._slots[-1].raw and start != len(data) - self.tail:
+            raise _wrong_end(start, len(data) - self.tail)
+        return tuple(values)
+
+    def unpack_code(self, code: Code, depth: int) -> list[str]:
+        """Adds to generated code the lines that take a key apart, and returns the expressions of its fields; see `unpack_code`."""
+        return unpack_code(code, self._slots, self.tail, depth)
+
+    def pack_code(self, code: Code, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """For generated code: the conditions for, and the expressions of, the parts of a key; see `pack_code`."""
+        return pack_code(code, self._slots, names)
+
+    def join_code(self, code: Code, names: Sequence[str]) -> tuple[list[str], str]:
+        """For generated code: the conditions for, and the expression of, a whole key; numbers beside each other are written at once."""
+        conditions, parts = pack_code(code, self._slots, names)
+        joined: list[str] = []
+        for numbers, group in itertools.groupby(zip(self._slots, names, parts, strict=True), lambda each: each[0].word is not None):
+            found = list(group)
+            if numbers and len(found) > 1:
+                words = Struct(">" + "".join(slot.word or "" for slot, _, _ in found))
+                joined.append(f"{code.name(words.pack)}({', '.join(slot.number(code, name) for slot, name, _ in found)})")
+            else:
+                joined += [part for _, _, part in found]
+        return conditions, " + ".join(joined)
 
     def order_of(self, position: int) -> Order:
         """How byte order at this position follows the order of values, codec, direction and position taken into account.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 from attrs import frozen
 
 from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, UnknownField
 from hbmodel.keys import check_length
+from hbmodel.row_code import Taken, compile_decode, compile_take
 from hbmodel.schema import LIVE, Field, Index, TableSchema
 from hbmodel.store import Row
 
@@ -76,6 +77,15 @@ class RowReader:
     @cached_property
     def values(self) -> Callable[[Row], Values]:
         """Decodes the key and the wanted cells of an existing row; raises `IncompleteRow` and `DecodingError`."""
+        compiled = self.schema.compiled
+        found: Callable[[Row], Values] | None = compiled.get(("values", self.names))
+        if found is None:
+            found = compiled["values", self.names] = compile_decode(self.schema, self.fields, self.plain_values)
+        return found
+
+    @property
+    def plain_values(self) -> Callable[[Row], Values]:
+        """The same as `values`, field by field: slower, and knows what is wrong with a row."""
         schema = self.schema
         key_names, unpack, start = schema.layout.names, schema.layout.unpack, schema.salt.width
         steps = tuple((f.name, f.column, f.decode_cell, None if f.required else f.default_value, f.empty_is_missing) for f in self.fields)
@@ -152,10 +162,10 @@ class KeyMapper:
 
     def new_row(self, key: Sequence[Any]) -> bytes:
         """The row key to write a new object under; a random salt draws its bucket here."""
-        salt = self.schema.salt
-        if not salt.random:
-            return self.rows(key)[0]
-        row = salt.prefix(salt.draw()) + b"".join(self.parts(key))
+        parts, salt = self.parts(key), self.schema.salt
+        row = b"".join(parts)
+        if salt.width:
+            row = salt.prefix(salt.draw() if salt.random else salt.bucket_of(parts)) + row
         check_length(row, table=self.schema.table)
         return row
 
@@ -185,17 +195,32 @@ def key_of(schema: TableSchema, obj: object) -> tuple[Any, ...]:
     return tuple(getattr(obj, name) for name in schema.layout.names)
 
 
-def cells_of(schema: TableSchema, obj: object, names: Collection[str] | None = None) -> dict[bytes, bytes]:
+def cells_of(schema: TableSchema, obj: object) -> dict[bytes, bytes]:
     """The cells of an object's ordinary columns (counters never): None as the empty cell.
 
     Raises:
         EncodingError: a value cannot be stored exactly; names the field.
     """
-    cells: dict[bytes, bytes] = {}
-    for f in schema.columns:
-        if f.kind == "column" and (names is None or f.name in names):
-            cells[f.column] = encode_cell(schema, f, getattr(obj, f.name))
-    return cells
+    return {f.column: encode_cell(schema, f, getattr(obj, f.name)) for f in schema.columns if f.kind == "column"}
+
+
+def take(schema: TableSchema, obj: object) -> Taken:
+    """What is written of an object: its values by field name, its row key (a random salt draws its bucket), and its cells.
+
+    Raises:
+        EncodingError: a value cannot be stored exactly; names the field.
+        KeyTooLong: the row key would be too long.
+    """
+    taken: Callable[[object], Taken] | None = schema.compiled.get("take")
+    if taken is None:
+        taken = schema.compiled["take"] = compile_take(schema, partial(plain_take, schema))
+    return taken(obj)
+
+
+def plain_take(schema: TableSchema, obj: object) -> Taken:
+    """The same field by field: slower, and knows what is wrong with an object."""
+    row = KeyMapper(schema).new_row(key_of(schema, obj))
+    return {f.name: getattr(obj, f.name) for f in schema.fields}, row, cells_of(schema, obj)
 
 
 def encode_cell(schema: TableSchema, of: Field, value: Any) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import ClockError, DecodingError, HbmodelError, IncompleteRow, RowNotFound
-from hbmodel.mapper import FLAG, KeyMapper, RowReader, cells_of, encode_cell
+from hbmodel.mapper import FLAG, KeyMapper, RowReader, encode_cell, take
 from hbmodel.schema import COUNTER_ZERO, LIVE, Index, TableSchema
 from hbmodel.store import Delete, Put, Row
 
@@ -75,10 +75,8 @@ RowWrite = FullWrite | PartialWriteOf | RowDelete
 
 def full_write(schema: TableSchema, obj: Any) -> FullWrite:
     """Encodes a whole object: row key, cells and index entries, so that every mistake shows before any call."""
+    values, row, cells = take(schema, obj)
     keys = KeyMapper(schema)
-    values = {f.name: getattr(obj, f.name) for f in schema.fields}
-    row = keys.new_row(tuple(values[name] for name in schema.layout.names))
-    cells = cells_of(schema, obj)  # before the entries, so that a bad value is told of the column
     entries = {name: keys.entry(index, values, row) for name, index in schema.indexes.items()}
     return FullWrite(obj, row, values, cells, entries)
 

@@ -10,10 +10,10 @@ from attrs import frozen
 
 from hbmodel.codecs import Codec
 from hbmodel.errors import DeclarationError
-from hbmodel.keys import COMPLEMENT, KeyField
 from hbmodel.ranges import KeyRange
 from hbmodel.salting import BoundSalt
 from hbmodel.schema import schema_of
+from hbmodel.slots import COMPLEMENT, KeyField
 from hbmodel.splits import sample_keys
 from hbmodel.store import Region, Store
 

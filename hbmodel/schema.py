@@ -183,6 +183,7 @@ class TableSchema:
         foreign: whether other programs write the table; deletes then touch mapped columns only.
         exists: qualifier of the flag that marks existence, or None.
         families: options of the model's families.
+        compiled: functions that were generated for the model, by what they are for; filled when first needed.
     """
 
     model: type[Any]
@@ -196,6 +197,7 @@ class TableSchema:
     foreign: bool = False
     exists: bytes | None = None
     families: Sequence[Family] = attrs.field(factory=tuple)
+    compiled: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
 
     @cached_property
     def by_name(self) -> Mapping[str, Field]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from attrs import fields
+from attrs import field, fields, frozen
 
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, QueryError
 
@@ -16,6 +17,28 @@ JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | Non
 
 Order: TypeAlias = Literal["ascending", "descending"] | None
 """How byte order follows value order; None where it does not."""
+
+
+@frozen
+class Source:
+    """Python expressions that do a codec's work inside code that is generated once per model, without a call per value.
+
+    They are for ordinary values. Whatever they cannot handle makes them raise, no matter what, and the codec's own methods are
+    asked instead; they never give another answer than those.
+
+    Attributes:
+        accepts: the exact type of the values that `encode` takes.
+        decode: the value of `{v}`, a raw form; with `word` of the number in it.
+        encode: the raw form of `{v}`, a value; with `word` the number in it.
+        word: format of a big-endian number that the raw form is, as `struct` names it, or None.
+        scope: what the names in braces, such as `{table}`, stand for. `{t}` is a variable for intermediate results.
+    """
+
+    accepts: type
+    decode: str
+    encode: str
+    word: str | None = None
+    scope: Mapping[str, Any] = field(factory=dict)
 
 
 class Codec(ABC, Generic[T]):
@@ -98,6 +121,11 @@ class Codec(ABC, Generic[T]):
             EncodingError: the value is not of the codec's type.
         """
         return value
+
+    @property
+    def source(self) -> Source | None:
+        """Expressions that do the same for ordinary values, or None: generated code then calls the codec."""
+        return None
 
     @property
     @abstractmethod

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, Flag
 from typing import Any, TypeVar
 
 from attrs import Factory, field, frozen
 
-from hbmodel.codecs.base import JSON, Codec, Order, declared_codec, wrong_type
+from hbmodel.codecs.base import JSON, Codec, Order, Source, declared_codec, wrong_type
 from hbmodel.codecs.scalars import SCALARS
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
@@ -89,6 +89,15 @@ class EnumOf(Codec[E]):
         """The member of that value."""
         value, end = self.codec.decode_part(data, start)
         return self._member(value), end
+
+    @property
+    def source(self) -> Source | None:
+        """For exactly the codec's type."""
+        if issubclass(self.python_type, Flag) or self.python_type.__hash__ is None:
+            return None  # combinations are no members; or there is no looking up
+        codes = {member: self.encode(member) for member in self.python_type}
+        members = {code: member for member, code in codes.items()}
+        return Source(self.python_type, "{members}[{v}]", "{codes}[{v}]", scope={"members": members, "codes": codes})
 
     @property
     def spec(self) -> dict[str, JSON]:

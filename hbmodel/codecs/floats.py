@@ -8,7 +8,7 @@ from struct import Struct
 
 from attrs import frozen
 
-from hbmodel.codecs.base import JSON, FixedWidth, wrong_type, wrong_width
+from hbmodel.codecs.base import JSON, FixedWidth, Source, wrong_type, wrong_width
 from hbmodel.errors import DecodingError, EncodingError
 
 DOUBLE = Struct(">d")
@@ -62,6 +62,17 @@ class FloatCodec(FixedWidth[float]):
         if isnan(number) or data == NEGATIVE_ZERO:
             raise DecodingError("Stored bytes are a NaN or a negative zero, which are never written.")
         return number
+
+    @property
+    def source(self) -> Source | None:
+        """For exactly the codec's type."""
+        # A positive number is stored with its sign flipped, as the negative one; the others are left to the methods.
+        return Source(
+            float,
+            "(-{t} if ({t} := {unpack}({v})[0]) < 0 else {decode}({v}))",
+            "({pack}(-{v}) if {v} > 0 else {encode}({v}))",
+            scope={"unpack": DOUBLE.unpack, "pack": DOUBLE.pack, "decode": self.decode, "encode": self.encode},
+        )
 
     @property
     def spec(self) -> dict[str, JSON]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from hbmodel.codecs.base import JSON, FixedWidth, wrong_type, wrong_width
+from hbmodel.codecs.base import JSON, FixedWidth, Source, wrong_type, wrong_width
 from hbmodel.errors import EncodingError
 
 UNSIGNED = {8: Struct(">B"), 16: Struct(">H"), 32: Struct(">I"), 64: Struct(">Q")}
@@ -87,6 +87,14 @@ class IntCodec(FixedWidth[int]):
     def floor(self, value: int) -> int | None:
         """The nearest number in range from below."""
         return floor_integer(value, self.low, self.high)
+
+    @property
+    def source(self) -> Source | None:
+        """For exactly the codec's type."""
+        word = UNSIGNED[self.bits].format[1:]
+        if not self.low:
+            return Source(int, "{v}", "{v}", word)
+        return Source(int, f"({{v}} - {-self.low})", f"{{v}} + {-self.low}", word)
 
     @property
     def spec(self) -> dict[str, JSON]:

@@ -8,7 +8,7 @@ from struct import error as StructError
 
 from attrs import Factory, field, frozen
 
-from hbmodel.codecs.base import JSON, Codec, FixedWidth, wrong_type, wrong_width
+from hbmodel.codecs.base import JSON, Codec, FixedWidth, Source, wrong_type, wrong_width
 from hbmodel.codecs.integers import floor_integer, integer, out_of_range
 from hbmodel.codecs.times import MICROSECONDS, Unit, declared_unit, from_epoch, since_epoch, whole_units
 from hbmodel.errors import DecodingError, EncodingError
@@ -49,6 +49,11 @@ class JavaIntCodec(FixedWidth[int]):
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         return int.from_bytes(data, "big", signed=True)
+
+    @property
+    def source(self) -> Source | None:
+        """For exactly the codec's type."""
+        return Source(int, "{v}", "{v}", self._struct.format[1:])
 
     @property
     def spec(self) -> dict[str, JSON]:

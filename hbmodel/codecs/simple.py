@@ -8,7 +8,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from hbmodel.codecs.base import JSON, Codec, FixedWidth, wrong_type, wrong_width
+from hbmodel.codecs.base import JSON, Codec, FixedWidth, Source, wrong_type, wrong_width
 from hbmodel.errors import DecodingError, EncodingError
 
 A = TypeVar("A", IPv4Address, IPv6Address)
@@ -51,6 +51,11 @@ class BoolCodec(FixedWidth[bool]):
         if data == b"\x00":
             return False
         raise DecodingError("A stored bool is 00 or 01.")
+
+    @property
+    def source(self) -> Source | None:
+        """For exactly the codec's type."""
+        return Source(bool, "{values}[{v}]", "(b'\\x01' if {v} else b'\\x00')", scope={"values": {b"\x00": False, b"\x01": True}})
 
     @property
     def spec(self) -> dict[str, JSON]:

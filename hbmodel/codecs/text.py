@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from hbmodel.codecs.base import JSON, Codec, FixedWidth, T, declared_width, wrong_type, wrong_width
+from hbmodel.codecs.base import JSON, Codec, FixedWidth, Source, T, declared_width, wrong_type, wrong_width
 from hbmodel.errors import DecodingError, EncodingError, QueryError
 
 TERMINATOR = b"\x00\x01"
@@ -130,6 +130,11 @@ class TextCodec(_Terminated[str]):
         return from_utf8(data)
 
     @property
+    def source(self) -> Source | None:
+        """For exactly the codec's type."""
+        return Source(str, "{v}.decode()", "{v}.encode()")
+
+    @property
     def spec(self) -> dict[str, JSON]:
         """The name alone."""
         return {"codec": "text"}
@@ -152,6 +157,11 @@ class BytesCodec(_Terminated[bytes]):
     def decode(self, data: bytes) -> bytes:
         """As they are."""
         return data
+
+    @property
+    def source(self) -> Source | None:
+        """For exactly the codec's type."""
+        return Source(bytes, "{v}", "{v}")
 
     @property
     def spec(self) -> dict[str, JSON]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from attrs import Factory, field, frozen
 
-from hbmodel.codecs.base import JSON, FixedWidth, wrong_type, wrong_width
+from hbmodel.codecs.base import JSON, FixedWidth, Source, wrong_type, wrong_width
 from hbmodel.codecs.integers import Int32, Int64
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
@@ -133,6 +133,15 @@ class Datetime(FixedWidth[datetime]):
         return from_epoch(instant - instant % self._scale)
 
     @property
+    def source(self) -> Source | None:
+        """For exactly the codec's type."""
+        decode, encode = f"({{v}} - {OFFSET})", "{since_epoch}({v})"
+        if self._scale > 1:
+            decode, encode = f"{decode} * {self._scale}", f"{{whole_units}}({encode}, {self._scale})"
+        scope = {"from_epoch": from_epoch, "since_epoch": since_epoch, "whole_units": whole_units}
+        return Source(datetime, f"{{from_epoch}}({decode})", f"{encode} + {OFFSET}", "Q", scope)
+
+    @property
     def spec(self) -> dict[str, JSON]:
         """The unit."""
         return {"codec": "datetime", "unit": self.unit}
@@ -162,6 +171,12 @@ class DateCodec(FixedWidth[date]):
             raise DecodingError("A stored date lies outside the years 1 to 9999.") from None
 
     @property
+    def source(self) -> Source | None:
+        """For exactly the codec's type."""
+        shift = EPOCH_DAY + Int32.low
+        return Source(date, f"{{date}}({{v}} + {shift})", f"{{v}}.toordinal() - {shift}", "I", {"date": date.fromordinal})
+
+    @property
     def spec(self) -> dict[str, JSON]:
         """The name alone."""
         return {"codec": "date"}
@@ -188,6 +203,12 @@ class DurationCodec(FixedWidth[timedelta]):
         """The nearest duration of 64 bits from below."""
         number = Int64.floor(_duration(value))
         return None if number is None else timedelta(0, 0, number)
+
+    @property
+    def source(self) -> Source | None:
+        """For exactly the codec's type."""
+        scope = {"timedelta": timedelta, "microseconds": microseconds}
+        return Source(timedelta, f"{{timedelta}}(0, 0, {{v}} - {OFFSET})", f"{{microseconds}}({{v}}) + {OFFSET}", "Q", scope)
 
     @property
     def spec(self) -> dict[str, JSON]:

@@ -1,0 +1,96 @@
+"""Building of Python functions as source: straight code for one model, in which codecs that can stand as expressions.
+
+Such a function serves ordinary values and stored bytes that are as they should be. It falls back on plain code, which knows every
+case and every error, when anything is raised in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct, calcsize
+from typing import Any
+
+from hbmodel.codecs import Codec
+from hbmodel.codecs.base import Source
+
+UNSIGNED = "BHIQ"
+"""Formats of numbers whose complement, bit by bit, is the largest number less them."""
+
+
+class Code:
+    """The source of one function while it is being written.
+
+    Args:
+        head: its first line, `def name(arguments):`.
+    """
+
+    def __init__(self, head: str) -> None:
+        self._lines = [head]
+        self._scope: dict[str, Any] = {}
+        self._variables = 0
+
+    def add(self, line: str, depth: int = 1) -> None:
+        """Adds a line, indented by `depth` steps."""
+        self._lines.append("    " * depth + line)
+
+    def name(self, value: object) -> str:
+        """A name by which the function knows a value."""
+        name = f"n{len(self._scope)}"
+        self._scope[name] = value
+        return name
+
+    def variable(self) -> str:
+        """A local variable of its own."""
+        self._variables += 1
+        return f"x{self._variables}"
+
+    def fill(self, template: str, of: Source, value: str) -> str:
+        """An expression of a codec about the value that `value` stands for."""
+        used = {name: self.name(meaning) for name, meaning in of.scope.items() if f"{{{name}}}" in template}
+        return template.format(v=value, t=self.variable() if "{t}" in template else "", **used)
+
+    def decode(self, codec: Codec[Any], data: str) -> str:
+        """An expression for the value of a raw form; `data` is a name or is evaluated more than once."""
+        source = codec.source
+        if source is None:
+            return f"{self.name(codec.decode)}({data})"
+        if source.word is None:
+            return self.fill(source.decode, source, data)
+        return self.fill(source.decode, source, f"{self.name(unpack_word(source.word))}({data})[0]")
+
+    def encode(self, codec: Codec[Any], value: str) -> str:
+        """An expression for the raw form of the value in a variable, given what `accepts` says."""
+        source = codec.source
+        if source is None:
+            return f"{self.name(codec.encode)}({value})"
+        if source.word is None:
+            return self.fill(source.encode, source, value)
+        return f"{self.name(pack_word(source.word))}({self.fill(source.encode, source, value)})"
+
+    def accepts(self, codec: Codec[Any], value: str) -> str | None:
+        """A condition for `encode` to hold, or None where the codec itself looks at the value."""
+        source = codec.source
+        return None if source is None else f"type({value}) is {self.name(source.accepts)}"
+
+    def build(self) -> Callable[..., Any]:
+        """The function."""
+        name = self._lines[0].removeprefix("def ").partition("(")[0]
+        # Nothing in it comes from outside: names are made here, and bytes and numbers stand as their repr.
+        exec("\n".join(self._lines), self._scope)
+        made: Callable[..., Any] = self._scope[name]
+        return made
+
+
+def unpack_word(word: str) -> Callable[[bytes], tuple[Any, ...]]:
+    """`struct`'s reading of one number."""
+    return Struct(">" + word).unpack
+
+
+def pack_word(word: str) -> Callable[..., bytes]:
+    """`struct`'s writing of one number."""
+    return Struct(">" + word).pack
+
+
+def complement(word: str, value: str) -> str:
+    """The expression of a number with every bit flipped."""
+    return f"({(1 << (8 * calcsize('>' + word))) - 1} - {value})"

@@ -1,0 +1,137 @@
+"""Functions between rows and field values, generated once per model, for rows and objects that are as they should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import Factory
+
+from hbmodel.compiling import Code
+from hbmodel.keys import MAX_KEY_LENGTH
+from hbmodel.schema import Field, TableSchema
+from hbmodel.store import Row
+
+
+def compile_decode(schema: TableSchema, fields: Sequence[Field], slow: Callable[[Row], dict[str, Any]]) -> Callable[[Row], dict[str, Any]]:
+    """A function from a row to the values of its key and of `fields`.
+
+    Args:
+        schema: of the model.
+        fields: columns to decode.
+        slow: does the same for every row, or raises what is wrong with it; asked whenever the generated code raises.
+    """
+    code = Code("def decode(row):")
+    code.add("try:")
+    code.add("data, cells, start = row.row, row.columns, " + str(schema.salt.width), 2)
+    pairs = dict(zip(schema.layout.names, schema.layout.unpack_code(code, 2), strict=True))
+    for of in fields:
+        pairs[of.name] = _cell_value(code, of)
+    items = ", ".join(f"{code.name(name)}: {value}" for name, value in pairs.items())
+    code.add(f"return {{{items}}}", 2)
+    code.add("except Exception:")
+    code.add(f"return {code.name(slow)}(row)", 2)
+    return code.build()
+
+
+def _cell_value(code: Code, of: Field) -> str:
+    """The expression of a column's value; adds the lines that it needs."""
+    column = code.name(of.column)
+    if of.required and not of.nullable:
+        source = of.codec.source
+        data = f"cells[{column}].value"
+        if source is not None and source.word is None and source.decode.count("{v}") > 1:
+            data = _assigned(code, data)
+        return code.decode(of.codec, data)
+    cell = _assigned(code, f"cells.get({column})" if not of.required else f"cells[{column}]")
+    data = f"{cell}.value"
+    if of.nullable:
+        data = _assigned(code, f"{cell} is not None and {data}" if not of.required else data)
+        value = f"(None if not {data} else {_some_value(code, of, data)})"
+    else:
+        value = f"({code.decode(of.codec, data)})"
+    return value if of.required else f"({_default(code, of)} if {cell} is None else {value})"
+
+
+def _some_value(code: Code, of: Field, data: str) -> str:
+    """The expression of a nullable column's value that is not None: a leading 00 may be an escape, which plain code reads."""
+    if not of.codec.may_be_empty:
+        return code.decode(of.codec, data)
+    return f"{code.name(of.decode_cell)}({data}) if {data}[0] == 0 else {code.decode(of.codec, data)}"
+
+
+def _default(code: Code, of: Field) -> str:
+    if isinstance(of.default, Factory):  # type: ignore[arg-type]
+        return f"{code.name(of.default_value)}()"
+    return code.name(of.default_value())
+
+
+Taken = tuple[dict[str, Any], bytes, dict[bytes, bytes]]
+"""What is written of an object: its values by field name, its row key, and the cells of its ordinary columns."""
+
+
+def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[[Any], Taken]:
+    """A function from an object to what is written of it.
+
+    Args:
+        schema: of the model.
+        slow: does the same for every object, or raises what is wrong with it; asked whenever the generated code raises, or meets
+            values of other types than expected.
+    """
+    code = Code("def take(obj):")
+    code.add("try:")
+    values = {of.name: _assigned(code, f"obj.{of.name}") for of in schema.fields}
+    key_conditions, key = _row_key(code, schema, [values[name] for name in schema.layout.names])
+    conditions, cells = list(key_conditions), []
+    for of in schema.columns:
+        if of.kind == "column":
+            condition, cell = _cell(code, of, values[of.name])
+            conditions += [] if condition is None else [condition]
+            cells.append(f"{code.name(of.column)}: {cell}")
+    named = ", ".join(f"{code.name(name)}: {value}" for name, value in values.items())
+    code.add(f"if {' and '.join(conditions) or 'True'}:", 2)
+    for line in key:
+        code.add(line, 3)
+    code.add(f"if 0 < len(row) <= {MAX_KEY_LENGTH}:", 3)
+    code.add(f"return {{{named}}}, row, {{{', '.join(cells)}}}", 4)
+    code.add("except Exception:")
+    code.add("pass", 2)
+    code.add(f"return {code.name(slow)}(obj)")
+    return code.build()
+
+
+def _row_key(code: Code, schema: TableSchema, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The conditions for the values in these variables, and the lines that make `row` of them."""
+    layout, salt = schema.layout, schema.salt
+    if salt.width and not salt.random and salt.by != layout.names:  # the salt looks at some of the parts
+        conditions, parts = layout.pack_code(code, names)
+        lines = [f"parts = [{', '.join(parts)}]"]
+        return conditions, [*lines, f"row = {code.name(salt.prefixes)}[{code.name(salt.bucket_of)}(parts)] + b''.join(parts)"]
+    conditions, joined = layout.join_code(code, names)
+    lines = [f"row = {joined}"]
+    if salt.width:
+        bucket = f"{code.name(salt.draw)}()" if salt.random else f"{code.name(salt.salt.bucket)}(row)"
+        lines.append(f"row = {code.name(salt.prefixes)}[{bucket}] + row")
+    return conditions, lines
+
+
+def _cell(code: Code, of: Field, value: str) -> tuple[str | None, str]:
+    """The condition for, and the expression of, a column's cell."""
+    condition = code.accepts(of.codec, value)
+    if not of.nullable:
+        return condition or f"{value} is not None", code.encode(of.codec, value)
+    return condition and f"({value} is None or {condition})", f"b'' if {value} is None else {_some_cell(code, of, value)}"
+
+
+def _some_cell(code: Code, of: Field, value: str) -> str:
+    """The expression of a nullable column's cell for a value that is not None; escaped where it could be mistaken for None."""
+    if not of.codec.may_be_empty:
+        return code.encode(of.codec, value)
+    data = code.variable()
+    return f"({data} if ({data} := {code.encode(of.codec, value)}) and {data}[0] else b'\\x00' + {data})"
+
+
+def _assigned(code: Code, expression: str) -> str:
+    name = code.variable()
+    code.add(f"{name} = {expression}", 2)
+    return name

@@ -1,0 +1,235 @@
+"""One field at its place in a key: its bytes, how they are read back, and the exact ranges of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from hbmodel.bounds import UNSET, Bounds
+from hbmodel.codecs import JSON, Codec, Order
+from hbmodel.codecs.base import declared_codec
+from hbmodel.compiling import UNSIGNED, Code, complement, pack_word
+from hbmodel.errors import DeclarationError, DecodingError, EncodingError, HbmodelError, QueryError
+from hbmodel.ranges import KeyRange
+
+COMPLEMENT: Final = bytes(range(255, -1, -1))
+"""Translation table that flips every bit."""
+
+NONE, SOME = b"\x00", b"\x01"
+"""What stands for None, and before a value, in a nullable field."""
+
+EMPTY_RANGE: Final = KeyRange(b"", b"")
+
+
+def _key_codec(codec: Any) -> Any:
+    if not declared_codec(codec).key:
+        raise DeclarationError("This codec is for columns: its values have no form that can be part of a key.", codec=type(codec).__name__)
+    return codec
+
+
+@frozen
+class KeyField:
+    """One field of a key.
+
+    Attributes:
+        name: of the model's field.
+        codec: of its values.
+        desc: whether the largest value comes first: every byte is complemented.
+        nullable: whether None is allowed: 00 for None, 01 before a value, so None comes first (last if `desc`).
+    """
+
+    name: str
+    codec: Codec[Any] = field(converter=_key_codec)
+    desc: bool = False
+    nullable: bool = False
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The field as canonical JSON."""
+        return {"name": self.name, "codec": self.codec.spec, "desc": self.desc, "nullable": self.nullable}
+
+
+Encode = Callable[[Any], bytes]
+DecodePart = Callable[[bytes, int], tuple[Any, int]]
+DecodeRaw = Callable[[bytes], Any]
+
+
+def _nullable_encode(encode: Encode) -> Encode:
+    def encode_or_none(value: Any) -> bytes:
+        return NONE if value is None else SOME + encode(value)
+
+    return encode_or_none
+
+
+def _complemented(encode: Encode) -> Encode:
+    def encode_descending(value: Any) -> bytes:
+        return encode(value).translate(COMPLEMENT)
+
+    return encode_descending
+
+
+def _nullable_decode_part(decode: DecodePart) -> DecodePart:
+    def decode_or_none(data: bytes, start: int) -> tuple[Any, int]:
+        marker = data[start : start + 1]
+        if marker == SOME:
+            return decode(data, start + 1)
+        if marker == NONE:
+            return None, start + 1
+        raise DecodingError("A nullable field begins with 00 or 01.")
+
+    return decode_or_none
+
+
+def _nullable_decode_raw(decode: DecodeRaw) -> DecodeRaw:
+    def decode_or_none(data: bytes) -> Any:
+        if data[:1] == SOME:
+            return decode(data[1:])
+        if data == NONE:
+            return None
+        raise DecodingError("A nullable field is 00 alone, or 01 and a value.")
+
+    return decode_or_none
+
+
+def named(error: HbmodelError, name: str) -> HbmodelError:
+    """An error of a codec with the name of the field, which codecs do not know."""
+    return type(error)(error.message, **{**error.details, "field": name})
+
+
+def _reverse(order: Order) -> Order:
+    if order is None:
+        return None
+    return "descending" if order == "ascending" else "ascending"
+
+
+@frozen
+class Slot:
+    """A field at its place in a key, with its functions resolved once.
+
+    `raw` says that nothing follows it and that it ascends, so that its form needs no end of its own.
+    """
+
+    of: KeyField
+    raw: bool
+    order: Order
+    encode: Encode
+    decode_part: DecodePart
+    decode_raw: DecodeRaw
+
+    @classmethod
+    def build(cls, of: KeyField, last: bool) -> Slot:
+        """Resolves a field; `last` says that the key ends with it."""
+        codec, raw = of.codec, last and not of.desc
+        encode: Encode = codec.encode if raw or codec.width is not None else codec.encode_part
+        decode_part: DecodePart = codec.decode_part
+        decode_raw: DecodeRaw = codec.decode
+        if of.nullable:
+            encode, decode_part, decode_raw = _nullable_encode(encode), _nullable_decode_part(decode_part), _nullable_decode_raw(decode_raw)
+        if of.desc:
+            encode = _complemented(encode)
+        order = codec.raw_order if raw else codec.order
+        return cls(of, raw, _reverse(order) if of.desc else order, encode, decode_part, decode_raw)
+
+    @property
+    def word(self) -> str | None:
+        """Format of the number that the field is, as `struct` names it, where generated code can read it as one."""
+        source = self.of.codec.source
+        if source is None or source.word is None or self.of.nullable or (self.of.desc and source.word not in UNSIGNED):
+            return None
+        return source.word
+
+    @property
+    def inline(self) -> bool:
+        """Whether generated code can write the field without a call."""
+        return self.word is not None or (self.raw and not self.of.nullable and self.of.codec.source is not None)
+
+    def packed(self, code: Code, value: str) -> str:
+        """The expression of the field's bytes, for a value that the codec's source accepts where the field is `inline`."""
+        source = self.of.codec.source
+        if not self.inline or source is None:
+            return f"{code.name(self.encode)}({value})"
+        if self.word is None:
+            return code.encode(self.of.codec, value)
+        return f"{code.name(pack_word(self.word))}({self.number(code, value)})"
+
+    def number(self, code: Code, value: str) -> str:
+        """The expression of the number that the field is, for a value that the codec's source accepts."""
+        source = self.of.codec.source
+        assert source is not None
+        assert self.word is not None
+        number = code.fill(source.encode, source, value)
+        return complement(self.word, f"({number})") if self.of.desc else number
+
+    def unpacked(self, code: Code, number: str) -> str:
+        """The expression of the field's value, for a number read as `word`."""
+        source = self.of.codec.source
+        assert source is not None
+        assert self.word is not None
+        return code.fill(source.decode, source, complement(self.word, number) if self.of.desc else number)
+
+    def pack(self, value: Any) -> bytes:
+        """The field's bytes; an error carries its name."""
+        try:
+            return self.encode(value)
+        except EncodingError as error:
+            raise named(error, self.of.name) from None
+
+    def range(self, prefix: bytes, bounds: Bounds) -> KeyRange:
+        """The keys that begin with `prefix` and go on with a value of this field within `bounds`."""
+        if bounds.only_none:
+            return self._exactly(prefix, None) if self.of.nullable else EMPTY_RANGE
+        try:
+            if bounds.fixed:
+                floor = self.of.codec.floor(bounds.low)
+                found = self._exactly(prefix, floor) if floor is not None and floor == bounds.low else EMPTY_RANGE
+            else:
+                found = self._between(prefix, bounds)
+            return found if bounds.prefix is UNSET else found.intersect(self._starting(prefix, bounds.prefix))
+        except (EncodingError, QueryError) as error:
+            raise named(error, self.of.name) from None
+
+    def _exactly(self, prefix: bytes, value: Any) -> KeyRange:
+        key = prefix + self.encode(value)
+        return KeyRange.exactly(key) if self.raw else KeyRange.prefix(key)
+
+    def _around(self, prefix: bytes, value: Any) -> KeyRange:
+        # As `_exactly`, but ends before the next value wherever there is none between, so that bounds are short.
+        return KeyRange.prefix(prefix + self.encode(value)) if self.of.codec.width is not None else self._exactly(prefix, value)
+
+    def _marker(self) -> bytes:
+        if not self.of.nullable:
+            return b""
+        return SOME.translate(COMPLEMENT) if self.of.desc else SOME
+
+    def _between(self, prefix: bytes, bounds: Bounds) -> KeyRange:
+        found = KeyRange.prefix(prefix + self._marker())
+        if bounds.low is UNSET and bounds.high is UNSET:
+            return found
+        if self.order is None:
+            raise QueryError("The bytes of this field do not keep the order of its values, so they have no ranges.")
+        for value, inclusive, is_low in ((bounds.low, bounds.low_inclusive, True), (bounds.high, bounds.high_inclusive, False)):
+            if value is not UNSET:
+                found = found.intersect(self._side(prefix, value, inclusive, is_low))
+        return found
+
+    def _side(self, prefix: bytes, value: Any, inclusive: bool, is_low: bool) -> KeyRange:
+        # A bound between two storable values lies just above the lower one.
+        floor = self.of.codec.floor(value)
+        if floor is None:
+            return KeyRange() if is_low else EMPTY_RANGE
+        if floor != value:
+            inclusive = not is_low
+        around = self._around(prefix, floor)
+        if is_low == (self.order == "ascending"):
+            # The keys above: those of the bound itself have a successor or else nothing is above them.
+            return KeyRange(around.start, None) if inclusive else (EMPTY_RANGE if around.stop is None else KeyRange(around.stop, None))
+        return KeyRange(b"", around.stop if inclusive else around.start)
+
+    def _starting(self, prefix: bytes, wanted: Any) -> KeyRange:
+        codec = self.of.codec
+        shared = codec.raw_prefix(wanted) if self.raw else codec.encode_prefix(wanted)
+        if shared is None:
+            return EMPTY_RANGE
+        return KeyRange.prefix(prefix + self._marker() + (shared.translate(COMPLEMENT) if self.of.desc else shared))

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_queries import RandomModel, models, stored_objects
+from strategies import BYTES, Level
+
+import hbmodel as hb
+from hbmodel.errors import KeyTooLong
+from hbmodel.mapper import RowReader, plain_take, take
+from hbmodel.row_code import compile_decode, compile_take
+from hbmodel.stores.embedded.cells import StoredCell, StoredRow
+
+
+def outcome(work: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function returns, or what it raises."""
+    try:
+        return work(*arguments)
+    except hb.HbmodelError as error:
+        return type(error), str(error)
+
+
+def fail(subject: object) -> Any:
+    raise AssertionError("generated code gave up")
+
+
+def made(of: RandomModel, values: dict[str, Any]) -> Any:
+    obj = object.__new__(of.model)
+    vars(obj).update(values)
+    return obj
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_ordinary_rows_and_objects_need_no_plain_code(data: st.DataObject) -> None:
+    of = data.draw(models())
+    indexed = bool(of.schema.indexes)
+    for obj in data.draw(stored_objects(of, indexed)):
+        reader = RowReader(of.schema, indexed)
+        row = obj.read(reader.columns)
+        assert row is not None
+        assert compile_decode(of.schema, reader.fields, fail)(row) == obj.values
+        values, key, cells = compile_take(of.schema, fail)(made(of, dict(obj.values)))
+        assert values == obj.values
+        assert key == obj.row or of.schema.salt.random
+        assert key[of.schema.salt.width :] == obj.row[of.schema.salt.width :]
+        assert {c: v for c, v in obj.cells.items() if c in cells} == {c: v for c, v in cells.items() if c in obj.cells}
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_damaged_rows_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
+    of = data.draw(models())
+    indexed = bool(of.schema.indexes)
+    reader = RowReader(of.schema, indexed)
+    for obj in data.draw(stored_objects(of, indexed)):
+        row, cells = obj.row, dict(obj.cells)
+        for column in data.draw(st.lists(st.sampled_from(sorted(cells)), max_size=2)):
+            if data.draw(st.booleans()):
+                cells[column] = data.draw(BYTES)
+            else:
+                cells.pop(column, None)
+        change = data.draw(st.sampled_from(["none", "cut", "longer", "other"]))
+        row = {"none": row, "cut": row[:-1] or b"\0", "longer": row + b"\x01", "other": data.draw(BYTES.filter(bool))}[change]
+        stored: Any = StoredRow(row, {column: StoredCell(value, 1) for column, value in cells.items()})
+        assert outcome(reader.values, stored) == outcome(reader.plain_values, stored)
+
+
+class Whole(int):
+    """A number of a type of its own."""
+
+
+ODD = [None, True, 0, 2**70, Whole(1), 1.5, float("nan"), -0.0, "text", "\ud800", "é\0", b"bytes", b"\0", bytearray(b"x"), Level.LOW,
+       datetime(2026, 1, 1), datetime(2026, 1, 1, microsecond=1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC), [], {}]  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_odd_values_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
+    of = data.draw(models())
+    values = {name: data.draw(st.sampled_from([*pool, *ODD])) for name, pool in of.pools.items()}
+    obj = made(of, values)
+    found, expected = outcome(take, of.schema, obj), outcome(plain_take, of.schema, obj)
+    if of.schema.salt.random and len(found) == len(expected) == 3:
+        found, expected = (found[0], found[1][1:], found[2]), (expected[0], expected[1][1:], expected[2])
+    assert repr(found) == repr(expected), "NaN is not equal to itself"
+
+
+def test_a_function_is_made_once_for_a_model_and_a_choice_of_fields() -> None:
+    @hb.model(table="rows", family="d")
+    class Row:
+        number: hb.Key[int] = hb.key(hb.UInt32)
+        name: hb.Column[str] = hb.column("n")
+        note: hb.Column[str | None] = hb.column("o", default=None)
+
+    schema = hb.schema_of(Row)
+    assert RowReader(schema, False).values is RowReader(schema, True).values
+    names = frozenset({"name"})
+    assert RowReader(schema, False, names).values is RowReader(schema, False, frozenset(names)).values
+    assert RowReader(schema, False, names).values is not RowReader(schema, False).values
+
+
+def test_a_row_key_that_is_too_long_or_empty_is_refused() -> None:
+    @hb.model(table="words", family="d")
+    class Word:
+        text: hb.Key[str] = hb.key()
+        count: hb.Column[int] = hb.column("c")
+
+    for text in ("", "x" * 32_768):
+        with pytest.raises(KeyTooLong):
+            take(hb.schema_of(Word), Word(text=text, count=1))
