@@ -84,6 +84,7 @@ from hbmodel.errors import (
 )
 from hbmodel.explanation import Explanation
 from hbmodel.expressions import FieldExpression, Predicate
+from hbmodel.family_options import family
 from hbmodel.model import Column, Key, asc, column, counter, desc, flag, index, key, mixin, model
 from hbmodel.mutations import Outcome
 from hbmodel.observing import Call
@@ -205,6 +206,7 @@ __all__ = [
     "decode",
     "desc",
     "describe",
+    "family",
     "flag",
     "index",
     "key",

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import Factory, frozen
 
 from hbmodel.errors import DeclarationError, EncodingError
+from hbmodel.family_options import check_family, family_name
 from hbmodel.keys import KeyField, KeyLayout
 from hbmodel.salting import UNSALTED, BoundSalt, Salt
 from hbmodel.schema import PRIMARY, REQUIRED, Field, Index, TableSchema
@@ -17,10 +18,6 @@ from hbmodel.store import MAX_ROW_LENGTH, Family
 # TableName.isLegalFullyQualifiedTableName: letters, digits, underscore, hyphen, dot; not starting with hyphen or dot.
 _TABLE_NAME = re.compile(r"(?:[A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _INDEX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-# ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName, and no blanks; KeyValue has one byte for the length.
-_FAMILY_NAME = re.compile(r"[^\x00-\x20.:/\\\x7f-\x9f][^\x00-\x20:/\\\x7f-\x9f]*")
-_RESERVED_FAMILY = "recovered.edits"
-_LONGEST_FAMILY = 127
 
 
 @frozen
@@ -28,11 +25,17 @@ class ModelOptions:
     """What the decorator was given."""
 
     table: str
-    family: str
+    family: str | Family
+    families: Sequence[Family]
     salt: Salt | None
     immutable: bool
     foreign: bool
     exists: str | None
+
+    @property
+    def family_name(self) -> str:
+        """Name of the default family; only once it was checked."""
+        return self.family.name.decode() if isinstance(self.family, Family) else self.family
 
 
 @frozen
@@ -68,11 +71,10 @@ def build_schema(model: type[Any], fields: Sequence[Field], indexes: Mapping[str
     if indexes and options.foreign:
         raise DeclarationError("A foreign table cannot have indexes: its other writers would not keep them.", model=name)
     by_name = {f.name: f for f in fields}
-    families = sorted({options.family.encode(), *(f.family for f in fields if not f.is_key)})
     return TableSchema(
         model=model,
         table=options.table,
-        family=options.family.encode(),
+        family=options.family_name.encode(),
         fields=tuple(fields),
         layout=layout,
         salt=salt,
@@ -80,7 +82,7 @@ def build_schema(model: type[Any], fields: Sequence[Field], indexes: Mapping[str
         immutable=options.immutable,
         foreign=options.foreign,
         exists=None if options.exists is None else options.exists.encode(),
-        families=tuple(Family(family) for family in families),
+        families=_families(name, fields, bool(indexes), options),
     )
 
 
@@ -104,21 +106,22 @@ def check_options(model: str, options: ModelOptions) -> None:
             "A table name holds letters, digits, '_', '-' and '.', with an optional 'namespace:' before it.",
             model=model, table=options.table,
         )  # fmt: skip
-    as_family(model, options.family)
+    if isinstance(options.family, Family):
+        check_family(options.family, model=model)
+    else:
+        family_name(options.family, model=model)
+    if isinstance(options.families, str) or not all(isinstance(family, Family) for family in options.families):
+        raise DeclarationError('families takes families with options: families=(hb.family("t", ttl=...),).', model=model, option="families")
+    names = [options.family_name]
+    for family in options.families:
+        check_family(family, model=model)
+        names.append(family.name.decode())
+    if len(set(names)) < len(names):
+        raise DeclarationError("A column family is declared twice.", model=model, option="families", families=names)
     if options.salt is not None and not isinstance(options.salt, Salt):
         raise DeclarationError("A salt is a Salt, such as hb.HashSalt(16).", model=model, found=repr(options.salt))
     if options.exists is not None:
         as_qualifier(model, options.exists, field="exists")
-
-
-def as_family(model: str, family: Any, **details: Any) -> bytes:
-    """The bytes of a column family's name; raises `DeclarationError` for one that HBase does not take."""
-    if not isinstance(family, str) or not _FAMILY_NAME.fullmatch(family) or family == _RESERVED_FAMILY:
-        raise DeclarationError(
-            "A column family is printable text without blanks, colons and slashes, not starting with a dot.",
-            model=model, family=family, **details,
-        )  # fmt: skip
-    return _utf8(model, family, _LONGEST_FAMILY, "A column family is at most 127 bytes long.", **details)
 
 
 def as_qualifier(model: str, alias: Any, **details: Any) -> bytes:
@@ -147,7 +150,7 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
         raise DeclarationError("A model needs at least one hb.key field.", model=model)
     taken: dict[bytes, str] = {}
     if options.exists is not None:
-        taken[options.family.encode() + b":" + options.exists.encode()] = "exists"
+        taken[options.family_name.encode() + b":" + options.exists.encode()] = "exists"
     for f in fields:
         if f.is_key:
             if not f.codec.key:
@@ -171,6 +174,22 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
             raise DeclarationError("An immutable model with indexes cannot have counters.", model=model, field=f.name)
     if not taken:
         raise DeclarationError("A model needs at least one hb.column or exists=hb.flag(...): HBase stores no empty rows.", model=model)
+
+
+def _families(model: str, fields: Sequence[Field], indexed: bool, options: ModelOptions) -> tuple[Family, ...]:
+    """The families of the columns with their options, sorted by name."""
+    default = options.family if isinstance(options.family, Family) else Family(options.family.encode())
+    declared = {family.name: family for family in (default, *options.families)}
+    used = sorted({default.name, *(f.family for f in fields if not f.is_key)})
+    for name in declared:
+        if name not in used:
+            raise DeclarationError("families names a family that no column uses.", model=model, option="families", family=name.decode())
+    families = tuple(declared.get(name, Family(name)) for name in used)
+    lives = {family.name.decode(): family.ttl for family in families}
+    if indexed and len(set(lives.values())) > 1:
+        # Index entries have one TTL: they must not end before their rows, nor long after them.
+        raise DeclarationError("All families of a model with indexes have the same TTL.", model=model, option="ttl", found=lives)
+    return families
 
 
 def _check_default(model: str, of: Field) -> None:

@@ -13,11 +13,13 @@ from typing_extensions import dataclass_transform
 
 from hbmodel.annotations import allows_none, annotations_of, fits, is_class_var
 from hbmodel.codecs import Codec, JavaLong, codec_for
-from hbmodel.declaration import IndexField, IndexSpec, ModelOptions, as_family, as_qualifier, build_schema, check_options
+from hbmodel.declaration import IndexField, IndexSpec, ModelOptions, as_qualifier, build_schema, check_options
 from hbmodel.errors import DeclarationError
 from hbmodel.expressions import FieldExpression
+from hbmodel.family_options import family_name
 from hbmodel.salting import Salt
 from hbmodel.schema import REQUIRED, Field, TableSchema
+from hbmodel.store import Family
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
@@ -209,7 +211,8 @@ def desc(name: str) -> IndexField:
 def model(
     *,
     table: str,
-    family: str = "d",
+    family: str | Family = "d",
+    families: Sequence[Family] = (),
     salt: Salt | None = None,
     immutable: bool = False,
     foreign: bool = False,
@@ -223,7 +226,9 @@ def model(
 
     Args:
         table: name of the primary table, `namespace:name` or `name`; an index lives in `<table>.<index>`.
-        family: column family of every column that names no other.
+        family: column family of every column that names no other: its name, or `hb.family(...)` with options.
+        families: `hb.family(...)` of further families that columns name, where they have options. All families of a model with
+            indexes have the same TTL, which the index tables get too.
         salt: spreads rows over buckets.
         immutable: rows are never changed once written, which saves reading the old row; `update` and `increment` are refused.
             Keys of deleted rows must not be used again within the grace time (an hour).
@@ -235,7 +240,7 @@ def model(
         DeclarationError: names the field and says what to do.
     """
     flagged = exists.alias if isinstance(exists, FlagSpec) else None
-    options = ModelOptions(table=table, family=family, salt=salt, immutable=immutable, foreign=foreign, exists=flagged)
+    options = ModelOptions(table=table, family=family, families=families, salt=salt, immutable=immutable, foreign=foreign, exists=flagged)
 
     def decorate(cls: C) -> C:
         if not isinstance(cls, type):
@@ -340,7 +345,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         raise mistake("A counter is annotated hb.Column[int].")
     if spec.kind == "key":
         return Field(name, "key", codec, nullable, desc=spec.desc)
-    family = options.family if spec.family is None else spec.family
+    family = options.family_name if spec.family is None else spec.family
     alias = name if spec.alias is None else spec.alias
     return Field(
         name,
@@ -348,7 +353,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         codec,
         nullable,
         spec.default,
-        family=as_family(cls.__name__, family, field=name),
+        family=family_name(family, model=cls.__name__, field=name),
         qualifier=as_qualifier(cls.__name__, alias, field=name),
         null=spec.null,
     )

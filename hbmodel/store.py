@@ -115,6 +115,10 @@ class Scan:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
+FOREVER = 2**31 - 1
+"""The TTL of cells that never end, in seconds (`HConstants.FOREVER`)."""
+
+
 @frozen
 class Family:
     """Options of one column family; None leaves the server's default.
@@ -122,7 +126,7 @@ class Family:
     Attributes:
         name: without the colon.
         max_versions: how many versions of a cell are kept.
-        ttl: life of cells, in seconds.
+        ttl: life of cells, in seconds; they live forever by default, and with `FOREVER`, which `Store.families` tells as None.
         compression: e.g. `"SNAPPY"`.
         bloom_filter: `"NONE"`, `"ROW"` or `"ROWCOL"`.
         block_size: of HFile blocks, in bytes.
@@ -131,7 +135,7 @@ class Family:
     """
 
     name: bytes
-    max_versions: int = 1
+    max_versions: int | None = None
     ttl: int | None = None
     compression: str | None = None
     bloom_filter: str | None = None

@@ -63,8 +63,12 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption = None) -> 
 
 
 def index_families(schema: TableSchema, index: Index) -> list[Family]:
-    """The families of an index table: the model's, for the version cell, and those of covered columns."""
-    return [Family(name) for name in sorted({schema.family, *(schema.by_name[name].family for name in index.covers)})]
+    """The families of an index table: the model's, for the version cell, and those of covered columns.
+
+    They have the compression of the model's, and its TTL, so that no entry outlives its row or ends before it.
+    """
+    names = {schema.family, *(schema.by_name[name].family for name in index.covers)}
+    return [Family(family.name, ttl=family.ttl, compression=family.compression) for family in schema.families if family.name in names]
 
 
 class _Strategies:

@@ -137,7 +137,7 @@ class ReferenceStore:
         for row, column in list(self.cells):
             kept: list[Version] = []
             for version in self.alive(row, column):
-                if len(kept) == self.family(column).max_versions:
+                if len(kept) == (self.family(column).max_versions or 1):
                     break
                 if not kept or version.timestamp != kept[-1].timestamp:
                     kept.append(version)

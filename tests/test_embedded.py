@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from hbmodel.errors import InvalidRequest, StoreClosed, StoreError, StoreUnavailable, StoreURLError, TableNotFound
 from hbmodel.filters import And, ColumnRange, Pagination
@@ -303,6 +304,9 @@ class TestStorage:
         assert "bad" not in store.tables()
 
 
+DEFAULTS = Family(b"e", 1, None, "NONE", "ROW", 65_536, False)
+
+
 class TestFile:
     def test_everything_is_there_after_a_restart(self, path: str) -> None:
         families = [Family(b"d", max_versions=3, ttl=1000, compression="SNAPPY", configuration={"a": "b"}), Family(b"e")]
@@ -312,7 +316,7 @@ class TestFile:
             store.delete(T, [Delete(b"r", columns=[b"e:b"], timestamp=7)])
         assert os.listdir(os.path.dirname(path)) == ["store.db"]
         with EmbeddedStore(path) as store:
-            assert store.families(T) == families
+            assert store.families(T) == [evolve(families[0], bloom_filter="ROW", block_size=65_536, in_memory=False), DEFAULTS]
             assert len(store.regions(T)) == 2
             put(store, b"e:b", b"late", timestamp=6)
             assert values(store) == {b"e:a": b"1"}
@@ -493,7 +497,7 @@ class TestProcesses:
                 values(store)
             other.create_table(T, [Family(b"e")])
             assert values(store) == {}
-            assert store.families(T) == [Family(b"e")]
+            assert store.families(T) == [DEFAULTS]
 
 
 def in_child(action: Callable[[], None]) -> int:

@@ -250,10 +250,10 @@ def test_what_the_second_gateway_does_is_everything() -> None:
         (
             [Family(b"d", configuration={"hbase.hstore.time.to.purge.deletes": "3600000"}), Family(b"e", block_size=8192, in_memory=True)],
             [],
-            "create 'x.t', {NAME => 'd', VERSIONS => 1, CONFIGURATION => {'hbase.hstore.time.to.purge.deletes' => '3600000'}}, "
-            "{NAME => 'e', VERSIONS => 1, BLOCKSIZE => 8192, IN_MEMORY => true}",
+            "create 'x.t', {NAME => 'd', CONFIGURATION => {'hbase.hstore.time.to.purge.deletes' => '3600000'}}, "
+            "{NAME => 'e', BLOCKSIZE => 8192, IN_MEMORY => true}",
         ),
-        ([Family(b"d", bloom_filter="NONE")], [b"m"], "create 'x.t', {NAME => 'd', VERSIONS => 1, BLOOMFILTER => 'NONE'}, SPLITS => ['m']"),
+        ([Family(b"d", bloom_filter="NONE")], [b"m"], "create 'x.t', {NAME => 'd', BLOOMFILTER => 'NONE'}, SPLITS => ['m']"),
     ],
 )
 def test_tables_beyond_the_gateway_come_with_the_line_for_the_shell(families: list[Family], split_keys: list[bytes], line: str) -> None:

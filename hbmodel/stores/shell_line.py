@@ -19,7 +19,9 @@ def create_line(table: str, families: Sequence[Family], split_keys: Sequence[byt
 
 
 def _family(family: Family) -> str:
-    settings = [f"NAME => {_quoted(family.name.decode('utf-8', 'backslashreplace'))}", f"VERSIONS => {family.max_versions}"]
+    settings = [f"NAME => {_quoted(family.name.decode('utf-8', 'backslashreplace'))}"]
+    if family.max_versions is not None:
+        settings.append(f"VERSIONS => {family.max_versions}")
     if family.ttl is not None:
         settings.append(f"TTL => {family.ttl}")
     if family.compression is not None:

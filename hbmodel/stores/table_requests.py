@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from hbmodel.errors import InvalidRequest
-from hbmodel.store import Family
+from hbmodel.store import FOREVER, Family
 
 # `TableName.isLegalNamespaceName` and `isLegalTableQualifierName`.
 _TABLE_NAME = re.compile(r"(?:\w+:)?\w[\w.-]*")
@@ -15,9 +15,14 @@ _TABLE_NAME = re.compile(r"(?:\w+:)?\w[\w.-]*")
 _MAX_FAMILY_LENGTH = 127
 
 
+def is_table_name(name: str) -> bool:
+    """Whether HBase allows the name for a table."""
+    return _TABLE_NAME.fullmatch(name) is not None
+
+
 def check_table_name(table: str) -> None:
     """Raises InvalidRequest for a name that no table can have."""
-    if not _TABLE_NAME.fullmatch(table):
+    if not is_table_name(table):
         raise InvalidRequest(
             "A table name has letters, digits, '_', '-' and '.', and begins with neither '-' nor '.'; one namespace may precede it.",
             table=table,
@@ -32,12 +37,13 @@ def check_new_table(table: str, families: Sequence[Family], split_keys: Sequence
     if len({family.name for family in families}) < len(families):
         raise InvalidRequest("A table cannot have two column families of one name.", table=table)
     for family in families:
-        _check_new_family(table, family)
+        check_family(table, family)
     if any(not key for key in split_keys) or len(set(split_keys)) < len(split_keys):
         raise InvalidRequest("Split keys must not be empty and must differ.", table=table)
 
 
-def _check_new_family(table: str, family: Family) -> None:
+def check_family(table: str, family: Family) -> None:
+    """Raises InvalidRequest for a family that HBase's client or master refuses."""
     name = family.name
     # `ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName`.
     if not name or name.startswith(b".") or len(name) > _MAX_FAMILY_LENGTH or any(byte < 32 or byte in b":/\\\x7f" for byte in name):
@@ -46,7 +52,7 @@ def _check_new_family(table: str, family: Family) -> None:
             table=table,
             family=name,
         )
-    if family.max_versions < 1:
+    if family.max_versions is not None and family.max_versions < 1:
         raise InvalidRequest("A column family keeps at least one version.", table=table, family=name)
-    if family.ttl is not None and family.ttl < 1:
+    if family.ttl is not None and not 1 <= family.ttl <= FOREVER:
         raise InvalidRequest("A column family's TTL is at least one second.", table=table, family=name)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hbmodel.store import Family
+from hbmodel.store import FOREVER, Family
 from hbmodel.stores.thrift1_service import ColumnDescriptor
-
-_FOREVER = 2**31 - 1  # HConstants.FOREVER, in seconds
 
 
 def family_of(descriptor: Any) -> Family:
@@ -15,7 +13,7 @@ def family_of(descriptor: Any) -> Family:
     return Family(
         name=descriptor.name.removesuffix(b":"),
         max_versions=descriptor.maxVersions,
-        ttl=None if descriptor.timeToLive in {-1, _FOREVER} else descriptor.timeToLive,
+        ttl=None if descriptor.timeToLive in {-1, FOREVER} else descriptor.timeToLive,
         compression=descriptor.compression.decode(),
         bloom_filter=descriptor.bloomFilterType.decode(),
         in_memory=descriptor.inMemory,
@@ -30,10 +28,10 @@ def descriptor_of(family: Family) -> Any:
     """
     return ColumnDescriptor(
         name=family.name,
-        maxVersions=family.max_versions,
+        maxVersions=family.max_versions or 1,
         compression=family.compression or "NONE",
         inMemory=bool(family.in_memory),
         bloomFilterType=family.bloom_filter or "ROW",
         blockCacheEnabled=True,
-        timeToLive=_FOREVER if family.ttl is None else family.ttl,
+        timeToLive=FOREVER if family.ttl is None else family.ttl,
     )

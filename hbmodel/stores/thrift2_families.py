@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hbmodel.store import Family
+from hbmodel.store import FOREVER, Family
 from hbmodel.stores.thrift2_service import TColumnFamilyDescriptor, TTableName
-
-_FOREVER = 2**31 - 1  # HConstants.FOREVER, in seconds
 
 _DEFAULT_NAMESPACE = b"default"
 
@@ -19,11 +17,11 @@ def family_of(descriptor: Any) -> Family:
     Its attributes are what HBase itself stores (`ColumnFamilyDescriptorBuilder`): text by name.
     """
     settings: Mapping[bytes, bytes] = descriptor.attributes or {}
-    ttl = int(settings.get(b"TTL", _FOREVER))
+    ttl = int(settings.get(b"TTL", FOREVER))
     return Family(
         name=descriptor.name,
         max_versions=int(settings.get(b"VERSIONS", 1)),
-        ttl=None if ttl == _FOREVER else ttl,
+        ttl=None if ttl == FOREVER else ttl,
         compression=settings.get(b"COMPRESSION", b"NONE").decode(),
         bloom_filter=settings.get(b"BLOOMFILTER", b"ROW").decode(),
         block_size=int(settings.get(b"BLOCKSIZE", 65_536)),

@@ -37,7 +37,6 @@ def compact_table(connection: sqlite3.Connection, table_id: int, layout: TableLa
 
 def _rewrite(connection: sqlite3.Connection, table_id: int, layout: TableLayout, now: int) -> None:
     oldest = {family.name: now - layout.lives.get(family.name, now) for family in layout.families}
-    versions = {family.name: family.max_versions for family in layout.families}
     row, first = b"", b""
     while True:
         found = connection.execute(
@@ -55,7 +54,7 @@ def _rewrite(connection: sqlite3.Connection, table_id: int, layout: TableLayout,
             before = decode_cells(data)
             for column, chain in before.items():
                 family = column[: column.index(b":")]
-                cell = compacted(chain, now, oldest[family], versions[family])
+                cell = compacted(chain, now, oldest[family], layout.versions[family])
                 if cell is not None:
                     kept[column] = cell
             if kept == before:

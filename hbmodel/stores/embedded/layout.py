@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import msgspec
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError
+from hbmodel.errors import FamilyNotFound, StoreError
 from hbmodel.ranges import KeyRange
-from hbmodel.store import Family, Region
+from hbmodel.store import FOREVER, Family, Region
 from hbmodel.stores.embedded.cells import Cells
-
-# `TableName.isLegalNamespaceName` and `isLegalTableQualifierName`.
-_TABLE_NAME = re.compile(r"(?:\w+:)?\w[\w.-]*")
-
-_MAX_FAMILY_LENGTH = 127
-
-
-def is_table_name(name: str) -> bool:
-    """Whether HBase allows the name for a table."""
-    return _TABLE_NAME.fullmatch(name) is not None
+from hbmodel.stores.table_requests import check_new_table
 
 
 def _sorted_families(families: Iterable[Family]) -> tuple[Family, ...]:
-    return tuple(sorted(families, key=lambda family: family.name))
+    return tuple(sorted((_with_defaults(family) for family in families), key=lambda family: family.name))
+
+
+def _with_defaults(family: Family) -> Family:
+    """The family with HBase's defaults where it says nothing, as HBase itself tells it (`ColumnFamilyDescriptorBuilder`)."""
+    return evolve(
+        family,
+        max_versions=family.max_versions or 1,
+        ttl=None if family.ttl == FOREVER else family.ttl,
+        compression=family.compression or "NONE",
+        bloom_filter=family.bloom_filter or "ROW",
+        block_size=family.block_size or 65_536,
+        in_memory=bool(family.in_memory),
+    )
 
 
 def _sorted_keys(keys: Iterable[bytes]) -> tuple[bytes, ...]:
@@ -78,6 +81,11 @@ class TableLayout:
         return {family.name: family.ttl * 1000 for family in self.families if family.ttl is not None}
 
     @cached_property
+    def versions(self) -> dict[bytes, int]:
+        """Family to how many versions of a cell it keeps."""
+        return {family.name: family.max_versions or 1 for family in self.families}
+
+    @cached_property
     def plain_order(self) -> bool:
         """Whether columns sort as bytes just as HBase sorts them (by family, then qualifier)."""
         return list(self.prefixes) == sorted(self.prefixes)
@@ -126,32 +134,5 @@ def new_layout(table: str, families: Sequence[Family], split_keys: Sequence[byte
     Raises:
         InvalidRequest: a name, an option or a split key that HBase refuses.
     """
-    if not is_table_name(table):
-        raise InvalidRequest(
-            "A table name has letters, digits, '_', '-' and '.', and begins with neither '-' nor '.'; one namespace may precede it.",
-            table=table,
-        )
-    if not families:
-        raise InvalidRequest("A table needs at least one column family.", table=table)
-    if len({family.name for family in families}) < len(families):
-        raise InvalidRequest("A table cannot have two column families of one name.", table=table)
-    for family in families:
-        _check_family(table, family)
-    if any(not key for key in split_keys) or len(set(split_keys)) < len(split_keys):
-        raise InvalidRequest("Split keys must not be empty and must differ.", table=table)
+    check_new_table(table, families, split_keys)
     return TableLayout(families, split_keys)
-
-
-def _check_family(table: str, family: Family) -> None:
-    name = family.name
-    # `ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName`, and the length byte of a key-value.
-    if not name or name.startswith(b".") or len(name) > _MAX_FAMILY_LENGTH or any(byte < 32 or byte in b":/\\\x7f" for byte in name):
-        raise InvalidRequest(
-            "A column family's name is 1 to 127 bytes without control characters, ':', '/' and '\\', and does not begin with '.'.",
-            table=table,
-            family=name,
-        )
-    if family.max_versions < 1:
-        raise InvalidRequest("A column family keeps at least one version.", table=table, family=name)
-    if family.ttl is not None and family.ttl < 1:
-        raise InvalidRequest("A column family's TTL is at least one second.", table=table, family=name)

@@ -16,12 +16,13 @@ from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan, 
 from hbmodel.stores.embedded.cells import StoredCell, visible
 from hbmodel.stores.embedded.compaction import compact_table
 from hbmodel.stores.embedded.database import Database
-from hbmodel.stores.embedded.layout import TableLayout, is_table_name, new_layout
+from hbmodel.stores.embedded.layout import TableLayout, new_layout
 from hbmodel.stores.embedded.reading import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.stores.embedded.row_filter import RowFilter
 from hbmodel.stores.embedded.writing import RowWriter, has_tombstones, store_segments
 from hbmodel.stores.read_requests import check_filter
 from hbmodel.stores.request_checks import check_column, check_family, check_put, check_read_columns, check_timestamp
+from hbmodel.stores.table_requests import is_table_name
 
 _COUNTER = struct.Struct(">q")
 

@@ -122,7 +122,7 @@ class RowWriter:
             self._delete(mutation, now if mutation.timestamp is None else mutation.timestamp)
 
     def _put(self, put: Put, timestamp: int) -> None:
-        tombstones, ttl, by_name = self._tombstones, put.ttl, self._layout.by_name
+        tombstones, ttl, versions = self._tombstones, put.ttl, self._layout.versions
         buried = not tombstones.none
         whole = self._segment_for(b"") if self._firsts in ([], [b""]) else None
         for column, value in put.cells.items():
@@ -132,7 +132,7 @@ class RowWriter:
             segment = whole or self._segment_for(column)
             cells = segment.cells
             before = cells.get(column)
-            cells[column] = with_version(before, value, timestamp, ttl, by_name[family].max_versions)
+            cells[column] = with_version(before, value, timestamp, ttl, versions[family])
             segment.changed = True
             if before is None:
                 segment.grown = True

@@ -1,0 +1,116 @@
+"""Column families as models declare them: `hb.family` and the checks on names and options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from hbmodel.errors import DeclarationError
+from hbmodel.store import FOREVER, Family
+
+# ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName, and no blanks; KeyValue has one byte for the length.
+_NAME = re.compile(r"[^\x00-\x20.:/\\\x7f-\x9f][^\x00-\x20:/\\\x7f-\x9f]*")
+_RESERVED = "recovered.edits"
+_LONGEST_NAME = 127
+
+# Compression.Algorithm and BloomType of HBase; what of it a server can do depends on its libraries.
+COMPRESSIONS = ("NONE", "GZ", "SNAPPY", "LZO", "LZ4", "BZIP2", "ZSTD", "LZMA", "BROTLI")
+BLOOM_FILTERS = ("NONE", "ROW", "ROWCOL")
+
+# TableDescriptorChecker refuses others.
+_BLOCK_SIZES = range(1024, 16 * 1024 * 1024 + 1)
+_SECOND = timedelta(seconds=1)
+_MOST_VERSIONS = 2**31 - 1
+
+
+def family(
+    name: str,
+    *,
+    ttl: timedelta | None = None,
+    max_versions: int | None = None,
+    compression: str | None = None,
+    bloom_filter: str | None = None,
+    block_size: int | None = None,
+    in_memory: bool | None = None,
+    configuration: Mapping[str, str] | None = None,
+) -> Family:
+    """A column family with options, for `@hb.model(family=...)` and `families=`.
+
+    What is not given is left to HBase when a table is created, and not compared with a live table, but for the TTL: without one
+    cells live forever.
+
+    Args:
+        name: short, since every cell carries it.
+        ttl: life of cells, in whole seconds; HBase removes them after that.
+        max_versions: how many versions of a cell are kept; HBase's default is 1.
+        compression: `"NONE"`, `"GZ"`, `"SNAPPY"`, `"LZ4"`, `"ZSTD"`, ...; the servers must have its library.
+        bloom_filter: `"NONE"`, `"ROW"` (HBase's default) or `"ROWCOL"`.
+        block_size: of blocks in HFiles, in bytes, 1 KiB to 16 MiB; HBase's default is 65,536.
+        in_memory: whether the block cache favours the family.
+        configuration: further settings by name, such as `hbase.hstore.blockingStoreFiles`.
+
+    Raises:
+        DeclarationError: `option` names the option that HBase would not take.
+    """
+    if ttl is not None and (not isinstance(ttl, timedelta) or ttl % _SECOND or ttl < _SECOND or ttl // _SECOND >= FOREVER):
+        raise DeclarationError(
+            "A family's TTL is a timedelta of whole seconds, at least one and less than 68 years.",
+            family=name, option="ttl", found=repr(ttl),
+        )  # fmt: skip
+    made = Family(
+        name=family_name(name),
+        max_versions=max_versions,
+        ttl=None if ttl is None else ttl // _SECOND,
+        compression=compression.upper() if isinstance(compression, str) else compression,
+        bloom_filter=bloom_filter.upper() if isinstance(bloom_filter, str) else bloom_filter,
+        block_size=block_size,
+        in_memory=in_memory,
+        configuration=dict(configuration) if isinstance(configuration, Mapping) else {} if configuration is None else configuration,
+    )
+    check_family(made)
+    return made
+
+
+def family_name(family: Any, **details: Any) -> bytes:
+    """The bytes of a column family's name; raises `DeclarationError` for one that HBase does not take."""
+    if not isinstance(family, str) or not _NAME.fullmatch(family) or family == _RESERVED:
+        raise DeclarationError(
+            "A column family is printable text without blanks, colons and slashes, not starting with a dot.",
+            **{"family": family, **details},
+        )
+    try:
+        data = family.encode()
+    except UnicodeEncodeError:
+        raise DeclarationError("A name with a lone surrogate has no UTF-8.", **details) from None
+    if len(data) > _LONGEST_NAME:
+        raise DeclarationError("A column family is at most 127 bytes long.", **details, length=len(data))
+    return data
+
+
+def check_family(family: Family, **details: Any) -> None:
+    """Raises `DeclarationError` for options that HBase does not take; `option` names it."""
+
+    def mistake(option: str, message: str) -> DeclarationError:
+        return DeclarationError(message, **details, family=family.name.decode(), option=option, found=repr(getattr(family, option)))
+
+    if family.ttl is not None and not _whole(family.ttl, range(1, FOREVER)):
+        raise mistake("ttl", "A family's TTL is at least one second.")
+    if family.max_versions is not None and not _whole(family.max_versions, range(1, _MOST_VERSIONS + 1)):
+        raise mistake("max_versions", "A family keeps at least one version.")
+    if family.compression is not None and family.compression not in COMPRESSIONS:
+        raise mistake("compression", f"A family's compression is one of {', '.join(COMPRESSIONS)}.")
+    if family.bloom_filter is not None and family.bloom_filter not in BLOOM_FILTERS:
+        raise mistake("bloom_filter", f"A family's bloom filter is one of {', '.join(BLOOM_FILTERS)}.")
+    if family.block_size is not None and not _whole(family.block_size, _BLOCK_SIZES):
+        raise mistake("block_size", "A family's block size is between 1 KiB and 16 MiB.")
+    if family.in_memory is not None and not isinstance(family.in_memory, bool):
+        raise mistake("in_memory", "A family's in_memory is True or False.")
+    settings: Any = family.configuration
+    if not isinstance(settings, Mapping) or not all(isinstance(text, str) and text for pair in settings.items() for text in pair):
+        raise mistake("configuration", "A family's configuration is a mapping from names to values, both text and not empty.")
+
+
+def _whole(number: Any, allowed: range) -> bool:
+    return type(number) is int and number in allowed
