@@ -59,6 +59,7 @@ class ServerClock:
         self._grace = grace
         self.bound = bound
         self._offset: int | None = None
+        self._uncertain = 0
         self._start_running = 0
         self._start_now = 0
 
@@ -79,7 +80,7 @@ class ServerClock:
                     offset=offset,
                     bound=self.bound,
                 )
-            self._offset = offset
+            self._offset, self._uncertain = offset, (after - before) // 2 + 1
             self._start_running, self._start_now = self._running(), after + offset
         now = self._wall() + self._offset
         # A wall clock that was set since the probe would give timestamps that the probe never vouched for.
@@ -88,6 +89,11 @@ class ServerClock:
             self._offset = None
             return self.now()
         return now
+
+    def past(self) -> int:
+        """A time, in ms since 1970, that the server's clock has reached however the answer to the probe was delayed."""
+        now = self.now()
+        return now - self._uncertain
 
     def fresh(self, since: int) -> bool:
         """Whether less than half the grace time has passed since the reading `since` of `now`, and the schema is current."""

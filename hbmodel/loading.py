@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from typing import Any
 
 from hbmodel.clock import ServerClock
 from hbmodel.errors import HbmodelError, PartialWrite, SessionError
-from hbmodel.mutations import FullWrite
+from hbmodel.lifetimes import milliseconds
+from hbmodel.mutations import FullWrite, full_write
 from hbmodel.registry import Binding
 from hbmodel.schema import TableSchema, schema_of
 from hbmodel.store import Store
@@ -32,12 +34,12 @@ class Loader:
         batch_size: int,
         shuffle: int,
         progress: Progress | None,
-        encode: Callable[[TableSchema, Any], FullWrite],
+        ttl: timedelta | None = None,
     ) -> None:
         if not _whole(batch_size) or not _whole(shuffle) or batch_size < 1 or shuffle < 0:
             raise SessionError("batch_size is a number of at least 1, shuffle of at least 0.", batch_size=batch_size, shuffle=shuffle)
         self._work = UnitOfWork(store, bind, clock)
-        self._batch_size, self._shuffle, self._progress, self._encode = batch_size, shuffle, progress, encode
+        self._batch_size, self._shuffle, self._progress, self._ttl = batch_size, shuffle, progress, ttl
         self._read = self._certain = 0
         self._begun = False  # whether a batch is written; under shuffling that makes no position certain
 
@@ -65,7 +67,7 @@ class Loader:
         for obj in objs:
             try:
                 schema = schema_of(type(obj))
-                write = self._encode(schema, obj)
+                write = full_write(schema, obj, milliseconds(schema, self._ttl))
             except HbmodelError as error:
                 raise type(error)(error.message, **{**error.details, "position": self._read, "written": self._certain}) from None
             self._read += 1

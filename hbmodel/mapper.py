@@ -62,15 +62,21 @@ class RowReader:
     def exists(self) -> Callable[[Row], bool]:
         """Whether a row that was read is an object of the model."""
         if self.indexed:
-            column, mark = self.schema.liveness_column, LIVE
-        elif self.schema.exists_column is not None:
-            column, mark = self.schema.exists_column, FLAG
+            liveness = self.schema.liveness_column
+
+            def live(row: Row) -> bool:
+                cell = row.columns.get(liveness)
+                return cell is not None and cell.value[:1] == LIVE
+
+            return live
+        if self.schema.exists_column is not None:
+            flag: bytes = self.schema.exists_column
         else:
             return lambda row: True
 
         def marked(row: Row) -> bool:
-            cell = row.columns.get(column)
-            return cell is not None and cell.value == mark
+            cell = row.columns.get(flag)
+            return cell is not None and cell.value == FLAG
 
         return marked
 

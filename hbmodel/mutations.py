@@ -12,6 +12,7 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import ClockError, DecodingError, HbmodelError, IncompleteRow, RowNotFound
+from hbmodel.lifetimes import end_of_live, family_life, live_value
 from hbmodel.mapper import FLAG, KeyMapper, RowReader, encode_cell, take
 from hbmodel.schema import COUNTER_ZERO, LIVE, Index, TableSchema
 from hbmodel.store import Delete, Put, Row
@@ -39,6 +40,7 @@ class FullWrite:
         values: by field name.
         cells: of the ordinary columns.
         entries: row key of the entry in each declared index, by the index's name.
+        ttl: of the row and its entries in ms, or None.
     """
 
     subject: Any
@@ -46,6 +48,7 @@ class FullWrite:
     values: Mapping[str, Any]
     cells: Mapping[bytes, bytes]
     entries: Mapping[str, bytes]
+    ttl: int | None = None
 
     def moved_to(self, row: bytes) -> FullWrite:
         """The same put in another bucket of a random salt: its byte begins the row key and ends every entry."""
@@ -54,12 +57,13 @@ class FullWrite:
 
 @frozen(eq=False)
 class PartialWriteOf:
-    """Write some columns of a row that must exist."""
+    """Write some columns of a row that must exist; with a TTL (ms) the whole row begins a new life."""
 
     subject: Any
     row: bytes
     key: Mapping[str, Any]
     changes: Mapping[str, Any]
+    ttl: int | None = None
 
 
 @frozen(eq=False)
@@ -73,12 +77,12 @@ class RowDelete:
 RowWrite = FullWrite | PartialWriteOf | RowDelete
 
 
-def full_write(schema: TableSchema, obj: Any) -> FullWrite:
+def full_write(schema: TableSchema, obj: Any, ttl: int | None = None) -> FullWrite:
     """Encodes a whole object: row key, cells and index entries, so that every mistake shows before any call."""
     values, row, cells = take(schema, obj)
     keys = KeyMapper(schema)
     entries = {name: keys.entry(index, values, row) for name, index in schema.indexes.items()}
-    return FullWrite(obj, row, values, cells, entries)
+    return FullWrite(obj, row, values, cells, entries, ttl)
 
 
 @frozen
@@ -107,7 +111,7 @@ class RowPlan:
         outcome: that holds once the row is written.
         entries: puts by index table; all land before the row.
         put: the one put of the row.
-        row_delete: what the put of a dead marker leaves to delete in the row, at one below its time.
+        row_delete: what the put of a dead marker or of an expiring row leaves to delete in the row, at one below its time.
         stale: deletes by index table; they start after the acknowledgement.
     """
 
@@ -161,8 +165,8 @@ class IndexedWriter:
         object.__setattr__(self, "group_columns", frozenset(self.schema.by_name[name].column for name in self.group))
 
     def needs_read(self, write: RowWrite) -> bool:
-        """Whether the old row must be read first; full writes of immutable models need not (rule 3)."""
-        return not (self.schema.immutable and isinstance(write, FullWrite))
+        """Whether the old row must be read first; full writes of immutable models need not (rule 3), unless they expire (rule 10)."""
+        return not (self.schema.immutable and isinstance(write, FullWrite) and write.ttl is None)
 
     def old(self, row: Row | None) -> OldRow:
         """Liveness and newest cell of a row that was read with every column of the model's families (rule 1)."""
@@ -194,7 +198,7 @@ class IndexedWriter:
         return [(index, self.keys.entry(index, values, row)) for index in self.indexes]
 
     def _puts(
-        self, entries: Sequence[tuple[Index, bytes]], values: Mapping[str, Any], version: bytes, timestamp: int
+        self, entries: Sequence[tuple[Index, bytes]], values: Mapping[str, Any], version: bytes, timestamp: int, ttl: int | None = None
     ) -> tuple[list[tuple[str, Put]], set[tuple[str, bytes]]]:
         puts: list[tuple[str, Put]] = []
         kept: set[tuple[str, bytes]] = set()
@@ -203,7 +207,7 @@ class IndexedWriter:
             for name in index.covers:
                 covered = self.schema.by_name[name]
                 cells[covered.column] = encode_cell(self.schema, covered, values[name])
-            puts.append((index.table, Put(entry, cells, timestamp)))
+            puts.append((index.table, Put(entry, cells, timestamp, ttl)))
             kept.add((index.table, entry))
         return puts, kept
 
@@ -220,9 +224,12 @@ class IndexedWriter:
         return [(table, Delete(entry, timestamp=timestamp - 1)) for table, entry in found if (table, entry) not in kept]
 
     def full_cells(self, write: FullWrite, old: OldRow, version: bytes) -> dict[bytes, bytes]:
-        """Every cell of a full write: over a dead or absent row also zero counters and blanks for whatever its read showed (rule 4)."""
+        """Every cell of a full write: over a dead or absent row also zero counters and blanks for whatever its read showed (rule 4).
+
+        One that expires writes every column too, since it leaves nothing under itself.
+        """
         schema = self.schema
-        if old.live and old.row is not None:
+        if old.live and old.row is not None and write.ttl is None:
             # The group stays whole (rule 2); of the others, what the live row does not show need not be hidden.
             cells = without_nulls(write.cells, schema.optional_columns - self.group_columns - old.row.columns.keys())
         else:
@@ -239,19 +246,30 @@ class IndexedWriter:
 
     def _full(self, write: FullWrite, old: OldRow, timestamp: int) -> RowPlan:
         version = LAST_WRITE_WINS + self.nonce()
-        entries, kept = self._puts([(index, write.entries[index.name]) for index in self.indexes], write.values, version, timestamp)
-        return RowPlan(
-            outcome=Outcome("put", write.row, timestamp),
-            entries=entries,
-            put=Put(write.row, self.full_cells(write, old, version), timestamp),
-            stale=self._stale(old, kept, timestamp),
-        )
+        places = [(index, write.entries[index.name]) for index in self.indexes]
+        entries, kept = self._puts(places, write.values, version, timestamp, write.ttl)
+        cells = self.full_cells(write, old, version)
+        if write.ttl is not None:
+            cells[self.schema.liveness_column] = live_value(timestamp + write.ttl)
+        return self._whole(old, Put(write.row, cells, timestamp, write.ttl), entries, kept)
+
+    def _whole(self, old: OldRow, put: Put, entries: Sequence[tuple[str, Put]], kept: set[tuple[str, bytes]]) -> RowPlan:
+        """A put of the whole row; where it expires, nothing older may be left under it or its entries (rule 10)."""
+        assert put.timestamp is not None
+        outcome = Outcome("put", put.row, put.timestamp)
+        if put.ttl is None:
+            return RowPlan(outcome, entries, put, None, self._stale(old, kept, put.timestamp))
+        older = Delete(put.row, families=self.schema.family_names, timestamp=put.timestamp - 1)
+        return RowPlan(outcome, entries, put, older, self._stale(old, set(), put.timestamp))
 
     def _partial(self, write: PartialWriteOf, old: OldRow, timestamp: int) -> RowPlan:
         schema = self.schema
         if not old.live or old.row is None:
             return RowPlan(Outcome("failed", write.row, error=not_found(schema, write.row)))
         cells = {schema.by_name[n].column: encode_cell(schema, schema.by_name[n], value) for n, value in write.changes.items()}
+        end = end_of_live(old.row, schema.liveness_column) if write.ttl is None else timestamp + write.ttl
+        if end is not None or family_life(schema) is not None:
+            return self._rewritten(write, old.row, cells, timestamp, end)
         if not self.group.intersection(write.changes):
             return RowPlan(Outcome("put", write.row, timestamp), put=Put(write.row, cells, timestamp))
         # The whole group and the version go in one put, so that no reader ever sees half of an index key (rule 2).
@@ -268,6 +286,19 @@ class IndexedWriter:
             put=Put(write.row, cells, timestamp),
             stale=self._stale(old, kept, timestamp),
         )
+
+    def _rewritten(self, write: PartialWriteOf, row: Row, changed: Mapping[bytes, bytes], timestamp: int, end: int | None) -> RowPlan:
+        """An update where cells expire: the whole row as it was read, with the changes, so that all of it ends at once (rule 10)."""
+        schema = self.schema
+        if end is not None and end <= timestamp:
+            return RowPlan(Outcome("failed", write.row, error=not_found(schema, write.row)))
+        ttl = None if end is None else end - timestamp
+        version = LAST_WRITE_WINS + self.nonce()
+        values = {**self._rest(frozenset(write.changes)).values(row), **write.changes}
+        cells = {**{column: cell.value for column, cell in row.columns.items()}, **changed}
+        cells |= {schema.version_column: version, schema.liveness_column: live_value(end)}
+        entries, kept = self._puts(self._entries(values, write.row), values, version, timestamp, ttl)
+        return self._whole(OldRow(True, timestamp - 1, row), Put(write.row, cells, timestamp, ttl), entries, kept)
 
     def _rest(self, changed: frozenset[str]) -> RowReader:
         """Decodes the fields of the group that an update leaves alone; made once for each set of changed fields."""

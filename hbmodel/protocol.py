@@ -12,20 +12,9 @@ from typing import Protocol as Port
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import EncodingError, RowExists
-from hbmodel.mapper import FLAG, KeyMapper, RowReader, Values, encode_cell
-from hbmodel.mutations import (
-    FullWrite,
-    IndexedWriter,
-    OldRow,
-    Outcome,
-    PartialWriteOf,
-    RowDelete,
-    RowPlan,
-    RowWrite,
-    not_found,
-    without_nulls,
-)
+from hbmodel.errors import RowExists
+from hbmodel.mapper import KeyMapper, RowReader, Values
+from hbmodel.mutations import FullWrite, IndexedWriter, OldRow, Outcome, RowPlan, RowWrite
 from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Protocol, PutRows, Together
 from hbmodel.schema import Index, TableSchema
 from hbmodel.store import Delete, Put, Row
@@ -108,69 +97,6 @@ def _by_table(mutations: Iterable[tuple[str, Any]]) -> Mapping[str, list[Any]]:
     return gathered
 
 
-def plain_round(schema: TableSchema, writes: Sequence[RowWrite]) -> Protocol[None]:
-    """Writes rows of a model without live indexes, each row at most once: no system cells, the server gives the time."""
-    table = schema.table
-    reader = RowReader(schema, indexed=False, names=frozenset())
-    updates = [write for write in writes if isinstance(write, PartialWriteOf)]
-    found: dict[bytes, bool] = {}
-    if updates:
-        rows: Sequence[Row | None] = yield GetRows(table, [write.row for write in updates], reader.columns)
-        found = {write.row: row is not None and reader.exists(row) for write, row in zip(updates, rows, strict=True)}
-    puts: list[Put] = []
-    deletes: list[Delete] = []
-    outcomes: list[Outcome] = []
-    gone = frozenset(f.column for f in schema.columns if f.null == "delete")
-    for write in writes:
-        if isinstance(write, RowDelete):
-            deletes.append(_plain_delete(schema, write.row))
-            outcomes.append(Outcome("deleted", write.row))
-            continue
-        if isinstance(write, PartialWriteOf) and not found[write.row]:
-            outcomes.append(Outcome("failed", write.row, error=not_found(schema, write.row)))
-            continue
-        cells = plain_cells(schema, write)
-        nulls = tuple(column for column, value in cells.items() if not value and column in gone)
-        kept = {column: value for column, value in cells.items() if column not in nulls}
-        if not kept and isinstance(write, FullWrite):
-            outcomes.append(Outcome("failed", write.row, error=nothing_to_store(schema, write.row)))
-            continue
-        if kept:
-            puts.append(Put(write.row, kept))
-        if nulls:
-            deletes.append(Delete(write.row, columns=nulls))
-        outcomes.append(Outcome("put", write.row))
-    if puts:
-        yield PutRows(table, puts)
-    if deletes:
-        yield DeleteRows(table, deletes)
-    yield Acknowledge(outcomes)
-
-
-def plain_cells(schema: TableSchema, write: FullWrite | PartialWriteOf) -> dict[bytes, bytes]:
-    """The cells of a write on a model without system cells; None is still the empty cell here."""
-    if isinstance(write, PartialWriteOf):
-        return {schema.by_name[n].column: encode_cell(schema, schema.by_name[n], value) for n, value in write.changes.items()}
-    cells = dict(write.cells)
-    if schema.exists_column is not None:
-        cells[schema.exists_column] = FLAG
-    return cells
-
-
-def nothing_to_store(schema: TableSchema, row: bytes) -> EncodingError:
-    """The error of an object whose row would have no cell, so that it would not be there."""
-    return EncodingError(
-        'The object has no cell to store, so its row would not exist: declare @hb.model(exists=hb.flag("e")).', table=schema.table, key=row
-    )
-
-
-def _plain_delete(schema: TableSchema, row: bytes) -> Delete:
-    if not schema.foreign:
-        return Delete(row, families=schema.family_names)
-    flag = () if schema.exists_column is None else (schema.exists_column,)
-    return Delete(row, columns=(*flag, *(f.column for f in schema.columns)))
-
-
 def insert_indexed(writer: IndexedWriter, write: FullWrite, clock: Clock) -> Protocol[Outcome]:
     """Puts an object if its key is free: entries first, then one check-and-mutate on the exact liveness cell that was read.
 
@@ -190,7 +116,8 @@ def insert_indexed(writer: IndexedWriter, write: FullWrite, clock: Clock) -> Pro
         if plan.entries:
             yield Together([PutRows(name, puts) for name, puts in _by_table(plan.entries).items()])
         seen = None if row is None else row.columns.get(schema.liveness_column)
-        applied = yield CheckAndMutate(schema.table, write.row, schema.liveness_column, None if seen is None else seen.value, [plan.put])
+        mutations: Sequence[Put | Delete] = [plan.put] if plan.row_delete is None else [plan.put, plan.row_delete]
+        applied = yield CheckAndMutate(schema.table, write.row, schema.liveness_column, None if seen is None else seen.value, mutations)
         if not applied:
             (row,) = yield GetRows(schema.table, [write.row], schema.family_names)
             version = None if row is None else row.columns.get(schema.version_column)
@@ -202,21 +129,17 @@ def insert_indexed(writer: IndexedWriter, write: FullWrite, clock: Clock) -> Pro
             # row is not: others may have found it since, and changed or deleted it.
             now = clock.now()
             fresh = max(now, (plan.outcome.timestamp or now) + 1)
-            entries = [(name, evolve(put, timestamp=fresh)) for name, put in plan.entries]
+            entries = [(name, _at(put, fresh)) for name, put in plan.entries]
             yield Together([PutRows(name, puts) for name, puts in _by_table(entries).items()])
         yield Acknowledge([plan.outcome])
         return plan.outcome
 
 
-def insert_plain(schema: TableSchema, write: FullWrite, column: bytes) -> Protocol[Outcome]:
-    """Puts an object of a model without system cells if `column`, which is never empty in a row, is absent; raises `RowExists`."""
-    cells = without_nulls(plain_cells(schema, write), schema.optional_columns - {column})
-    applied = yield CheckAndMutate(schema.table, write.row, column, None, [Put(write.row, cells)])
-    if not applied:
-        raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
-    outcome = Outcome("put", write.row)
-    yield Acknowledge([outcome])
-    return outcome
+def _at(put: Put, timestamp: int) -> Put:
+    """The same put at a later time; where it expires, it does so when it would have, or at once."""
+    if put.ttl is None or put.timestamp is None:
+        return evolve(put, timestamp=timestamp)
+    return evolve(put, timestamp=timestamp, ttl=max(1, put.timestamp + put.ttl - timestamp))
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def server_filter(schema: TableSchema, layout: KeyLayout, residual: Sequence[Pre
     """
     filters = [made for made in (_filter(p, layout, on_index) for p in residual) if made is not None]
     if not on_index and indexed:
-        filters.insert(0, ValueFilter(schema.liveness_column, "=", LIVE))
+        filters.insert(0, ValueFilter(schema.liveness_column, ">=", LIVE))  # dead rows begin with 00
     elif not on_index and schema.exists_column is not None:
         filters.insert(0, ValueFilter(schema.exists_column, "=", FLAG))
     if not filters:

@@ -21,8 +21,9 @@ KEY_FORMAT_VERSION = 1
 
 VERSION_QUALIFIER = b"_v"
 LIVENESS_QUALIFIER = b"_l"
+EXPIRY_QUALIFIER = b"_t"
 LIVE = b"\x01"
-"""Value of the liveness cell of a live row; a dead row holds 00 and a nonce of 8 bytes."""
+"""First byte of the liveness cell of a live row, followed by the row's end (8 bytes) if it expires; a dead row holds 00 and a nonce."""
 
 COUNTER_ZERO = bytes(8)
 
@@ -238,6 +239,11 @@ class TableSchema:
     def version_column(self) -> bytes:
         """`family:qualifier` of the version cell of indexed models."""
         return self.family + b":" + VERSION_QUALIFIER
+
+    @cached_property
+    def expiry_column(self) -> bytes:
+        """`family:qualifier` of the cell that says when a row of a model without indexes expires."""
+        return self.family + b":" + EXPIRY_QUALIFIER
 
     def field(self, name: str) -> Field:
         """The field of that name; raises `UnknownField`."""

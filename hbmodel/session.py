@@ -5,13 +5,12 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from hbmodel.clock import CLOCK_BOUND, GRACE, ServerClock
-from hbmodel.driver import drive
 from hbmodel.errors import (
-    CapabilityError,
     EncodingError,
     QueryError,
     RowNotFound,
@@ -21,12 +20,14 @@ from hbmodel.errors import (
 )
 from hbmodel.expressions import FieldExpression
 from hbmodel.guard import Guard, guarded
+from hbmodel.inserting import insert
+from hbmodel.lifetimes import milliseconds
 from hbmodel.loading import DEFAULT_BATCH, Loader, Progress
 from hbmodel.mapper import KeyMapper, RowReader, encode_cell, key_of
-from hbmodel.mutations import IndexedWriter, Outcome, PartialWriteOf, RowDelete, full_write
+from hbmodel.mutations import Outcome, PartialWriteOf, RowDelete, full_write
 from hbmodel.observing import ObservedStore, OnCall
 from hbmodel.paging import FernetSeal, Seal
-from hbmodel.protocol import insert_indexed, insert_plain, newest
+from hbmodel.protocol import newest
 from hbmodel.query import Query
 from hbmodel.query_reader import QueryReader
 from hbmodel.registry import REGISTRY_TABLE, Binding, Registry
@@ -183,63 +184,43 @@ class Session:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     @guarded
-    def add(self, obj: Any) -> None:
+    def add(self, obj: Any, *, ttl: timedelta | None = None) -> None:
         """Puts the whole object, new or over what is there, at the next commit.
 
+        Args:
+            obj: the object.
+            ttl: how long the row lives, in whole milliseconds; nothing older returns after it. None: until it is deleted.
+
         Raises:
-            EncodingError: a value cannot be stored exactly; names the field.
+            EncodingError: a value cannot be stored exactly (names the field), or the TTL.
             KeyTooLong: the row key or an index entry would be too long.
+            CapabilityError: a TTL, and the model has counters or a random salt.
         """
-        self._add(obj)
+        self._add(obj, ttl)
 
     @guarded
-    def add_all(self, objs: Iterable[Any]) -> None:
+    def add_all(self, objs: Iterable[Any], *, ttl: timedelta | None = None) -> None:
         """`add` for each of them."""
         for obj in objs:
-            self._add(obj)
+            self._add(obj, ttl)
 
-    def _add(self, obj: Any) -> None:
+    def _add(self, obj: Any, ttl: timedelta | None) -> None:
         schema = schema_of(type(obj))
-        self._work.add(Pending(schema, obj, [full_write(schema, obj)]))
+        self._work.add(Pending(schema, obj, [full_write(schema, obj, milliseconds(schema, ttl))]))
 
     @guarded
-    def insert(self, obj: T) -> T:
+    def insert(self, obj: T, *, ttl: timedelta | None = None) -> T:
         """Puts an object if its key is free; atomic, runs at once.
+
+        Args:
+            obj: the object.
+            ttl: as for `add`.
 
         Raises:
             RowExists: it is not.
             CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty.
         """
-        schema = schema_of(type(obj))
-        if schema.salt.random:
-            raise CapabilityError(
-                "insert() is not possible under RandomSalt: a free key in one bucket says nothing of the others.", table=schema.table
-            )
-        if not self.store.capabilities.check_and_mutate:
-            raise CapabilityError(
-                "insert() needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.", table=schema.table
-            )
-        write = full_write(schema, obj)
-        binding = self._bind(schema)
-        binding.check_writable()
-        if binding.indexed:
-            writer = IndexedWriter(schema, binding.written, self._clock.bound)
-            try:
-                drive(self.store, insert_indexed(writer, write, self._clock))
-            except SchemaMismatch:
-                # The lease ran out after the row was in place, and its indexes have changed: write it again as they are now.
-                again = UnitOfWork(self.store, self._bind, self._clock)
-                again.add(Pending(schema, obj, [write]))
-                again.commit()
-            return obj
-        column = schema.exists_column or next(
-            (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
-        )
-        if column is None:
-            raise CapabilityError(
-                'insert() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table
-            )
-        drive(self.store, insert_plain(schema, write, column))
+        insert(self.store, self._bind, self._clock, obj, milliseconds(schema_of(type(obj)), ttl))
         return obj
 
     @guarded
@@ -247,14 +228,17 @@ class Session:
         """Writes just these fields at the next commit and returns a changed copy; takes only the key from `obj`.
 
         The other fields are read from the row, so a stale object undoes nothing that others wrote. If the row is absent when
-        the commit runs, that is `RowNotFound`.
+        the commit runs, that is `RowNotFound`. A row that expires is written whole, with the values read, and ends when it
+        would have ended.
 
         Args:
             obj: whose key says which row.
-            **changes: new values by field name; no key fields, no counters.
+            **changes: new values by field name; no key fields, no counters. `ttl` (unless a field is called so) gives the row a
+                new life, counted from now, also without any other change.
         """
         schema = schema_of(type(obj))
-        if not changes:
+        ttl = None if "ttl" in schema.by_name else milliseconds(schema, changes.pop("ttl", None))
+        if not changes and ttl is None:
             raise SessionError("update() takes at least one field to change.", table=schema.table)
         if schema.immutable:
             raise SessionError("Rows of an immutable model cannot be updated.", table=schema.table)
@@ -268,7 +252,7 @@ class Session:
         key = dict(zip(schema.layout.names, key_of(schema, obj), strict=True))
         (row,) = KeyMapper(schema).rows(tuple(key.values()))
         changed = _changed(obj, changes)
-        self._work.add(Pending(schema, obj, [PartialWriteOf(obj, row, key, changes)]))
+        self._work.add(Pending(schema, obj, [PartialWriteOf(obj, row, key, changes, ttl)]))
         return changed
 
     @guarded
@@ -318,7 +302,15 @@ class Session:
         return self.store.increment(schema.table, row, counter.of.column, number)
 
     @guarded
-    def load(self, objs: Iterable[Any], *, batch_size: int = DEFAULT_BATCH, shuffle: int = 0, progress: Progress | None = None) -> int:
+    def load(
+        self,
+        objs: Iterable[Any],
+        *,
+        batch_size: int = DEFAULT_BATCH,
+        shuffle: int = 0,
+        progress: Progress | None = None,
+        ttl: timedelta | None = None,
+    ) -> int:
         """Writes many objects at once, in bounded memory, apart from what is pending, and returns how many it read.
 
         The last of a repeated key wins. Repeating a load that failed is safe.
@@ -328,13 +320,14 @@ class Session:
             batch_size: objects per batch, at most; batches are bounded in bytes too.
             shuffle: mixes the objects within windows of so many, so that sorted input does not run down one region.
             progress: called with the number of objects written so far, after each batch.
+            ttl: as for `add`.
 
         Raises:
             PartialWrite: the store failed; `position` is how many leading objects are certainly written.
             EncodingError: an object cannot be stored; `position` is its place in the input, counted from 0, and `written` how
                 many leading objects are certainly written.
         """
-        return Loader(self.store, self._bind, self._clock, batch_size, shuffle, progress, full_write).load(objs)
+        return Loader(self.store, self._bind, self._clock, batch_size, shuffle, progress, ttl).load(objs)
 
     @guarded
     def commit(self) -> list[Outcome]:

@@ -14,7 +14,8 @@ from hbmodel.driver import Resumable
 from hbmodel.errors import HbmodelError, PartialWrite, StoreError
 from hbmodel.mutations import FullWrite, IndexedWriter, Outcome, RowWrite
 from hbmodel.operations import Protocol
-from hbmodel.protocol import plain_round, write_round
+from hbmodel.plain import plain_round
+from hbmodel.protocol import write_round
 from hbmodel.registry import Binding
 from hbmodel.schema import TableSchema
 from hbmodel.store import Store
@@ -59,12 +60,16 @@ class Pending:
 
 @define(eq=False)
 class Round:
-    """Writes of one model, each row at most once, and the protocol that carries them out."""
+    """Writes of one model, each row at most once, and the protocol that carries them out.
+
+    `plain` is set once it is known that the model has no live index, so that the server gives the time of most puts.
+    """
 
     schema: TableSchema
     owners: list[Pending]
     writes: list[RowWrite]
     running: Resumable | None = None
+    plain: bool = False
 
     @property
     def wrote(self) -> bool:
@@ -115,6 +120,11 @@ def split_rounds(pending: Iterable[Pending]) -> list[Round]:
             own[at].owners.append(call)
             own[at].writes.append(write)
     return rounds
+
+
+def let_tick_pass() -> None:
+    """Waits until every clock shows another millisecond."""
+    time.sleep(CLOCK_TICK)
 
 
 class UnitOfWork:
@@ -188,9 +198,10 @@ class UnitOfWork:
             # the time just below their row's, so they are as right at the next commit as they are now.
             log.warning("old index entries of table %s could not be deleted: %s", current.schema.table, error.message)
             self._unswept.append(running)
-        if current.schema.salt.random:
-            # Of the rows of one key in several buckets the newest counts: the next one must not have the same time.
-            time.sleep(CLOCK_TICK)
+        if current.schema.salt.random or (current.plain and any(outcome.timestamp is not None for outcome in running.outcomes or ())):
+            # Of the rows of one key in several buckets the newest counts: the next one must not have the same time. And what the
+            # server stamps next must not lie under a row that expires and so has a time from here.
+            let_tick_pass()
         for owner, outcome in zip(current.owners, running.outcomes or (), strict=True):
             owner.settle(outcome)
 
@@ -206,8 +217,9 @@ class UnitOfWork:
     def _protocol(self, current: Round) -> Protocol[None]:
         binding = self._bind(current.schema)
         binding.check_writable()
-        if not binding.indexed:
-            return plain_round(current.schema, current.writes)
+        current.plain = not binding.indexed
+        if current.plain:
+            return plain_round(current.schema, current.writes, self._clock, self._store.capabilities.mutate_row)
         writer = IndexedWriter(current.schema, binding.written, self._clock.bound)
         return write_round(writer, current.writes, self._clock, self._store.capabilities.mutate_row)
 

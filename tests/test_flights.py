@@ -202,7 +202,7 @@ class Known:
     client: Sequence[str] = ()
 
 
-LIVE = "f:_l = ..."
+LIVE = "f:_l >= ..."
 ROUTE_DAY = ["origin == ...", "destination == ...", "day == ..."]
 WEEK = ["departs >= ...", "departs < ..."]
 KNOWN = {

@@ -440,7 +440,7 @@ def test_explanations_are_made_for_reading() -> None:
         "scan of events (primary)\n"
         "  key:     user fixed, at bounded\n"
         "  scans:   1 range(s) in 1 of 16 bucket(s), backwards\n"
-        "  server:  (d:_l = ... & (d:o = ... | d:s = ...))\n"
+        "  server:  (d:_l >= ... & (d:o = ... | d:s = ...))\n"
         "  client:  (note == ... | size is None), ~(serial == ...)\n"
         "  calls:   2 to the first item"
     )

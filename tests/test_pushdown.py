@@ -22,7 +22,7 @@ from hbmodel.query import Query
 from hbmodel.stores.embedded.cells import StoredCell
 from hbmodel.stores.embedded.row_filter import RowFilter
 
-LIVE = ValueFilter(b"d:_l", "=", b"\x01")
+LIVE = ValueFilter(b"d:_l", ">=", b"\x01")
 
 
 @hb.model(table="t", exists=hb.flag("e"))

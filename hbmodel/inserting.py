@@ -1,0 +1,58 @@
+"""Chooses the protocol by which an object is put only if its key is free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hbmodel.clock import ServerClock
+from hbmodel.driver import drive
+from hbmodel.errors import CapabilityError, SchemaMismatch
+from hbmodel.mutations import IndexedWriter, full_write
+from hbmodel.plain import insert_plain
+from hbmodel.protocol import insert_indexed
+from hbmodel.registry import Binding
+from hbmodel.schema import TableSchema, schema_of
+from hbmodel.store import Store
+from hbmodel.writing import Pending, UnitOfWork, let_tick_pass
+
+
+def insert(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: Any, ttl: int | None) -> None:
+    """Puts an object if its key is free; see `Session.insert`.
+
+    Args:
+        store: to write to.
+        bind: gives the current binding of a model.
+        clock: for rows whose time does not come from the server.
+        obj: the object.
+        ttl: of its row in ms, or None.
+    """
+    schema = schema_of(type(obj))
+    if schema.salt.random:
+        raise CapabilityError(
+            "insert() is not possible under RandomSalt: a free key in one bucket says nothing of the others.", table=schema.table
+        )
+    if not store.capabilities.check_and_mutate:
+        raise CapabilityError(
+            "insert() needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.", table=schema.table
+        )
+    write = full_write(schema, obj, ttl)
+    binding = bind(schema)
+    binding.check_writable()
+    if binding.indexed:
+        try:
+            drive(store, insert_indexed(IndexedWriter(schema, binding.written, clock.bound), write, clock))
+        except SchemaMismatch:
+            # The lease ran out after the row was in place, and its indexes have changed: write it again as they are now.
+            again = UnitOfWork(store, bind, clock)
+            again.add(Pending(schema, obj, [write]))
+            again.commit()
+        return
+    column = schema.exists_column or next(
+        (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
+    )
+    if column is None:
+        raise CapabilityError('insert() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table)
+    drive(store, insert_plain(schema, write, column, clock))
+    if ttl is not None:
+        let_tick_pass()

@@ -1,0 +1,86 @@
+"""The lives of rows: which TTL a put may ask for, and how a row that will expire says when.
+
+A store does not show the TTL of a cell (Thrift has no place for it), yet whoever changes a row must know that it will expire, or
+some cells would outlive the others. So a put with a TTL writes the row's end, ms since 1970 in 8 bytes: behind the first byte of
+the liveness cell where rows have one, else into a cell of its own, `_t`.
+"""
+
+from __future__ import annotations
+
+import struct
+from datetime import timedelta
+
+from hbmodel.errors import CapabilityError, EncodingError, SessionError
+from hbmodel.schema import LIVE, TableSchema
+from hbmodel.store import Row
+
+_END = struct.Struct(">Q")
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def family_life(schema: TableSchema) -> int | None:
+    """The shortest TTL of the model's families in ms, or None where cells of all of them live for ever."""
+    lives = [family.ttl for family in schema.families if family.ttl is not None]
+    return min(lives) * 1000 if lives else None
+
+
+def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
+    """A TTL that a caller gave, in ms.
+
+    Raises:
+        SessionError: it is no timedelta, or longer than that of a family of the model.
+        EncodingError: it is not a positive number of whole milliseconds.
+        CapabilityError: the model has counters or a random salt.
+    """
+    if ttl is None:
+        return None
+    if not isinstance(ttl, timedelta):
+        raise SessionError("A TTL is a timedelta.", table=schema.table, found=type(ttl).__name__)
+    if ttl <= timedelta(0) or ttl % _MILLISECOND:
+        raise EncodingError("A TTL is a positive number of whole milliseconds.", table=schema.table, ttl=str(ttl))
+    if any(f.kind == "counter" for f in schema.columns):
+        raise CapabilityError(
+            "A model with counters takes no TTL: a counter has the time of its last increment, so it would outlive its row.",
+            table=schema.table,
+        )
+    if schema.salt.random:
+        raise CapabilityError(
+            "Under RandomSalt a put takes no TTL, since an older row of the same key may lie in another bucket: "
+            "give the column family a TTL instead.",
+            table=schema.table,
+        )
+    asked, life = ttl // _MILLISECOND, family_life(schema)
+    if life is not None and asked > life:
+        raise SessionError("The TTL is longer than that of the model's column family.", table=schema.table, ttl=str(ttl), family_ms=life)
+    return asked
+
+
+def live_value(end: int | None) -> bytes:
+    """The liveness cell of a live row that expires at `end`, or never."""
+    return LIVE if end is None else LIVE + _END.pack(end)
+
+
+def end_value(end: int) -> bytes:
+    """The cell that says when a row without a liveness cell expires."""
+    return _END.pack(end)
+
+
+def end_of_live(row: Row, column: bytes) -> int | None:
+    """When a live row whose liveness cell is in `column` expires, or None; only writes of the whole row set that cell."""
+    cell = row.columns.get(column)
+    if cell is None or len(cell.value) != len(LIVE) + _END.size:
+        return None
+    end: int = _END.unpack(cell.value[len(LIVE) :])[0]
+    return end
+
+
+def end_of_plain(row: Row, column: bytes) -> int | None:
+    """When a row read with every column of the model expires, by the cell in `column`, or None.
+
+    A later put without a TTL leaves that cell where it is, but has newer cells.
+    """
+    cell = row.columns.get(column)
+    if cell is None or len(cell.value) != _END.size or any(other.timestamp > cell.timestamp for other in row.columns.values()):
+        return None
+    end: int = _END.unpack(cell.value)[0]
+    return end

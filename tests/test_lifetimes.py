@@ -1,0 +1,383 @@
+"""Rows that expire: they go with their entries, whole, and nothing older comes back."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from beds import Bed, cells_of, fresh
+from models import DAY, Fact, Flagged, Hit, Legacy, Sample, order
+from scenarios import check_exact, check_queries, objects
+
+import hbmodel as hb
+from hbmodel.clock import wall_time
+from hbmodel.lifetimes import end_of_live, end_of_plain
+from hbmodel.store import Delete, Put
+
+SOON = timedelta(milliseconds=700)
+LATER = timedelta(hours=1)
+
+
+@hb.model(table="visits", family="d")
+class Visit:
+    """Indexed, with a column outside the index."""
+
+    name: hb.Key[str] = hb.key()
+    page: hb.Column[str] = hb.column("p")
+    note: hb.Column[str | None] = hb.column("n", default=None)
+    extra: hb.Column[str | None] = hb.column("e", default=None)
+
+    by_page = hb.index("page", covers=("note",))
+
+
+@hb.model(table="tokens", family="d", exists=hb.flag("k"))
+class Token:
+    """Without an index, with a flag."""
+
+    name: hb.Key[str] = hb.key()
+    page: hb.Column[str] = hb.column("p")
+    note: hb.Column[str | None] = hb.column("n", default=None)
+    extra: hb.Column[str | None] = hb.column("e", default=None)
+
+
+@hb.model(table="slips", family="d", foreign=True)
+class Slip:
+    """In a table that others write too."""
+
+    name: hb.Key[str] = hb.key()
+    page: hb.Column[str] = hb.column("p")
+    note: hb.Column[str | None] = hb.column("n", default=None, null="delete")
+    extra: hb.Column[str | None] = hb.column("e", default=None)
+
+
+MODELS = (Visit, Token, Slip)
+
+
+def until_gone(session: hb.Session, model: Any, name: str = "a") -> None:
+    """Waits until a row has expired; it must come whole until then."""
+    end = time.monotonic() + 5
+    while session.get(model, name=name) is not None:
+        assert time.monotonic() < end, "the row does not expire"
+        time.sleep(0.02)
+
+
+def check_empty(bed: Bed, model: Any) -> None:
+    """No row, no entry, no cell."""
+    schema = hb.schema_of(model)
+    check_queries(bed.store, model)
+    for table in (schema.table, *(index.table for index in schema.indexes.values())):
+        assert cells_of(bed.store, table) == {}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_nothing_older_comes_back_when_a_row_expires(bed: Bed, model: Any) -> None:
+    session = bed.use(model)
+    session.add(model(name="a", page="x", note="old", extra="old"))
+    session.add(model(name="b", page="x"))
+    session.commit()
+    session.add(model(name="a", page="y", note="new"), ttl=SOON)
+    (outcome,) = session.commit()
+    assert outcome.timestamp is not None
+    assert session.get(model, name="a") == model(name="a", page="y", note="new")
+    check_queries(bed.store, model)
+    until_gone(session, model)
+    assert wall_time() >= outcome.timestamp + 650
+    assert objects(bed.store, model) == {("b",): model(name="b", page="x")}
+    check_queries(bed.store, model)
+    session.delete_key(model, name="b")
+    session.add(model(name="c", page="x"), ttl=SOON)
+    session.commit()
+    until_gone(session, model, "c")
+    assert objects(bed.store, model) == {}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_new_row_that_expires_leaves_nothing(bed: Bed, model: Any) -> None:
+    session = bed.use(model)
+    session.add_all([model(name="a", page="x", note="n"), model(name="b", page="x")], ttl=SOON)
+    session.commit()
+    check_exact(bed.store, model)
+    until_gone(session, model, "a")
+    until_gone(session, model, "b")
+    time.sleep(0.02)
+    check_empty(bed, model)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_update_leaves_the_end_of_a_row_where_it_was(bed: Bed, model: Any) -> None:
+    session = bed.use(model)
+    session.add(model(name="a", page="x", note="n", extra="e"))
+    session.commit()
+    session.add(model(name="a", page="y", note="n", extra="e"), ttl=SOON)
+    (outcome,) = session.commit()
+    assert outcome.timestamp is not None
+    changed = model(name="a", page="y", note="n", extra="e")
+    for change in ({"note": "m"}, {"page": "z"}, {"note": None, "extra": "f"}):
+        changed = session.update(changed, **change)
+        session.commit()
+        assert session.get(model, name="a") == changed
+    check_exact(bed.store, model)
+    until_gone(session, model)
+    assert wall_time() <= outcome.timestamp + 2_000
+    time.sleep(0.02)
+    check_empty(bed, model)
+    session.update(changed, note="late")
+    with pytest.raises(hb.RowNotFound):
+        session.commit()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_update_with_a_ttl_gives_the_whole_row_a_new_life(bed: Bed, model: Any) -> None:
+    session = bed.use(model)
+    session.add(model(name="a", page="x", note="n", extra="e"))
+    session.commit()
+    kept = session.update(model(name="a", page="?"), ttl=LATER)
+    session.commit()
+    assert session.get(model, name="a") == model(name="a", page="x", note="n", extra="e")
+    assert kept == model(name="a", page="?")
+    session.update(kept, page="y", ttl=SOON)
+    session.commit()
+    assert session.get(model, name="a") == model(name="a", page="y", note="n", extra="e")
+    check_exact(bed.store, model)
+    until_gone(session, model)
+    time.sleep(0.02)
+    check_empty(bed, model)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_later_write_without_a_ttl_stays(bed: Bed, model: Any) -> None:
+    session = bed.use(model)
+    session.add_all([model(name="a", page="x", note="n", extra="e"), model(name="b", page="x", note="n")], ttl=SOON)
+    session.commit()
+    session.add(model(name="a", page="y"))
+    session.delete_key(model, name="b")
+    session.commit()
+    updated = session.update(model(name="a", page="y"), note="kept")
+    session.commit()
+    time.sleep(0.9)
+    assert objects(bed.store, model) == {("a",): updated}
+    check_queries(bed.store, model)
+    assert session.update(updated, page="z") == session.update(updated, page="z")
+    session.commit()
+    assert session.get(model, name="a") == model(name="a", page="z", note="kept")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_rows_of_several_lives_go_into_one_commit(bed: Bed, model: Any) -> None:
+    session = bed.use(model)
+    session.add(model(name="e", page="old"))
+    session.commit()
+    session.add(model(name="a", page="x"), ttl=SOON)
+    session.add(model(name="b", page="x"), ttl=LATER)
+    session.add(model(name="c", page="x"))
+    session.add(model(name="d", page="x"), ttl=SOON)
+    session.add(model(name="d", page="y"))
+    session.add(model(name="e", page="y"))
+    session.add(model(name="e", page="z"), ttl=SOON)
+    assert [outcome.action for outcome in session.commit()] == ["put", "put", "put", "superseded", "put", "superseded", "put"]
+    assert {name for (name,) in objects(bed.store, model)} == set("abcde")
+    check_exact(bed.store, model)
+    until_gone(session, model, "a")
+    until_gone(session, model, "e")
+    assert {name for (name,) in objects(bed.store, model)} == set("bcd")
+    check_queries(bed.store, model)
+
+
+@pytest.mark.parametrize("model", [Visit, Token])
+def test_insert_and_load_with_a_ttl(bed: Bed, model: Any) -> None:
+    session = bed.use(model)
+    assert session.load((model(name=name, page="x") for name in "bcb"), batch_size=2, ttl=SOON) == 3
+    if bed.atomic:
+        session.insert(model(name="a", page="x"), ttl=SOON)
+        with pytest.raises(hb.RowExists):
+            session.insert(model(name="a", page="y"), ttl=SOON)
+    assert {name for (name,) in objects(bed.store, model)} == set("abc" if bed.atomic else "bc")
+    check_exact(bed.store, model)
+    for name in "abc":
+        until_gone(session, model, name)
+    time.sleep(0.02)
+    check_empty(bed, model)
+    if bed.atomic:  # an expired row leaves its key free
+        session.insert(model(name="a", page="z"))
+        assert session.get(model, name="a") == model(name="a", page="z")
+
+
+def test_a_row_deleted_before_it_expires_stays_deleted(bed: Bed) -> None:
+    session = bed.use(Visit)
+    session.add(Visit(name="a", page="x"))
+    session.commit()
+    session.add(Visit(name="a", page="y"), ttl=SOON)
+    session.commit()
+    session.delete_key(Visit, name="a")
+    session.commit()
+    time.sleep(0.9)
+    assert objects(bed.store, Visit) == {}
+    check_queries(bed.store, Visit)
+    session.add(Visit(name="a", page="z"), ttl=LATER)
+    session.commit()
+    assert objects(bed.store, Visit) == {("a",): Visit(name="a", page="z")}
+    check_exact(bed.store, Visit)
+
+
+def test_an_immutable_row_that_expires_is_read_first(bed: Bed) -> None:
+    session = bed.use(Fact)
+    session.add(Fact(number=1, topic="t", body="b"))
+    session.commit()
+    session.add(Fact(number=1, topic="t", body="b"), ttl=SOON)
+    session.commit()
+    end = time.monotonic() + 5
+    while session.get(Fact, number=1) is not None:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    time.sleep(0.02)
+    check_empty(bed, Fact)
+
+
+def test_a_foreign_table_keeps_what_the_model_does_not_map(bed: Bed) -> None:
+    session = bed.use(Slip)
+    bed.store.put("slips", [Put(b"a", {b"d:other": b"theirs", b"d:p": b"x"})])
+    session.add(Slip(name="a", page="y"), ttl=SOON)
+    session.commit()
+    session.update(Slip(name="a", page="y"), extra="e")
+    session.commit()
+    until_gone(session, Slip)
+    assert cells_of(bed.store, "slips") == {b"a": {b"d:other": b"theirs"}}
+
+
+@pytest.mark.parametrize("model", [Visit, Token])
+def test_what_other_models_left_in_the_families_lives_as_long_as_the_row(bed: Bed, model: Any) -> None:
+    session = bed.use(model)
+    session.add(model(name="a", page="x"))
+    session.commit()
+    table = hb.schema_of(model).table
+    bed.store.put(table, [Put(b"a", {b"d:z": b"theirs"}, max(wall_time(), 1) - 5)])
+    session.update(model(name="a", page="x"), ttl=SOON)
+    session.commit()
+    assert cells_of(bed.store, table)[b"a"][b"d:z"] == b"theirs"
+    until_gone(session, model)
+    time.sleep(0.02)
+    check_empty(bed, model)
+
+
+def test_an_atomic_store_takes_one_call_for_a_row_alone() -> None:
+    with fresh(Visit, Token) as store:
+        session = hb.Session(store)
+        session.add(Token(name="warm", page="x"), ttl=LATER)
+        session.commit()
+        store.calls.clear()
+        session.add(Token(name="a", page="x"), ttl=LATER)
+        session.commit()
+        assert store.told() == ["get tokens", "mutate_row tokens"]
+        session.update(Token(name="a", page="x"), page="y")
+        session.commit()
+        assert store.told() == ["get tokens", "get tokens", "mutate_row tokens"]
+        session.add(Token(name="b", page="x"))
+        session.update(Token(name="b", page="x"), page="y")
+        session.commit()
+        assert store.told() == ["put tokens", "get tokens", "put tokens"]
+
+
+def test_a_row_says_when_it_ends() -> None:
+    with fresh(Visit, Token) as store:
+        session = hb.Session(store)
+        for model, column in ((Visit, b"d:_l"), (Token, b"d:_t")):
+            session.add(model(name="a", page="x"), ttl=LATER)
+            (outcome,) = session.commit()
+            (row,) = store.get(hb.schema_of(model).table, [b"a"])
+            assert row is not None
+            assert outcome.timestamp is not None
+            end = (end_of_live if model is Visit else end_of_plain)(row, column)
+            assert end == outcome.timestamp + 3_600_000
+            session.add(model(name="a", page="x"))
+            session.commit()
+            (row,) = store.get(hb.schema_of(model).table, [b"a"])
+            assert row is not None
+            assert (end_of_live if model is Visit else end_of_plain)(row, column) is None
+
+
+@pytest.mark.parametrize(
+    ("ttl", "error"),
+    [
+        (timedelta(0), hb.EncodingError),
+        (timedelta(seconds=-1), hb.EncodingError),
+        (timedelta(microseconds=1500), hb.EncodingError),
+        (5, hb.SessionError),
+        (True, hb.SessionError),
+        ("1h", hb.SessionError),
+    ],
+)
+def test_a_bad_ttl_is_refused_at_the_call(ttl: Any, error: type[Exception]) -> None:
+    with fresh(Token) as store:
+        session = hb.Session(store)
+        token = Token(name="a", page="x")
+        calls = [
+            lambda: session.add(token, ttl=ttl),
+            lambda: session.add_all([token], ttl=ttl),
+            lambda: session.insert(token, ttl=ttl),
+            lambda: session.update(token, page="y", ttl=ttl),
+            lambda: session.load([token], ttl=ttl),
+        ]
+        for call in calls:
+            with pytest.raises(error):
+                call()
+        assert session.commit() == []
+        assert cells_of(store, "tokens") == {}
+
+
+@pytest.mark.parametrize("obj", [order(1), Sample(station="s", label="l", level=1), Hit(at=DAY, serial=1, page="/")])
+def test_counters_and_random_salts_take_no_ttl(obj: Any) -> None:
+    with fresh(type(obj)) as store, pytest.raises(hb.CapabilityError):
+        hb.Session(store).add(obj, ttl=LATER)
+
+
+def test_the_longest_ttl(bed: Bed) -> None:
+    session = bed.use(Token)
+    session.add(Token(name="a", page="x"), ttl=timedelta(days=999_999_999))
+    session.commit()
+    assert session.get(Token, name="a") == Token(name="a", page="x")
+
+
+def test_an_object_without_a_cell_of_its_own_is_refused() -> None:
+    with fresh(Legacy, Flagged) as store:
+        session = hb.Session(store)
+        session.add(Flagged(name="a"), ttl=LATER)
+        session.add(Legacy(code="a", when=1, title=""), ttl=LATER)
+        session.commit()
+        assert session.get(Flagged, name="a") == Flagged(name="a")
+        assert session.get(Legacy, code="a", when=1) is not None
+
+
+def test_a_field_called_ttl_is_updated_as_any_other() -> None:
+    @hb.model(table="routes", family="d")
+    class Route:
+        name: hb.Key[str] = hb.key()
+        ttl: hb.Column[int] = hb.column("t")
+
+    with fresh(Route) as store:
+        session = hb.Session(store)
+        session.add(Route(name="a", ttl=1))
+        session.commit()
+        session.update(Route(name="a", ttl=1), ttl=2)
+        session.commit()
+        assert session.get(Route, name="a") == Route(name="a", ttl=2)
+
+
+def test_a_put_of_the_server_just_after_one_that_expires_is_seen(bed: Bed) -> None:
+    session = bed.use(Token)
+    for number in range(40):
+        session.add(Token(name=str(number), page="x"), ttl=LATER)
+        session.commit()
+        session.add(Token(name=str(number), page="y"))
+        session.commit()
+    assert {token.page for token in objects(bed.store, Token).values()} == {"y"}
+
+
+def test_a_cell_from_the_future_is_refused(bed: Bed) -> None:
+    session = bed.use(Token)
+    bed.store.put("tokens", [Put(b"a", {b"d:p": b"x"}, wall_time() + 3_600_000)])
+    session.add(Token(name="a", page="y"), ttl=LATER)
+    with pytest.raises(hb.ClockError):
+        session.commit()
+    bed.store.delete("tokens", [Delete(b"a", families=[b"d"], timestamp=wall_time() + 3_600_000)])
