@@ -34,6 +34,14 @@ class RowReader:
     indexed: bool
     names: frozenset[str] | None = None
 
+    @classmethod
+    def of(cls, schema: TableSchema, indexed: bool, names: frozenset[str] | None = None) -> RowReader:
+        """The one reader of a model for these fields."""
+        found: RowReader | None = schema.compiled.get((indexed, names))
+        if found is None:
+            found = schema.compiled[indexed, names] = cls(schema, indexed, names)
+        return found
+
     @cached_property
     def fields(self) -> Sequence[Field]:
         """The cell fields that are decoded."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
 from hbmodel.explanation import Access, Explanation, describe, describe_filter
@@ -17,6 +17,7 @@ from hbmodel.filters import Filter
 from hbmodel.keys import MAX_KEY_LENGTH, KeyLayout
 from hbmodel.mapper import RowReader
 from hbmodel.matching import Match, match
+from hbmodel.paging import digest_of
 from hbmodel.pushdown import server_filter
 from hbmodel.query import Query
 from hbmodel.ranges import KeyRange, merge_ranges
@@ -58,6 +59,7 @@ class Plan:
     """How a query is carried out.
 
     Attributes:
+        query: that it is for.
         path: the table that is read first.
         buckets: its salt buckets that can hold matches.
         backwards: whether scans run from the last key to the first.
@@ -68,6 +70,7 @@ class Plan:
         match: how the query meets the path's key.
     """
 
+    query: Query[Any] = field(repr=False)
     path: Path
     buckets: Sequence[Bucket]
     backwards: bool
@@ -81,6 +84,15 @@ class Plan:
     def accepts(self) -> Test | None:
         """The residual predicates as one function, or None where there are none."""
         return And(tuple(self.residual)).test() if self.residual else None
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What a continuation token is bound to: the model, the query with its values, the path's key layout and the direction."""
+        query, path = self.query, self.path
+        predicate = None if query.predicate is None else query.predicate.canonical()
+        order = tuple((part.field.name, part.desc) for part in query.ordering)
+        read = (query.schema.table, query.schema.family, path.table, str(path.layout.spec))
+        return digest_of(read, predicate, order, query.backwards, query.maximum, query.skipped)
 
     @property
     def full_scan(self) -> bool:
@@ -236,10 +248,11 @@ def _build(query: Query[Any], path: Path, found: Match, backwards: bool, indexed
     by_key = [p for p in residual if all(schema.by_name[name].is_key for name in p.names())]
     pushed = by_key if path.salt.random else residual
     return Plan(
+        query=query,
         path=path,
         buckets=[Bucket(path.salt.prefix(bucket), merge_ranges(ranges)) for bucket, ranges in sorted(gathered.items())],
         backwards=backwards,
-        reader=RowReader(schema, indexed, names),
+        reader=RowReader.of(schema, indexed, names),
         filter=None if rows is not None else server_filter(schema, path.layout, pushed, on_index=path.index is not None, indexed=indexed),
         # Whatever an index range settles is settled for the entry only: the primary row decides (rule 5).
         residual=every if path.index is not None else residual,

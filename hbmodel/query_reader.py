@@ -19,6 +19,9 @@ from hbmodel.registry import Binding
 from hbmodel.schema import TableSchema
 from hbmodel.store import Store
 
+PLANS_KEPT = 32
+"""Queries whose plan is remembered, since page after page of one query is planned alike."""
+
 
 class QueryReader:
     """Carries out queries; the `Source` of a session's queries.
@@ -32,10 +35,18 @@ class QueryReader:
 
     def __init__(self, store: Store, bind: Callable[[TableSchema], Binding], seal: Seal | None, guard: Guard) -> None:
         self._store, self._bind, self._seal, self._guard = store, bind, seal, guard
+        self._plans: dict[tuple[int, str | None], tuple[Query[Any], Binding, Plan]] = {}
 
     def _plan(self, query: Query[Any], path: str | None = None) -> Plan:
         binding = self._bind(query.schema)
-        return plan(query, binding.readable, binding.indexed, path)
+        known = self._plans.get((id(query), path))
+        if known is not None and known[0] is query and known[1] is binding:
+            return known[2]
+        made = plan(query, binding.readable, binding.indexed, path)
+        if len(self._plans) >= PLANS_KEPT:
+            self._plans.clear()
+        self._plans[id(query), path] = query, binding, made
+        return made
 
     def stream(self, query: Query[Any]) -> Iterator[Any]:
         """The items, as they come."""

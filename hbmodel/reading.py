@@ -15,7 +15,7 @@ from hbmodel.errors import IndexUnavailable, QueryError, TokenError
 from hbmodel.filters import And as AllOf
 from hbmodel.filters import FirstCellOnly, KeyOnly
 from hbmodel.mapper import Values
-from hbmodel.paging import Page, Seal, Token, decode_token, digest_of, encode_token
+from hbmodel.paging import Page, Seal, Token, decode_token, encode_token
 from hbmodel.plan import Bucket, Plan
 from hbmodel.protocol import EntryVerifier, newest
 from hbmodel.query import Query
@@ -211,15 +211,6 @@ def shape(query: Query[Any], plan: Plan) -> Callable[[Values], Any]:
     return lambda values: tuple(values[name] for name in names)
 
 
-def digest(query: Query[Any], plan: Plan) -> bytes:
-    """What a continuation token is bound to: the model, the query with its values, the path's key layout and the direction."""
-    schema = query.schema
-    predicate = None if query.predicate is None else query.predicate.canonical()
-    order = tuple((part.field.name, part.desc) for part in query.ordering)
-    read = (schema.table, schema.family, plan.path.table, str(plan.path.layout.spec))
-    return digest_of(read, predicate, order, query.backwards, query.maximum, query.skipped)
-
-
 def read_page(store: Store, query: Query[Any], plan: Plan, size: int, token: Token | None, seal: Seal | None) -> Page[Any]:
     """One page: `size` items at most, and a token unless the end is reached.
 
@@ -237,7 +228,7 @@ def read_page(store: Store, query: Query[Any], plan: Plan, size: int, token: Tok
     page = [made(values) for _, values in found[:take]]
     if len(found) <= take or remaining == 0:
         return Page(page, None)
-    following = Token(digest(query, plan), plan.path.name, found[take - 1][0], remaining)
+    following = Token(plan.digest, plan.path.name, found[take - 1][0], remaining)
     return Page(page, encode_token(following, seal))
 
 
@@ -254,7 +245,7 @@ def read_token(text: str, query: Query[Any], plan_for: Callable[[str], Plan], se
         plan = plan_for(unchecked.path)
     except (QueryError, IndexUnavailable):
         raise TokenError("The path that the continuation token follows is not available to this query.", path=unchecked.path) from None
-    if unchecked.query != digest(query, plan):
+    if unchecked.query != plan.digest:
         raise TokenError("The continuation token belongs to another query.")
     if query.maximum is not None:  # whatever an altered token says, the query's own limit holds
         left = query.maximum if unchecked.left is None else min(unchecked.left, query.maximum)

@@ -73,7 +73,7 @@ class Binding:
     @cached_property
     def reader(self) -> RowReader:
         """Decodes whole objects."""
-        return RowReader(self.schema, self.indexed)
+        return RowReader.of(self.schema, self.indexed)
 
     def check_writable(self) -> None:
         """Raises `IndexUnavailable` where writing would leave a live index behind."""
