@@ -203,5 +203,17 @@ class FamilyNotFound(StoreError, LookupError):
     """The table has no column family of that name."""
 
 
+class FamilyExists(StoreError):
+    """The table already has a column family of that name."""
+
+
+class NamespaceNotFound(StoreError, LookupError):
+    """The store has no namespace of that name."""
+
+
+class NamespaceExists(StoreError):
+    """The store already has a namespace of that name."""
+
+
 class LocalHBaseError(HbmodelError):
     """A local HBase could not be started, stopped or found; the message says what to do."""

@@ -214,6 +214,26 @@ class ObservedStore:
         """See `Store.create_table`."""
         self._store.create_table(table, families, split_keys)
 
+    def add_family(self, table: str, family: Family) -> None:
+        """See `Store.add_family`."""
+        self._store.add_family(table, family)
+
+    def modify_family(self, table: str, family: Family) -> None:
+        """See `Store.modify_family`."""
+        self._store.modify_family(table, family)
+
+    def namespaces(self) -> list[str]:
+        """See `Store.namespaces`."""
+        return self._store.namespaces()
+
+    def create_namespace(self, namespace: str) -> None:
+        """See `Store.create_namespace`."""
+        self._store.create_namespace(namespace)
+
+    def delete_namespace(self, namespace: str) -> None:
+        """See `Store.delete_namespace`."""
+        self._store.delete_namespace(namespace)
+
     def delete_table(self, table: str) -> None:
         """See `Store.delete_table`."""
         self._store.delete_table(table)

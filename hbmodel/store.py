@@ -160,8 +160,10 @@ class Capabilities:
         check_and_mutate: conditional, atomic change of a whole row with timestamps.
         mutate_row: puts and deletes of one row in one atomic call.
         presplit: tables created with split keys.
-        family_configuration: free-form family settings.
+        family_configuration: block sizes and free-form settings of families, given and shown.
         put_ttl_mixed: puts with different TTLs in one call.
+        alter: column families of live tables added and changed.
+        namespaces: namespaces created and deleted.
     """
 
     check_and_mutate: bool
@@ -169,6 +171,8 @@ class Capabilities:
     presplit: bool
     family_configuration: bool
     put_ttl_mixed: bool
+    alter: bool
+    namespaces: bool
 
 
 class Store(Protocol):
@@ -233,15 +237,42 @@ class Store(Protocol):
         ...
 
     def families(self, table: str) -> list[Family]:
-        """The column families of a table, sorted by name."""
+        """The column families of a table, sorted by name, with all their options.
+
+        A store without `capabilities.family_configuration` shows neither block sizes (None) nor configurations (empty).
+        """
         ...
 
     def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
-        """Creates a table; raises `TableExists`. Split keys need `capabilities.presplit`."""
+        """Creates a table in a namespace that exists; raises `TableExists`. Split keys need `capabilities.presplit`."""
+        ...
+
+    def add_family(self, table: str, family: Family) -> None:
+        """Adds a column family to a live table; raises `FamilyExists`. Needs `capabilities.alter`, else `CapabilityError`."""
+        ...
+
+    def modify_family(self, table: str, family: Family) -> None:
+        """Changes options of a live table's column family: what `family` leaves None, or out of its configuration, stays as it is.
+
+        Cells that a shorter TTL or fewer versions leave out may be gone for good. Needs `capabilities.alter`, else
+        `CapabilityError`.
+        """
         ...
 
     def delete_table(self, table: str) -> None:
         """Disables and drops a table and all its rows."""
+        ...
+
+    def namespaces(self) -> list[str]:
+        """Names of all namespaces, sorted: `default`, and those that were created, but not HBase's own."""
+        ...
+
+    def create_namespace(self, namespace: str) -> None:
+        """Creates a namespace; raises `NamespaceExists`. Needs `capabilities.namespaces`, else `CapabilityError`."""
+        ...
+
+    def delete_namespace(self, namespace: str) -> None:
+        """Deletes a namespace without tables. Needs `capabilities.namespaces`, else `CapabilityError`."""
         ...
 
     def regions(self, table: str) -> list[Region]:

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
+from attrs import evolve
 from conformance import FAMILIES, Bed
 
-from hbmodel.errors import CapabilityError, InvalidRequest, StoreClosed, StoreError, TableExists, TableNotFound
+from hbmodel.errors import (
+    CapabilityError,
+    FamilyExists,
+    FamilyNotFound,
+    InvalidRequest,
+    NamespaceExists,
+    NamespaceNotFound,
+    StoreClosed,
+    StoreError,
+    TableExists,
+    TableNotFound,
+)
 from hbmodel.ranges import KeyRange
-from hbmodel.store import Delete, Family, Put, Scan
+from hbmodel.store import FOREVER, Delete, Family, Put, Scan, Store
 
 
 class TableConformance:
@@ -144,3 +159,146 @@ class ClosingConformance:
         store.close()
         with pytest.raises(StoreError):
             list(batches)
+
+
+OPTIONS = Family(b"f", 3, 3600, "GZ", "ROWCOL", 32_768, True, {"hbase.hstore.blockingStoreFiles": "20"})
+
+
+class AlterConformance:
+    def test_options_left_open_are_those_of_hbase(self, bed: Bed) -> None:
+        able = bed.store.capabilities.family_configuration
+        with made(bed.store, [Family(b"f"), Family(b"g", ttl=FOREVER)]) as table:
+            assert bed.store.families(table) == [
+                Family(name, 1, None, "NONE", "ROW", 65_536 if able else None, False) for name in (b"f", b"g")
+            ]
+
+    def test_a_family_is_added(self, bed: Bed) -> None:
+        with made(bed.store, [Family(b"d")]) as table:
+            bed.store.put(table, [Put(b"r", {b"d:a": b"1"})])
+            if not bed.store.capabilities.alter:
+                refused(lambda: bed.store.add_family(table, OPTIONS), f"alter '{table}', {{NAME => 'f', VERSIONS => 3, TTL => 3600, ")
+                assert [family.name for family in bed.store.families(table)] == [b"d"]
+                return
+            bed.store.add_family(table, OPTIONS)
+            assert bed.store.families(table)[1] == OPTIONS
+            bed.store.put(table, [Put(b"r", {b"f:a": b"2"})])
+            (row,) = bed.store.get(table, [b"r"])
+            assert row is not None
+            assert {column: cell.value for column, cell in row.columns.items()} == {b"d:a": b"1", b"f:a": b"2"}
+            with pytest.raises(FamilyExists):
+                bed.store.add_family(table, Family(b"d"))
+            with pytest.raises(TableNotFound):
+                bed.store.add_family(f"none_{uuid4().hex}", Family(b"d"))
+            with pytest.raises(InvalidRequest):
+                bed.store.add_family(table, Family(b"a:b"))
+
+    @pytest.mark.parametrize(
+        ("change", "after"),
+        [
+            (Family(b"f", ttl=60), evolve(OPTIONS, ttl=60)),
+            (Family(b"f", ttl=FOREVER), evolve(OPTIONS, ttl=None)),
+            (Family(b"f", max_versions=1, in_memory=False), evolve(OPTIONS, max_versions=1, in_memory=False)),
+            (Family(b"f", compression="NONE", bloom_filter="NONE"), evolve(OPTIONS, compression="NONE", bloom_filter="NONE")),
+            (
+                Family(b"f", block_size=8192, configuration={"x": "y"}),
+                evolve(OPTIONS, block_size=8192, configuration={**OPTIONS.configuration, "x": "y"}),
+            ),
+            (
+                Family(b"f", configuration={"hbase.hstore.blockingStoreFiles": "30"}),
+                evolve(OPTIONS, configuration={"hbase.hstore.blockingStoreFiles": "30"}),
+            ),
+            (Family(b"f"), OPTIONS),
+        ],
+    )
+    def test_options_that_are_not_changed_stay(self, bed: Bed, change: Family, after: Family) -> None:
+        if not bed.store.capabilities.alter:
+            with pytest.raises(CapabilityError):
+                bed.store.modify_family(bed.table, evolve(change, name=b"d"))
+            return
+        with made(bed.store, [Family(b"d"), OPTIONS]) as table:
+            bed.store.modify_family(table, change)
+            assert bed.store.families(table)[1] == after
+            assert bed.store.families(table)[0] == Family(b"d", 1, None, "NONE", "ROW", 65_536, False)
+
+    def test_families_that_cannot_be_modified(self, bed: Bed) -> None:
+        if not bed.store.capabilities.alter:
+            return
+        with pytest.raises(FamilyNotFound):
+            bed.store.modify_family(bed.table, Family(b"nothing"))
+        with pytest.raises(TableNotFound):
+            bed.store.modify_family(f"none_{uuid4().hex}", Family(b"d"))
+        with pytest.raises(InvalidRequest):
+            bed.store.modify_family(bed.table, Family(b"d", ttl=0))
+
+    def test_a_shorter_life_ends_cells_that_are_there(self, bed: Bed) -> None:
+        if not bed.store.capabilities.alter:
+            return
+        with made(bed.store, [Family(b"d")]) as table:
+            old = int(time.time() * 1000) - 100_000
+            bed.store.put(table, [Put(b"r", {b"d:a": b"1"}, old)])
+            bed.store.modify_family(table, Family(b"d", ttl=3600))
+            assert bed.store.get(table, [b"r"]) != [None]
+            bed.store.modify_family(table, Family(b"d", ttl=10))
+            assert bed.store.get(table, [b"r"]) == [None]
+
+
+class NamespaceConformance:
+    def test_life_of_a_namespace(self, bed: Bed) -> None:
+        namespace = f"ns{uuid4().hex[:12]}"
+        assert "default" in bed.store.namespaces()
+        assert "hbase" not in bed.store.namespaces()
+        assert namespace not in bed.store.namespaces()
+        with pytest.raises(NamespaceNotFound):
+            bed.store.create_table(f"{namespace}:t", [Family(b"d")])
+        if not bed.store.capabilities.namespaces:
+            refused(lambda: bed.store.create_namespace(namespace), f"create_namespace '{namespace}'")
+            with pytest.raises(CapabilityError):
+                bed.store.delete_namespace(namespace)
+            return
+        bed.store.create_namespace(namespace)
+        try:
+            assert namespace in bed.store.namespaces()
+            assert bed.store.namespaces() == sorted(bed.store.namespaces())
+            with pytest.raises(NamespaceExists):
+                bed.store.create_namespace(namespace)
+            bed.store.create_table(f"{namespace}:t", [Family(b"d")])
+            assert f"{namespace}:t" in bed.store.tables()
+            with pytest.raises(StoreError):
+                bed.store.delete_namespace(namespace)
+            bed.store.delete_table(f"{namespace}:t")
+        finally:
+            bed.store.delete_namespace(namespace)
+        assert namespace not in bed.store.namespaces()
+        with pytest.raises(NamespaceNotFound):
+            bed.store.delete_namespace(namespace)
+
+    @pytest.mark.parametrize("namespace", ["", "a-b", "a:b", "with space"])
+    def test_namespaces_that_cannot_be(self, bed: Bed, namespace: str) -> None:
+        with pytest.raises(InvalidRequest):
+            bed.store.create_namespace(namespace)
+
+    def test_namespaces_that_must_be(self, bed: Bed) -> None:
+        if bed.store.capabilities.namespaces:
+            with pytest.raises(StoreError):
+                bed.store.delete_namespace("default")
+            for namespace in ("default", "hbase"):
+                with pytest.raises(NamespaceExists):
+                    bed.store.create_namespace(namespace)
+
+
+@contextmanager
+def made(store: Store, families: Sequence[Family]) -> Iterator[str]:
+    """A table of its own."""
+    table = f"altered_{uuid4().hex}"
+    store.create_table(table, [f for f in families if store.capabilities.family_configuration or f is not OPTIONS])
+    try:
+        yield table
+    finally:
+        store.delete_table(table)
+
+
+def refused(call: Callable[[], None], line: str) -> None:
+    """Checks that the store cannot do something, and says which line does it in HBase's shell."""
+    with pytest.raises(CapabilityError, match="hbase shell") as caught:
+        call()
+    assert caught.value.shell.startswith(line)

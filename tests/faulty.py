@@ -15,7 +15,7 @@ from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan, 
 Mode = Literal["before", "after", "first half", "second half"]
 MODES: tuple[Mode, ...] = ("before", "after", "first half", "second half")
 
-READS = frozenset({"get", "scan", "batch", "tables", "families", "regions"})
+READS = frozenset({"get", "scan", "batch", "tables", "families", "regions", "namespaces"})
 
 
 @frozen
@@ -114,6 +114,21 @@ class RecordingStore:
 
     def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
         self._do(Call("create_table", table, [families]), lambda _: self.inner.create_table(table, families, split_keys))
+
+    def add_family(self, table: str, family: Family) -> None:
+        self._do(Call("add_family", table, [family]), lambda _: self.inner.add_family(table, family))
+
+    def modify_family(self, table: str, family: Family) -> None:
+        self._do(Call("modify_family", table, [family]), lambda _: self.inner.modify_family(table, family))
+
+    def namespaces(self) -> list[str]:
+        return list(self._do(Call("namespaces"), lambda _: self.inner.namespaces()))
+
+    def create_namespace(self, namespace: str) -> None:
+        self._do(Call("create_namespace", namespace), lambda _: self.inner.create_namespace(namespace))
+
+    def delete_namespace(self, namespace: str) -> None:
+        self._do(Call("delete_namespace", namespace), lambda _: self.inner.delete_namespace(namespace))
 
     def delete_table(self, table: str) -> None:
         self._do(Call("delete_table", table), lambda _: self.inner.delete_table(table))

@@ -197,7 +197,13 @@ def test_nothing_to_do_makes_no_call(nobody: GatewayStore) -> None:
 def test_what_the_first_gateway_cannot_do_is_said() -> None:
     with Thrift1Store("127.0.0.1", 1, attempts=1) as store:
         assert store.capabilities == Capabilities(
-            check_and_mutate=False, mutate_row=False, presplit=False, family_configuration=False, put_ttl_mixed=False
+            check_and_mutate=False,
+            mutate_row=False,
+            presplit=False,
+            family_configuration=False,
+            put_ttl_mixed=False,
+            alter=False,
+            namespaces=False,
         )
         with pytest.raises(CapabilityError, match=r"embedded.*thrift2"):
             store.mutate_row("t", [Put(b"k", CELLS, 1)])
@@ -230,7 +236,13 @@ def test_bad_changes_are_refused_before_any_call(call: Callable[[Thrift2Store], 
 def test_what_the_second_gateway_does_is_everything() -> None:
     with Thrift2Store("127.0.0.1", 1, attempts=1) as store:
         assert store.capabilities == Capabilities(
-            check_and_mutate=True, mutate_row=True, presplit=True, family_configuration=True, put_ttl_mixed=True
+            check_and_mutate=True,
+            mutate_row=True,
+            presplit=True,
+            family_configuration=True,
+            put_ttl_mixed=True,
+            alter=True,
+            namespaces=True,
         )
         store.mutate_row("t", [])
         with pytest.raises(StoreUnavailable):

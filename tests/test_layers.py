@@ -84,6 +84,7 @@ LAYERS: dict[str, list[str]] = {
         "stores.embedded.row_filter",
         "stores.embedded.database",
         "stores.embedded.layout",
+        "stores.embedded.namespaces",
         "stores.embedded.reading",
         "stores.embedded.writing",
         "stores.embedded.compaction",

@@ -17,7 +17,7 @@ from conformance import (
 )
 from conformance_atomic import CheckAndPutConformance, CounterConformance, RowChangeConformance
 from conformance_scans import FilterConformance, ScanConformance
-from conformance_tables import ClosingConformance, TableConformance
+from conformance_tables import AlterConformance, ClosingConformance, NamespaceConformance, TableConformance
 
 from hbmodel.connecting import connect
 from hbmodel.store import Family, Store
@@ -90,6 +90,14 @@ class TestFilter(FilterConformance):
 
 
 class TestTable(TableConformance):
+    pass
+
+
+class TestAlter(AlterConformance):
+    pass
+
+
+class TestNamespace(NamespaceConformance):
     pass
 
 

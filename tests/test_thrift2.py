@@ -6,16 +6,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from proxy import Proxy
 
 import hbmodel as hb
-from hbmodel.errors import FamilyNotFound, RowExists, StoreError, TableNotFound
+from hbmodel.errors import FamilyNotFound, InvalidRequest, NamespaceNotFound, RowExists, StoreError, TableNotFound
 from hbmodel.ranges import KeyRange
 from hbmodel.store import Delete, Family, Put, Row, Scan
 from hbmodel.stores.thrift1 import Thrift1Store
 from hbmodel.stores.thrift2 import Thrift2Store
+from hbmodel.stores.thrift2_families import table_name
+from hbmodel.stores.thrift2_service import TColumnFamilyDescriptor, TTableDescriptor
 
 pytestmark = pytest.mark.hbase
 
@@ -247,9 +250,8 @@ def test_every_setting_of_a_family_is_made_and_read_back(store: Thrift2Store) ->
 def test_other_namespaces_are_reached_by_name(store: Thrift2Store) -> None:
     assert b"info" in [family.name for family in store.families("hbase:meta")]
     assert "hbase:meta" not in store.tables()
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(NamespaceNotFound):
         store.create_table("no_such_namespace:t", [Family(b"d")])
-    assert "NamespaceNotFound" in (caught.value.reason or "")
 
 
 @pytest.mark.parametrize("family", [Family(b"d", compression="NO_SUCH"), Family(b"d", bloom_filter="NO_SUCH")])
@@ -268,6 +270,29 @@ def test_a_table_prefix_hides_other_tables(local_hbase: Any, store: Thrift2Store
         assert read(store, b"prefixed") == CELLS
         assert prefixed.regions("thrift2") == store.regions(TABLE)
         assert prefixed.families("thrift2") == store.families(TABLE)
+
+
+def test_a_table_prefix_follows_the_namespace(local_hbase: Any, store: Thrift2Store) -> None:
+    namespace = f"ns{uuid4().hex[:12]}"
+    url = local_hbase.thrift2_url
+    store.create_namespace(namespace)
+    try:
+        with hb.connect(f"{url}?table_prefix=app") as prefixed, hb.connect(f"{url}?table_prefix={namespace}:app") as inside:
+            prefixed.create_table(f"{namespace}:t", [Family(b"d")])
+            assert f"{namespace}:app_t" in store.tables()
+            assert f"{namespace}:t" in prefixed.tables()
+            assert inside.tables() == ["t"]
+            inside.put("t", [Put(b"k", CELLS, 1)])
+            assert prefixed.get(f"{namespace}:t", [b"k"]) != [None]
+            with pytest.raises(InvalidRequest):
+                inside.get("other:t", [b"k"])
+            with pytest.raises(TableNotFound):
+                inside.get("absent", [b"k"])
+            with pytest.raises(TableNotFound):
+                prefixed.put(f"{namespace}:absent", [Put(b"k", CELLS, 1)])
+            inside.delete_table("t")
+    finally:
+        store.delete_namespace(namespace)
 
 
 # --- failures ---------------------------------------------------------------------------------------------------------
@@ -319,7 +344,7 @@ def test_a_missing_family_is_not_found_by_any_call(store: Thrift2Store) -> None:
 def test_a_disabled_table_is_told(store: Thrift2Store, local_hbase: Any) -> None:
     table = TABLE + "_disabled"
     store.create_table(table, [Family(b"d")])
-    store._administrate(table, "disableTable", tableName=store._designation(table.encode()))
+    store._administrate(("disableTable", {"tableName": store._designation(table.encode())}), table=table)
     begun = time.monotonic()
     with Thrift2Store.from_url(local_hbase.thrift2_url + "?timeout=2") as impatient:
         for call in (
@@ -332,3 +357,24 @@ def test_a_disabled_table_is_told(store: Thrift2Store, local_hbase: Any) -> None
     assert time.monotonic() - begun < 10
     store.delete_table(table)
     assert table not in store.tables()
+
+
+def test_the_gateway_resets_what_it_is_not_given_and_the_store_gives_it_everything(store: Thrift2Store) -> None:
+    table = f"{TABLE}_reset"
+    settings = {b"VERSIONS": b"3", b"DATA_BLOCK_ENCODING": b"FAST_DIFF", b"KEEP_DELETED_CELLS": b"TRUE", b"MIN_VERSIONS": b"1"}
+    descriptor = TTableDescriptor(tableName=table_name(table.encode()), columns=[TColumnFamilyDescriptor(name=b"d", attributes=settings)])
+    store._administrate(("createTable", {"desc": descriptor}), table=table)
+
+    def told() -> dict[bytes, bytes]:
+        (family,) = store._descriptors(table)
+        return {name: value for name, value in family.attributes.items() if name in {*settings, b"TTL"}}
+
+    try:
+        store.modify_family(table, Family(b"d", ttl=60))
+        assert told() == {**settings, b"TTL": b"60"}, "options that this library does not know stay too"
+        bare = TColumnFamilyDescriptor(name=b"d", attributes={b"TTL": b"90"})
+        store._administrate(("modifyColumnFamily", {"tableName": table_name(table.encode()), "column": bare}), table=table)
+        defaults = {b"VERSIONS": b"1", b"DATA_BLOCK_ENCODING": b"NONE", b"KEEP_DELETED_CELLS": b"FALSE", b"MIN_VERSIONS": b"0"}
+        assert told() == {**defaults, b"TTL": b"90"}
+    finally:
+        store.delete_table(table)

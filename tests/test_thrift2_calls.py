@@ -261,7 +261,7 @@ def test_every_setting_of_a_family_has_a_place(family: Family) -> None:
 
 
 def test_settings_that_are_left_open_are_left_to_hbase() -> None:
-    assert descriptor_of(Family(b"d")).attributes == {b"VERSIONS": b"1"}
+    assert descriptor_of(Family(b"d")).attributes == {}
     bare = service.TColumnFamilyDescriptor(name=b"d")
     assert family_of(bare) == Family(b"d", 1, None, "NONE", "ROW", 65_536, False)
 

@@ -16,6 +16,7 @@ from hbmodel.errors import HbmodelError, StoreUnavailable, UnknownOutcome
 from hbmodel.stores.connection import ThriftConnection
 from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
 from hbmodel.stores.pool import Pool
+from hbmodel.stores.table_requests import name_in_store
 
 logger = logging.getLogger("hbmodel")
 
@@ -156,7 +157,7 @@ class Caller:
             StoreError: HBase refused it.
         """
         doubtful = False
-        name = f"{self._prefix}{details.get('table', '')}"
+        name = name_in_store(self._prefix, str(details.get("table", "")))
         with self._pool.lease() as lease:
             waits = self._backoff.waits(lambda: self._pool.reached)
             connection: ThriftConnection | None = None

@@ -6,7 +6,17 @@ import logging
 import re
 from typing import Any
 
-from hbmodel.errors import FamilyNotFound, HbmodelError, InvalidRequest, StoreError, TableExists, TableNotFound
+from hbmodel.errors import (
+    FamilyExists,
+    FamilyNotFound,
+    HbmodelError,
+    InvalidRequest,
+    NamespaceExists,
+    NamespaceNotFound,
+    StoreError,
+    TableExists,
+    TableNotFound,
+)
 
 logger = logging.getLogger("hbmodel")
 
@@ -14,6 +24,10 @@ logger = logging.getLogger("hbmodel")
 # wherever it stands in the stack trace; a cause that says more comes first.
 _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ("NoSuchColumnFamilyException", FamilyNotFound, "The table has no such column family."),
+    ("already exists so cannot be added", FamilyExists, "The table already has a column family of that name."),
+    ("does not exist, so it cannot be modified", FamilyNotFound, "The table has no such column family."),
+    ("NamespaceNotFoundException", NamespaceNotFound, "There is no such namespace."),
+    ("NamespaceExistException", NamespaceExists, "There is already a namespace of that name."),
     ("TableNotFoundException", TableNotFound, "There is no such table."),
     ("TableExistsException", TableExists, "There is already a table of that name."),
     ("Field is not a long", InvalidRequest, "Only a cell of eight bytes, or an absent one, can be incremented."),

@@ -24,7 +24,7 @@ from hbmodel.stores.request_checks import check_column, check_delete, check_put,
 from hbmodel.stores.scan_cursor import Cursor, Request, ScanCalls
 from hbmodel.stores.scan_lane import Batches, Lane
 from hbmodel.stores.store_url import count, not_negative, one_of, parse_store_url, positive
-from hbmodel.stores.table_requests import check_table_name
+from hbmodel.stores.table_requests import check_table_name, name_in_port, name_in_store
 
 CLOCK_TICK = 0.002
 """Seconds between the answer to a delete at the server's time and its acknowledgement: such a tombstone hides puts of its own
@@ -46,7 +46,8 @@ class GatewayStore(ABC):
         pool: how many calls may be under way at once; connections that scans hold are counted apart.
         transport: `"buffered"`, or `"framed"` for a gateway started so (`-framed`, `-hsha`, `-nonblocking`).
         protocol: `"binary"`, or `"compact"` for a gateway started with `-compact` (decoded in Python, so much slower).
-        table_prefix: put before every table name, with the separator; tables without it are not listed.
+        table_prefix: put before every table name, with the separator; tables without it are not listed. It follows a table's
+            namespace (`ns:prefix_name`); one with a namespace of its own (`ns:prefix`) is for tables that name none.
         table_prefix_separator: `_`, as in happybase.
         retry_for: seconds from the first failure in which a call that may be repeated is tried again, a scan without a row of
             progress; at least five times in all, and no longer than that before the first connection.
@@ -286,7 +287,7 @@ class GatewayStore(ABC):
 
     def tables(self) -> list[str]:
         """Names of all tables, sorted; with a prefix, of those that have it, without it."""
-        return sorted(name.removeprefix(self._prefix) for name in self._table_names() if name.startswith(self._prefix))
+        return sorted(own for name in self._table_names() if (own := name_in_port(self._prefix, name)) is not None)
 
     @abstractmethod
     def _table_names(self) -> Iterable[str]:
@@ -304,11 +305,11 @@ class GatewayStore(ABC):
         """Disables and drops a table; one that is disabled already is dropped."""
         designation = self._designation(self._name(table))
         try:
-            self._administrate(table, "disableTable", tableName=designation)
+            self._administrate(("disableTable", {"tableName": designation}), table=table)
         except StoreError as error:
             if "TableNotEnabledException" not in (error.reason or ""):
                 raise
-        self._administrate(table, "deleteTable", tableName=designation)
+        self._administrate(("deleteTable", {"tableName": designation}), table=table)
 
     @abstractmethod
     def regions(self, table: str) -> list[Region]:
@@ -318,7 +319,9 @@ class GatewayStore(ABC):
     def _designation(self, name: bytes) -> Any:
         """The argument by which calls about tables name one."""
 
-    def _administrate(self, table: str, api: str, **arguments: Any) -> None:
+    def _administrate(self, request: Request, **details: object) -> None:
+        api, arguments = request
+
         def call(connection: ThriftConnection) -> None:
             connection.limit(max(self._wire.timeout, ADMINISTRATION_TIMEOUT))
             try:
@@ -326,7 +329,7 @@ class GatewayStore(ABC):
             finally:
                 connection.limit(self._wire.timeout)
 
-        self._caller.run(Effect.ANEW, call, table=table)
+        self._caller.run(Effect.ANEW, call, **details)
 
     # --- the store itself ---------------------------------------------------------------------------------------------
 
@@ -344,7 +347,7 @@ class GatewayStore(ABC):
         return f"{type(self).__name__}({str(self._gateways)!r})"
 
     def _name(self, table: str) -> bytes:
-        name = self._prefix + table
+        name = name_in_store(self._prefix, table)
         check_table_name(name if table else "")
         return name.encode()
 

@@ -1,4 +1,4 @@
-"""The `hbase shell` line that creates a table with what a store itself has no place for."""
+"""The lines for HBase's shell that do what a store itself cannot."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ def create_line(table: str, families: Sequence[Family], split_keys: Sequence[byt
     if split_keys:
         parts.append("SPLITS => [" + ", ".join(f"'{_binary(key)}'" for key in split_keys) + "]")
     return "create " + ", ".join(parts)
+
+
+def alter_line(table: str, family: Family) -> str:
+    """An `alter` command: it adds the family, or changes those of its options that are given."""
+    return f"alter {_quoted(table)}, {_family(family)}"
+
+
+def create_namespace_line(namespace: str) -> str:
+    """A `create_namespace` command."""
+    return f"create_namespace {_quoted(namespace)}"
 
 
 def _family(family: Family) -> str:

@@ -8,13 +8,13 @@ from typing import Any, NoReturn
 
 from hbmodel.errors import CapabilityError, FamilyNotFound, TableNotFound
 from hbmodel.ranges import KeyRange
-from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row
+from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan
 from hbmodel.stores.calls import Effect
 from hbmodel.stores.gateway_store import GatewayStore
 from hbmodel.stores.operation_attributes import ttl_attributes
 from hbmodel.stores.scan_cursor import Request
-from hbmodel.stores.shell_line import create_line
-from hbmodel.stores.table_requests import check_new_table
+from hbmodel.stores.shell_line import alter_line, create_line, create_namespace_line
+from hbmodel.stores.table_requests import OWN_NAMESPACE, check_family, check_namespace, check_new_table, name_in_store
 from hbmodel.stores.thrift1_families import descriptor_of, family_of
 from hbmodel.stores.thrift1_scan import Thrift1ScanCalls
 from hbmodel.stores.thrift1_service import SERVICE, Mutation
@@ -129,7 +129,7 @@ class Thrift1Store(GatewayStore):
             CapabilityError: the gateway has no place for split keys, a block size or a configuration; `shell` is the line
                 that does it in HBase's own shell.
         """
-        name = self._prefix + table
+        name = name_in_store(self._prefix, table)
         check_new_table(name if table else "", families, split_keys)
         if split_keys or any(family.configuration or family.block_size is not None for family in families):
             raise CapabilityError(
@@ -139,7 +139,45 @@ class Thrift1Store(GatewayStore):
                 shell=create_line(name, families, split_keys),
             )
         self._known_families.pop(table, None)
-        self._administrate(table, "createTable", tableName=self._name(table), columnFamilies=[descriptor_of(family) for family in families])
+        arguments = {"tableName": self._name(table), "columnFamilies": [descriptor_of(family) for family in families]}
+        self._administrate(("createTable", arguments), table=table)
+
+    def add_family(self, table: str, family: Family) -> NoReturn:
+        """Not possible here; the error's `shell` is the line that does it in HBase's own shell."""
+        self._refuse_to_alter(table, family)
+
+    def modify_family(self, table: str, family: Family) -> NoReturn:
+        """Not possible here; the error's `shell` is the line that does it in HBase's own shell."""
+        self._refuse_to_alter(table, family)
+
+    def _refuse_to_alter(self, table: str, family: Family) -> NoReturn:
+        name = self._name(table).decode()
+        check_family(table, family)
+        raise CapabilityError(
+            "The first Thrift gateway cannot alter a table; run this line in `hbase shell`, or use an hbase+thrift2: store.",
+            table=table, shell=alter_line(name, family),
+        )  # fmt: skip
+
+    def namespaces(self) -> list[str]:
+        """Names of all namespaces, sorted.
+
+        The gateway has no call for it, so they are read from HBase's own table of them, which HBase 3 does not have.
+        """
+        [batches] = self._scan(_NAMESPACES, [Scan(columns=[b"info"])], _NAMESPACES.decode())
+        found = {row.row.decode() for batch in batches for row in batch}
+        return sorted(found - {OWN_NAMESPACE})
+
+    def create_namespace(self, namespace: str) -> NoReturn:
+        """Not possible here; the error's `shell` is the line that does it in HBase's own shell."""
+        check_namespace(namespace)
+        raise CapabilityError(
+            "The first Thrift gateway cannot create a namespace; run this line in `hbase shell`, or use an hbase+thrift2: store.",
+            namespace=namespace, shell=create_namespace_line(namespace),
+        )  # fmt: skip
+
+    def delete_namespace(self, namespace: str) -> NoReturn:
+        """Not possible here."""
+        raise CapabilityError("The first Thrift gateway cannot delete a namespace; an hbase+thrift2: store can.", namespace=namespace)
 
     def delete_table(self, table: str) -> None:
         """Disables and drops a table; one that is disabled already is dropped."""
@@ -164,4 +202,14 @@ class Thrift1Store(GatewayStore):
         return [family.name for family in self.families(table)]
 
 
-_CAPABILITIES = Capabilities(check_and_mutate=False, mutate_row=False, presplit=False, family_configuration=False, put_ttl_mixed=False)
+_CAPABILITIES = Capabilities(
+    check_and_mutate=False,
+    mutate_row=False,
+    presplit=False,
+    family_configuration=False,
+    put_ttl_mixed=False,
+    alter=False,
+    namespaces=False,
+)
+
+_NAMESPACES = b"hbase:namespace"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from hbmodel.errors import InvalidRequest, StoreError, TableNotFound
+from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, TableNotFound
 from hbmodel.filters import And, FirstCellOnly, KeyOnly
 from hbmodel.ranges import KeyRange
 from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan
@@ -14,10 +14,10 @@ from hbmodel.stores.calls import Effect
 from hbmodel.stores.gateway_store import CLOCK_TICK, GatewayStore
 from hbmodel.stores.request_checks import check_column, check_row_change
 from hbmodel.stores.scan_cursor import Request
-from hbmodel.stores.table_requests import check_new_table
-from hbmodel.stores.thrift2_families import descriptor_of, family_of, name_of, table_name
+from hbmodel.stores.table_requests import OWN_NAMESPACE, check_family, check_namespace, check_new_table, name_in_store
+from hbmodel.stores.thrift2_families import changed, descriptor_of, family_of, name_of, table_name
 from hbmodel.stores.thrift2_scan import Thrift2ScanCalls
-from hbmodel.stores.thrift2_service import SERVICE, TColumnIncrement, TCompareOp, TGet, TIncrement, TTableDescriptor
+from hbmodel.stores.thrift2_service import SERVICE, TColumnIncrement, TCompareOp, TGet, TIncrement, TNamespaceDescriptor, TTableDescriptor
 from hbmodel.stores.thrift2_writes import column_of, delete_requests, put_requests, row_mutations
 
 # What Thrift's binary protocol adds to a row key in a get, and to each of its columns.
@@ -105,16 +105,53 @@ class Thrift2Store(GatewayStore):
 
     def families(self, table: str) -> list[Family]:
         """The column families of a table, sorted by name."""
+        return sorted((family_of(descriptor) for descriptor in self._descriptors(table)), key=lambda family: family.name)
+
+    def _descriptors(self, table: str) -> list[Any]:
         request = "getTableDescriptor", {"table": table_name(self._name(table))}
-        descriptor = self._call(Effect.NONE, request, table=table)
-        return sorted((family_of(family) for family in descriptor.columns), key=lambda family: family.name)
+        return list(self._call(Effect.NONE, request, table=table).columns)
 
     def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
         """Creates a table; see `Store.create_table`. The order of the split keys does not matter."""
-        name = self._prefix + table
+        name = name_in_store(self._prefix, table)
         check_new_table(name if table else "", families, split_keys)
         descriptor = TTableDescriptor(tableName=table_name(name.encode()), columns=[descriptor_of(family) for family in families])
-        self._administrate(table, "createTable", desc=descriptor, splitKeys=sorted(split_keys) or None)
+        self._administrate(("createTable", {"desc": descriptor, "splitKeys": sorted(split_keys) or None}), table=table)
+
+    def add_family(self, table: str, family: Family) -> None:
+        """Adds a column family; see `Store.add_family`."""
+        check_family(table, family)
+        arguments = {"tableName": table_name(self._name(table)), "column": descriptor_of(family)}
+        self._administrate(("addColumnFamily", arguments), table=table)
+
+    def modify_family(self, table: str, family: Family) -> None:
+        """Changes options of a column family; see `Store.modify_family`.
+
+        The gateway would reset to HBase's default whatever it is not given, so the live descriptor is read, and sent back with
+        the changes. Another program's change of the same family in between is lost.
+        """
+        check_family(table, family)
+        live = next((descriptor for descriptor in self._descriptors(table) if descriptor.name == family.name), None)
+        if live is None:
+            raise FamilyNotFound("The table has no such column family.", table=table, family=family.name)
+        arguments = {"tableName": table_name(self._name(table)), "column": changed(live, family)}
+        self._administrate(("modifyColumnFamily", arguments), table=table, family=family.name)
+
+    def namespaces(self) -> list[str]:
+        """Names of all namespaces, sorted."""
+        found = {descriptor.name.decode() for descriptor in self._call(Effect.NONE, ("listNamespaceDescriptors", {}))}
+        return sorted(found - {OWN_NAMESPACE})
+
+    def create_namespace(self, namespace: str) -> None:
+        """Creates a namespace; see `Store.create_namespace`."""
+        check_namespace(namespace)
+        descriptor = TNamespaceDescriptor(name=namespace)
+        self._administrate(("createNamespace", {"namespaceDesc": descriptor}), namespace=namespace)
+
+    def delete_namespace(self, namespace: str) -> None:
+        """Deletes a namespace without tables; see `Store.delete_namespace`."""
+        check_namespace(namespace)
+        self._administrate(("deleteNamespace", {"name": namespace}), namespace=namespace)
 
     def regions(self, table: str) -> list[Region]:
         """The regions of a table in key order.
@@ -158,7 +195,15 @@ class Thrift2Store(GatewayStore):
         return table_name(name)
 
 
-_CAPABILITIES = Capabilities(check_and_mutate=True, mutate_row=True, presplit=True, family_configuration=True, put_ttl_mixed=True)
+_CAPABILITIES = Capabilities(
+    check_and_mutate=True,
+    mutate_row=True,
+    presplit=True,
+    family_configuration=True,
+    put_ttl_mixed=True,
+    alter=True,
+    namespaces=True,
+)
 
 _KEYS = And([FirstCellOnly(), KeyOnly()])
 

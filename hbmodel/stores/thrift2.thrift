@@ -126,6 +126,10 @@ struct TTableDescriptor {
   2: optional list<TColumnFamilyDescriptor> columns
 }
 
+struct TNamespaceDescriptor {
+  1: required string name
+}
+
 /* The region's number, field 1, is always 0 in answers. */
 struct THRegionInfo {
   2: required binary tableName
@@ -195,6 +199,16 @@ service THBaseService {
   void disableTable(1: required TTableName tableName) throws (1: TIOError io)
 
   void deleteTable(1: required TTableName tableName) throws (1: TIOError io)
+
+  void addColumnFamily(1: required TTableName tableName, 2: required TColumnFamilyDescriptor column) throws (1: TIOError io)
+
+  void modifyColumnFamily(1: required TTableName tableName, 2: required TColumnFamilyDescriptor column) throws (1: TIOError io)
+
+  void createNamespace(1: required TNamespaceDescriptor namespaceDesc) throws (1: TIOError io)
+
+  void deleteNamespace(1: required string name) throws (1: TIOError io)
+
+  list<TNamespaceDescriptor> listNamespaceDescriptors() throws (1: TIOError io)
 
   bool isTableEnabled(1: required TTableName tableName) throws (1: TIOError io)
 }

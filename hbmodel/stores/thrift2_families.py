@@ -26,12 +26,31 @@ def family_of(descriptor: Any) -> Family:
         bloom_filter=settings.get(b"BLOOMFILTER", b"ROW").decode(),
         block_size=int(settings.get(b"BLOCKSIZE", 65_536)),
         in_memory=settings.get(b"IN_MEMORY", b"false").lower() == b"true",
-        configuration={name.decode(): value.decode() for name, value in (descriptor.configuration or {}).items()},
+        configuration=_configuration(descriptor),
     )
 
 
 def descriptor_of(family: Family) -> Any:
     """The gateway's descriptor of a column family; what `family` leaves open is HBase's default."""
+    return TColumnFamilyDescriptor(name=family.name, attributes=_attributes(family), configuration=dict(family.configuration) or None)
+
+
+def changed(descriptor: Any, family: Family) -> Any:
+    """The descriptor of a live family with the options that `family` gives."""
+    return TColumnFamilyDescriptor(
+        name=family.name,
+        attributes={**(descriptor.attributes or {}), **_attributes(family)},
+        configuration={**_configuration(descriptor), **family.configuration} or None,
+    )
+
+
+def _configuration(descriptor: Any) -> dict[str, str]:
+    # Bytes, as everything that the gateway answers.
+    return {name.decode(): value.decode() for name, value in (descriptor.configuration or {}).items()}
+
+
+def _attributes(family: Family) -> dict[bytes, bytes]:
+    """The settings that HBase itself knows, as text by name; those that `family` leaves open are left out."""
     settings = {
         b"VERSIONS": family.max_versions,
         b"TTL": family.ttl,
@@ -40,11 +59,7 @@ def descriptor_of(family: Family) -> Any:
         b"BLOCKSIZE": family.block_size,
         b"IN_MEMORY": None if family.in_memory is None else str(family.in_memory).lower(),
     }
-    return TColumnFamilyDescriptor(
-        name=family.name,
-        attributes={name: str(value).encode() for name, value in settings.items() if value is not None},
-        configuration=dict(family.configuration) or None,
-    )
+    return {name: str(value).encode() for name, value in settings.items() if value is not None}
 
 
 def table_name(name: bytes) -> Any:

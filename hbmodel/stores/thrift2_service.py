@@ -24,6 +24,7 @@ TDeleteType: Any = _definition.TDeleteType
 TGet: Any = _definition.TGet
 TIncrement: Any = _definition.TIncrement
 TMutation: Any = _definition.TMutation
+TNamespaceDescriptor: Any = _definition.TNamespaceDescriptor
 TPut: Any = _definition.TPut
 TReadType: Any = _definition.TReadType
 TRowMutations: Any = _definition.TRowMutations

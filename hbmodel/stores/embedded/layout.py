@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import msgspec
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
 
-from hbmodel.errors import FamilyNotFound, StoreError
+from hbmodel.errors import FamilyExists, FamilyNotFound, StoreError
 from hbmodel.ranges import KeyRange
 from hbmodel.store import FOREVER, Family, Region
 from hbmodel.stores.embedded.cells import Cells
@@ -38,7 +38,7 @@ def _sorted_keys(keys: Iterable[bytes]) -> tuple[bytes, ...]:
 
 @frozen(slots=False)
 class TableLayout:
-    """What a table was created with.
+    """What a table was created with, and altered to.
 
     Attributes:
         families: sorted by name.
@@ -64,6 +64,19 @@ class TableLayout:
         except msgspec.DecodeError as error:
             raise StoreError("The embedded store's file is damaged: the layout of a table cannot be read.") from error
         return cls(stored.families, stored.split_keys)
+
+    def with_family(self, table: str, family: Family) -> TableLayout:
+        """The layout with one family more; raises `FamilyExists`."""
+        if family.name in self.by_name:
+            raise FamilyExists("The table already has a column family of that name.", table=table, family=family.name)
+        return TableLayout((*self.families, family), self.split_keys)
+
+    def with_changes(self, table: str, family: Family) -> TableLayout:
+        """The layout with the options that `family` gives; raises `FamilyNotFound`."""
+        live = self.family(table, family.name)
+        given = {name: value for name, value in asdict(family, recurse=False).items() if value is not None}
+        given["configuration"] = {**live.configuration, **family.configuration}
+        return TableLayout([evolve(live, **given) if each is live else each for each in self.families], self.split_keys)
 
     @cached_property
     def prefixes(self) -> tuple[bytes, ...]:

@@ -17,16 +17,26 @@ from hbmodel.stores.embedded.cells import StoredCell, visible
 from hbmodel.stores.embedded.compaction import compact_table
 from hbmodel.stores.embedded.database import Database
 from hbmodel.stores.embedded.layout import TableLayout, new_layout
+from hbmodel.stores.embedded.namespaces import check_namespace_of, create_namespace, delete_namespace, namespaces
 from hbmodel.stores.embedded.reading import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.stores.embedded.row_filter import RowFilter
 from hbmodel.stores.embedded.writing import RowWriter, has_tombstones, store_segments
 from hbmodel.stores.read_requests import check_filter
 from hbmodel.stores.request_checks import check_column, check_family, check_put, check_read_columns, check_timestamp
+from hbmodel.stores.table_requests import check_family as check_family_options
 from hbmodel.stores.table_requests import is_table_name
 
 _COUNTER = struct.Struct(">q")
 
-_CAPABILITIES = Capabilities(check_and_mutate=True, mutate_row=True, presplit=True, family_configuration=True, put_ttl_mixed=True)
+_CAPABILITIES = Capabilities(
+    check_and_mutate=True,
+    mutate_row=True,
+    presplit=True,
+    family_configuration=True,
+    put_ttl_mixed=True,
+    alter=True,
+    namespaces=True,
+)
 
 
 def _milliseconds() -> int:
@@ -55,8 +65,8 @@ class EmbeddedStore:
         self.token_key: bytes | str | None = None
         self._clock = clock or _milliseconds
         self._database = Database(path)
-        # By table id, which is never used again: a dropped table's layout does no harm.
-        self._layouts: dict[int, TableLayout] = {}
+        # By table id, as stored and as decoded. Ids are never used again: a dropped table's layout does no harm.
+        self._layouts: dict[int, tuple[bytes, TableLayout]] = {}
 
     @property
     def capabilities(self) -> Capabilities:
@@ -200,7 +210,7 @@ class EmbeddedStore:
             return [name for (name,) in connection.execute("SELECT name FROM tables ORDER BY name")]
 
     def families(self, table: str) -> list[Family]:
-        """See `hbmodel.store.Store.families`; the options are those that the table was created with."""
+        """See `hbmodel.store.Store.families`."""
         with self._database.read() as connection:
             return list(self._table(connection, table)[1].families)
 
@@ -210,7 +220,38 @@ class EmbeddedStore:
         with self._database.write() as connection:
             if connection.execute("SELECT 1 FROM tables WHERE name = ?", (table,)).fetchone() is not None:
                 raise TableExists("The store already has a table of that name.", table=table)
+            check_namespace_of(connection, table)
             connection.execute("INSERT INTO tables (name, layout) VALUES (?, ?)", (table, layout.encode()))
+
+    def add_family(self, table: str, family: Family) -> None:
+        """See `hbmodel.store.Store.add_family`."""
+        check_family_options(table, family)
+        self._alter(table, lambda layout: layout.with_family(table, family))
+
+    def modify_family(self, table: str, family: Family) -> None:
+        """See `hbmodel.store.Store.modify_family`."""
+        check_family_options(table, family)
+        self._alter(table, lambda layout: layout.with_changes(table, family))
+
+    def _alter(self, table: str, change: Callable[[TableLayout], TableLayout]) -> None:
+        with self._database.write() as connection:
+            table_id, layout = self._table(connection, table)
+            connection.execute("UPDATE tables SET layout = ? WHERE id = ?", (change(layout).encode(), table_id))
+
+    def namespaces(self) -> list[str]:
+        """See `hbmodel.store.Store.namespaces`."""
+        with self._database.read() as connection:
+            return sorted(namespaces(connection))
+
+    def create_namespace(self, namespace: str) -> None:
+        """See `hbmodel.store.Store.create_namespace`."""
+        with self._database.write() as connection:
+            create_namespace(connection, namespace)
+
+    def delete_namespace(self, namespace: str) -> None:
+        """See `hbmodel.store.Store.delete_namespace`."""
+        with self._database.write() as connection:
+            delete_namespace(connection, namespace)
 
     def delete_table(self, table: str) -> None:
         """See `hbmodel.store.Store.delete_table`."""
@@ -241,15 +282,15 @@ class EmbeddedStore:
                 compact_table(connection, table_id, layout, self._clock())
 
     def _table(self, connection: Connection, table: str) -> tuple[int, TableLayout]:
-        # Asked every time: another process may have dropped the table and made it anew.
-        found = connection.execute("SELECT id FROM tables WHERE name = ?", (table,)).fetchone() if is_table_name(table) else None
+        # Asked every time: another process may have altered the table, or dropped it and made it anew.
+        found = connection.execute("SELECT id, layout FROM tables WHERE name = ?", (table,)).fetchone() if is_table_name(table) else None
         if found is None:
             raise TableNotFound("The store has no table of that name.", table=table)
-        (table_id,) = found
-        layout = self._layouts.get(table_id)
-        if layout is None:
-            (data,) = connection.execute("SELECT layout FROM tables WHERE id = ?", (table_id,)).fetchone()
-            layout = self._layouts[table_id] = TableLayout.decode(data)
+        table_id, data = found
+        known, layout = self._layouts.get(table_id, (b"", None))
+        if layout is None or known != data:
+            layout = TableLayout.decode(data)
+            self._layouts[table_id] = data, layout
         return table_id, layout
 
     # --- closing --------------------------------------------------------------------------------------------------------
