@@ -10,7 +10,7 @@ from attrs import frozen
 
 from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, UnknownField
 from hbmodel.keys import check_length
-from hbmodel.row_code import Taken, compile_decode, compile_take
+from hbmodel.row_code import Taken, compile_decode, compile_entry, compile_take
 from hbmodel.schema import LIVE, Field, Index, TableSchema
 from hbmodel.store import Row
 
@@ -185,6 +185,14 @@ class KeyMapper:
 
     def entry(self, index: Index, values: Mapping[str, Any], row: bytes) -> bytes:
         """Row key of the entry in `index` for the object with these values stored under `row`."""
+        compiled = self.schema.compiled
+        made: Callable[[Mapping[str, Any], bytes], bytes] | None = compiled.get(("entry", index.name))
+        if made is None:
+            made = compiled["entry", index.name] = compile_entry(index, partial(self.plain_entry, index))
+        return made(values, row)
+
+    def plain_entry(self, index: Index, values: Mapping[str, Any], row: bytes) -> bytes:
+        """The same field by field: slower, and knows what is wrong with the values."""
         try:
             parts = index.layout.pack_parts([values[name] for name in index.layout.names])
         except EncodingError as error:

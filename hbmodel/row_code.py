@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import Factory
 
 from hbmodel.compiling import Code
-from hbmodel.keys import MAX_KEY_LENGTH
-from hbmodel.schema import Field, TableSchema
+from hbmodel.keys import MAX_KEY_LENGTH, KeyLayout
+from hbmodel.salting import BoundSalt
+from hbmodel.schema import Field, Index, TableSchema
 from hbmodel.store import Row
 
 
@@ -81,7 +82,7 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
     code = Code("def take(obj):")
     code.add("try:")
     values = {of.name: _assigned(code, f"obj.{of.name}") for of in schema.fields}
-    key_conditions, key = _row_key(code, schema, [values[name] for name in schema.layout.names])
+    key_conditions, key = _row_key(code, schema.layout, schema.salt, [values[name] for name in schema.layout.names])
     conditions, cells = list(key_conditions), []
     for of in schema.columns:
         if of.kind == "column":
@@ -100,9 +101,32 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
     return code.build()
 
 
-def _row_key(code: Code, schema: TableSchema, names: Sequence[str]) -> tuple[list[str], list[str]]:
+def compile_entry(index: Index, slow: Callable[[Mapping[str, Any], bytes], bytes]) -> Callable[[Mapping[str, Any], bytes], bytes]:
+    """A function from the values of an object and its row key to the row key of its entry in an index.
+
+    Args:
+        index: of the model; of a randomly salted model its entries end in the bucket, which begins the row key.
+        slow: does the same for all values, or raises what is wrong with them.
+    """
+    code = Code("def entry(values, primary):")
+    code.add("try:")
+    names = [_assigned(code, f"values[{code.name(name)}]") for name in index.layout.names]
+    conditions, key = _row_key(code, index.layout, index.salt, names)
+    code.add(f"if {' and '.join(conditions) or 'True'}:", 2)
+    for line in key:
+        code.add(line, 3)
+    if index.layout.tail:
+        code.add("row += primary[:1]", 3)
+    code.add(f"if 0 < len(row) <= {MAX_KEY_LENGTH}:", 3)
+    code.add("return row", 4)
+    code.add("except Exception:")
+    code.add("pass", 2)
+    code.add(f"return {code.name(slow)}(values, primary)")
+    return code.build()
+
+
+def _row_key(code: Code, layout: KeyLayout, salt: BoundSalt, names: Sequence[str]) -> tuple[list[str], list[str]]:
     """The conditions for the values in these variables, and the lines that make `row` of them."""
-    layout, salt = schema.layout, schema.salt
     if salt.width and not salt.random and salt.by != layout.names:  # the salt looks at some of the parts
         conditions, parts = layout.pack_code(code, names)
         lines = [f"parts = [{', '.join(parts)}]"]

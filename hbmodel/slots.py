@@ -143,16 +143,22 @@ class Slot:
     @property
     def inline(self) -> bool:
         """Whether generated code can write the field without a call."""
-        return self.word is not None or (self.raw and not self.of.nullable and self.of.codec.source is not None)
+        source = self.of.codec.source
+        if source is None or self.of.nullable:
+            return False
+        return self.word is not None or self.raw or source.part is not None
 
     def packed(self, code: Code, value: str) -> str:
         """The expression of the field's bytes, for a value that the codec's source accepts where the field is `inline`."""
         source = self.of.codec.source
         if not self.inline or source is None:
             return f"{code.name(self.encode)}({value})"
-        if self.word is None:
+        if self.word is not None:
+            return f"{code.name(pack_word(self.word))}({self.number(code, value)})"
+        if self.raw or source.part is None:
             return code.encode(self.of.codec, value)
-        return f"{code.name(pack_word(self.word))}({self.number(code, value)})"
+        part = code.fill(source.part, source, value)
+        return f"{part}.translate({code.name(COMPLEMENT)})" if self.of.desc else part
 
     def number(self, code: Code, value: str) -> str:
         """The expression of the number that the field is, for a value that the codec's source accepts."""

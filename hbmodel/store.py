@@ -23,6 +23,10 @@ MAX_CELL_SIZE = 10 * 1024 * 1024
 """Largest cell that HBase accepts by default, in bytes (`hbase.client.keyvalue.maxsize`), key and overhead included."""
 
 
+CELL_OVERHEAD = 20
+"""Bytes of a stored cell beside row, column and value: lengths (8), row length (2), family length (1), timestamp (8), type (1)."""
+
+
 class Cell(Protocol):
     """The newest visible version of one column of one row."""
 
@@ -318,6 +322,5 @@ def check_cells(table: str, row: bytes, cells: Mapping[bytes, bytes]) -> None:
     for column, value in cells.items():
         if b":" not in column:
             raise InvalidRequest("A column must be written family:qualifier.", table=table, key=row, column=column)
-        # Key-value overhead: lengths (8), row length (2), family length (1), timestamp (8), type (1).
-        if len(row) + len(column) + len(value) + 20 > MAX_CELL_SIZE:
+        if len(row) + len(column) + len(value) + CELL_OVERHEAD > MAX_CELL_SIZE:
             raise InvalidRequest("A cell is larger than the 10 MiB that HBase accepts.", table=table, key=row, column=column)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hbmodel.store import Delete, Put
 from hbmodel.stores.operation_attributes import ttl_attributes
 from hbmodel.stores.portions import MAX_BYTES, MAX_ROWS
+from hbmodel.stores.thrift1_service import PutCell
 from hbmodel.stores.thrift1_writes import delete_calls, put_calls
 
 times = st.none() | st.integers(1, 3)
@@ -46,7 +47,7 @@ def test_calls_leave_what_the_puts_leave_in_their_order(puts: list[Put]) -> None
 
 @given(puts)
 def test_no_call_mixes_puts_and_deletes(puts: list[Put]) -> None:
-    assert not any(cell.isDelete for call in put_calls(puts) for row in call.rows for cell in row.mutations)
+    assert all(isinstance(cell, PutCell) for call in put_calls(puts) for row in call.rows for cell in row.mutations)
     deletes = [Delete(put.row, columns=tuple(put.cells), timestamp=put.timestamp) for put in puts]
     assert all(cell.isDelete for call in delete_calls(deletes, []) for row in call.rows for cell in row.mutations)
 

@@ -30,6 +30,7 @@ class Source:
         accepts: the exact type of the values that `encode` takes.
         decode: the value of `{v}`, a raw form; with `word` of the number in it.
         encode: the raw form of `{v}`, a value; with `word` the number in it.
+        part: the part form of `{v}`, where it is not the raw form; None leaves it to the codec.
         word: format of a big-endian number that the raw form is, as `struct` names it, or None.
         scope: what the names in braces, such as `{table}`, stand for. `{t}` is a variable for intermediate results.
     """
@@ -38,6 +39,7 @@ class Source:
     decode: str
     encode: str
     word: str | None = None
+    part: str | None = None
     scope: Mapping[str, Any] = field(factory=dict)
 
 

@@ -16,6 +16,11 @@ def escape(data: bytes) -> bytes:
     return data.replace(b"\x00", ESCAPED_ZERO)
 
 
+def terminated(data: bytes) -> bytes:
+    """Escaped, with the terminator behind it."""
+    return (escape(data) if b"\x00" in data else data) + TERMINATOR
+
+
 def unescape_part(data: bytes, start: int) -> tuple[bytes, int]:
     """What `escape` was given, up to the terminator, and the position behind that."""
     # Every 00 inside is followed by FF, so the first 00 01 is the terminator.
@@ -89,10 +94,7 @@ class _Terminated(Codec[T]):
 
     def encode_part(self, value: T) -> bytes:
         """Escaped and terminated."""
-        data = self.encode(value)
-        if b"\x00" in data:
-            data = escape(data)
-        return data + TERMINATOR
+        return terminated(self.encode(value))
 
     def decode_part(self, data: bytes, start: int) -> tuple[T, int]:
         """Up to the terminator."""
@@ -132,7 +134,7 @@ class TextCodec(_Terminated[str]):
     @property
     def source(self) -> Source | None:
         """For exactly the codec's type."""
-        return Source(str, "{v}.decode()", "{v}.encode()")
+        return Source(str, "{v}.decode()", "{v}.encode()", part="{escaped}({v}.encode())", scope={"escaped": terminated})
 
     @property
     def spec(self) -> dict[str, JSON]:
@@ -161,7 +163,7 @@ class BytesCodec(_Terminated[bytes]):
     @property
     def source(self) -> Source | None:
         """For exactly the codec's type."""
-        return Source(bytes, "{v}", "{v}")
+        return Source(bytes, "{v}", "{v}", part="{escaped}({v})", scope={"escaped": terminated})
 
     @property
     def spec(self) -> dict[str, JSON]:

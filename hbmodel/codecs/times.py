@@ -139,7 +139,7 @@ class Datetime(FixedWidth[datetime]):
         if self._scale > 1:
             decode, encode = f"{decode} * {self._scale}", f"{{whole_units}}({encode}, {self._scale})"
         scope = {"from_epoch": from_epoch, "since_epoch": since_epoch, "whole_units": whole_units}
-        return Source(datetime, f"{{from_epoch}}({decode})", f"{encode} + {OFFSET}", "Q", scope)
+        return Source(datetime, f"{{from_epoch}}({decode})", f"{encode} + {OFFSET}", "Q", scope=scope)
 
     @property
     def spec(self) -> dict[str, JSON]:
@@ -174,7 +174,7 @@ class DateCodec(FixedWidth[date]):
     def source(self) -> Source | None:
         """For exactly the codec's type."""
         shift = EPOCH_DAY + Int32.low
-        return Source(date, f"{{date}}({{v}} + {shift})", f"{{v}}.toordinal() - {shift}", "I", {"date": date.fromordinal})
+        return Source(date, f"{{date}}({{v}} + {shift})", f"{{v}}.toordinal() - {shift}", "I", scope={"date": date.fromordinal})
 
     @property
     def spec(self) -> dict[str, JSON]:
@@ -208,7 +208,7 @@ class DurationCodec(FixedWidth[timedelta]):
     def source(self) -> Source | None:
         """For exactly the codec's type."""
         scope = {"timedelta": timedelta, "microseconds": microseconds}
-        return Source(timedelta, f"{{timedelta}}(0, 0, {{v}} - {OFFSET})", f"{{microseconds}}({{v}}) + {OFFSET}", "Q", scope)
+        return Source(timedelta, f"{{timedelta}}(0, 0, {{v}} - {OFFSET})", f"{{microseconds}}({{v}}) + {OFFSET}", "Q", scope=scope)
 
     @property
     def spec(self) -> dict[str, JSON]:

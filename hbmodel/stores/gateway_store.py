@@ -20,7 +20,7 @@ from hbmodel.stores.gateways import Gateway, gateways
 from hbmodel.stores.pool import Pool
 from hbmodel.stores.portions import MAX_QUESTION_BYTES, in_portions
 from hbmodel.stores.read_requests import check_filter, distinct_columns
-from hbmodel.stores.request_checks import check_column, check_delete, check_put, check_read_columns
+from hbmodel.stores.request_checks import check_column, check_delete, check_put, check_puts, check_read_columns
 from hbmodel.stores.scan_cursor import Cursor, Request, ScanCalls
 from hbmodel.stores.scan_lane import Batches, Lane
 from hbmodel.stores.store_url import count, not_negative, one_of, parse_store_url, positive
@@ -194,8 +194,7 @@ class GatewayStore(ABC):
 
     def put(self, table: str, puts: Sequence[Put]) -> None:
         """Writes rows; see `Store.put`. Long lists are split into calls of at most 1,000 rows and about 1 MiB."""
-        for put in puts:
-            check_put(table, put)
+        check_puts(table, puts)
         if puts:
             self._write(table, self._put_requests(self._name(table), puts), timed=all(put.timestamp is not None for put in puts))
 

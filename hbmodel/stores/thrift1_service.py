@@ -43,6 +43,27 @@ class ResultRow(Struct, gc=False):
     columns: dict[bytes, ResultCell] = {}
 
 
+class PutCell(Struct, gc=False):
+    """A `Mutation` that puts, to be sent; made without an `__init__` in Python and unknown to the collector of cycles."""
+
+    thrift_spec: ClassVar[dict[int, Any]] = {number: _generated.Mutation.thrift_spec[number] for number in (2, 3)}
+
+    column: bytes
+    value: bytes
+
+
+class PutRow(Struct, gc=False):
+    """A `BatchMutation` of puts, to be sent."""
+
+    thrift_spec: ClassVar[dict[int, Any]] = {
+        1: _generated.BatchMutation.thrift_spec[1],
+        2: (TType.LIST, "mutations", (TType.STRUCT, PutCell), False),
+    }
+
+    row: bytes
+    mutations: list[PutCell]
+
+
 def _with_our_rows(reply: Any) -> Any:
     """The class of a reply that is a list of rows, decoded into our class; happybase's own stays as it is."""
     return type(

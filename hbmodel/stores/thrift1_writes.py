@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import define, field
 
 from hbmodel.store import Delete, Put
 from hbmodel.stores.operation_attributes import ttl_attributes
 from hbmodel.stores.portions import MAX_BYTES, MAX_ROWS, without_rivals
-from hbmodel.stores.thrift1_service import BatchMutation, Mutation
+from hbmodel.stores.request_checks import cells_size
+from hbmodel.stores.thrift1_service import BatchMutation, Mutation, PutCell, PutRow
 
 # What Thrift's binary protocol adds to a row and to a cell, roughly.
 _ROW_OVERHEAD = 24
 _CELL_OVERHEAD = 24
 
 
-@frozen
+@define(eq=False)
 class WriteCall:
-    """Puts or deletes, never both, that go in one call."""
+    """Puts or deletes, never both, that go in one call; it grows until it is sent."""
 
     timestamp: int | None
     ttl: int | None
     rows: list[Any] = field(factory=list)
+    size: int = 0
 
     def request(self, table: bytes) -> tuple[str, dict[str, Any]]:
         """The name of the call and its arguments; a single row has calls of its own, which take a quarter less time."""
@@ -42,7 +44,7 @@ class WriteCall:
 def put_calls(puts: Sequence[Put]) -> Iterator[WriteCall]:
     """Puts, grouped by what a call has room for; of puts of the same cell at the same time the last one given wins."""
     for run in without_rivals(puts):
-        yield from _grouped((_put_row(put), _size(put.row, put.cells.items()), put.timestamp, put.ttl) for put in run)
+        yield from _grouped((_put_row(put), _put_size(put), put.timestamp, put.ttl) for put in run)
 
 
 def delete_calls(deletes: Sequence[Delete], families: Sequence[bytes]) -> Iterator[WriteCall]:
@@ -56,29 +58,30 @@ def delete_calls(deletes: Sequence[Delete], families: Sequence[bytes]) -> Iterat
 
 
 def _put_row(put: Put) -> Any:
-    return BatchMutation(row=put.row, mutations=[Mutation(column=column, value=value) for column, value in put.cells.items()])
+    return PutRow(put.row, [PutCell(column, value) for column, value in put.cells.items()])
 
 
 def _delete_row(delete: Delete, families: Sequence[bytes]) -> tuple[Any, int, int | None, int | None]:
     # A column without a colon is a family, and goes with all its cells.
     columns = [*delete.families, *delete.columns] or list(families)
     row = BatchMutation(row=delete.row, mutations=[Mutation(column=column, isDelete=True) for column in columns])
-    return row, _size(delete.row, ((column, b"") for column in columns)), delete.timestamp, None
+    size = _ROW_OVERHEAD + len(delete.row) + sum(_CELL_OVERHEAD + len(column) for column in columns)
+    return row, size, delete.timestamp, None
 
 
-def _size(row: bytes, cells: Iterable[tuple[bytes, bytes]]) -> int:
-    return _ROW_OVERHEAD + len(row) + sum(_CELL_OVERHEAD + len(column) + len(value) for column, value in cells)
+def _put_size(put: Put) -> int:
+    return _ROW_OVERHEAD + len(put.row) + cells_size(put, _CELL_OVERHEAD)
 
 
 def _grouped(rows: Iterable[tuple[Any, int, int | None, int | None]]) -> Iterator[WriteCall]:
     """Calls of bounded size, from rows with their size, timestamp and TTL."""
-    growing: dict[tuple[int | None, int | None], tuple[WriteCall, int]] = {}
+    growing: dict[tuple[int | None, int | None], WriteCall] = {}
     for row, size, timestamp, ttl in rows:
-        call, so_far = growing.get((timestamp, ttl)) or (WriteCall(timestamp, ttl), 0)
-        if call.rows and (len(call.rows) == MAX_ROWS or so_far + size > MAX_BYTES):
-            yield call
-            call, so_far = WriteCall(timestamp, ttl), 0
+        call = growing.get((timestamp, ttl))
+        if call is None or len(call.rows) == MAX_ROWS or call.size + size > MAX_BYTES:
+            if call is not None:
+                yield call
+            call = growing[timestamp, ttl] = WriteCall(timestamp, ttl)
         call.rows.append(row)
-        growing[timestamp, ttl] = (call, so_far + size)
-    for call, _ in growing.values():
-        yield call
+        call.size += size
+    yield from growing.values()

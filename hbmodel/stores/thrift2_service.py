@@ -75,6 +75,30 @@ class ResultRow(Struct, gc=False):
         return cells
 
 
+class PutCell(Struct, gc=False):
+    """A `TColumnValue` to be sent; made without an `__init__` in Python and unknown to the collector of cycles."""
+
+    thrift_spec: ClassVar[dict[int, Any]] = {number: _definition.TColumnValue.thrift_spec[number] for number in (1, 2, 3)}
+
+    family: bytes
+    qualifier: bytes
+    value: bytes
+
+
+class PutRow(Struct, gc=False):
+    """A `TPut` to be sent."""
+
+    thrift_spec: ClassVar[dict[int, Any]] = {
+        **_definition.TPut.thrift_spec,
+        2: (TType.LIST, "columnValues", (TType.STRUCT, PutCell), True),
+    }
+
+    row: bytes
+    columnValues: list[PutCell]
+    timestamp: int | None
+    attributes: dict[bytes, bytes] | None
+
+
 SERVICE.getMultiple_result.thrift_spec[0] = (TType.LIST, "success", (TType.STRUCT, ResultRow), False)
 SERVICE.getScannerRows_result.thrift_spec[0] = (TType.LIST, "success", (TType.STRUCT, ResultRow), False)
 SERVICE.getScannerResults_result.thrift_spec[0] = (TType.LIST, "success", (TType.STRUCT, ResultRow), False)

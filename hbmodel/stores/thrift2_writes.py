@@ -8,8 +8,9 @@ from typing import Any
 from hbmodel.store import Delete, Put
 from hbmodel.stores.operation_attributes import ttl_attributes
 from hbmodel.stores.portions import MAX_BYTES, in_portions, without_rivals
+from hbmodel.stores.request_checks import cells_size
 from hbmodel.stores.scan_cursor import Request
-from hbmodel.stores.thrift2_service import TColumn, TColumnValue, TDelete, TDeleteType, TMutation, TPut, TRowMutations
+from hbmodel.stores.thrift2_service import PutCell, PutRow, TColumn, TDelete, TDeleteType, TMutation, TRowMutations
 
 # What Thrift's binary protocol adds to a row and to a cell, roughly.
 _ROW_OVERHEAD = 64
@@ -66,8 +67,8 @@ def _put(put: Put) -> Any:
     cells = []
     for column, value in put.cells.items():
         family, _, qualifier = column.partition(b":")
-        cells.append(TColumnValue(family, qualifier, value))
-    return TPut(row=put.row, columnValues=cells, timestamp=put.timestamp, attributes=ttl_attributes(put.ttl) or None)
+        cells.append(PutCell(family, qualifier, value))
+    return PutRow(put.row, cells, put.timestamp, ttl_attributes(put.ttl) or None)
 
 
 def _deletes(delete: Delete) -> Iterator[Any]:
@@ -82,7 +83,7 @@ def _deletes(delete: Delete) -> Iterator[Any]:
 
 
 def _put_size(put: Put) -> int:
-    return _ROW_OVERHEAD + len(put.row) + sum(_CELL_OVERHEAD + len(column) + len(value) for column, value in put.cells.items())
+    return _ROW_OVERHEAD + len(put.row) + cells_size(put, _CELL_OVERHEAD)
 
 
 def _delete_size(delete: Delete) -> int:
