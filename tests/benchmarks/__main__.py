@@ -1,4 +1,8 @@
-"""`make bench`: starts a real HBase (or takes the gateway in HBMODEL_BENCH_URL) and prints a line for each comparison, then JSON."""
+"""`make bench`: prints a line for each comparison with code written by hand on a real HBase, then JSON.
+
+It starts an HBase of its own, or takes the gateways in HBMODEL_BENCH_URL and HBMODEL_BENCH_THRIFT2_URL. HBMODEL_BENCH_ONLY names
+a part of the names of the comparisons to run, HBMODEL_BENCH_ROWS the rows of the tables.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,12 @@ from tests.benchmarks.cases import run_all
 def main() -> None:
     from hbmodel.localhbase import LocalHBase
 
-    url = os.environ.get("HBMODEL_BENCH_URL")
-    running: Any = LocalHBase() if url is None else nullcontext()
+    urls = os.environ.get("HBMODEL_BENCH_URL"), os.environ.get("HBMODEL_BENCH_THRIFT2_URL")
+    rows, only = int(os.environ.get("HBMODEL_BENCH_ROWS", "20000")), os.environ.get("HBMODEL_BENCH_ONLY", "")
+    running: Any = LocalHBase() if None in urls else nullcontext()
     with running as hbase:
-        results = run_all(url if url is not None else hbase.url, rows=int(os.environ.get("HBMODEL_BENCH_ROWS", "20000")))
+        first, second = urls if hbase is None else (hbase.url, hbase.thrift2_url)
+        results = run_all(first, second, rows, only)
     json.dump([result.as_json() for result in results], sys.stdout, indent=2)
     print()
 
