@@ -92,6 +92,7 @@ from hbmodel.model import Column, Key, asc, column, counter, desc, flag, index, 
 from hbmodel.mutations import Outcome
 from hbmodel.observing import Call
 from hbmodel.paging import Page
+from hbmodel.parts import QueryPart
 from hbmodel.query import Query
 from hbmodel.raw import decode, row_key
 from hbmodel.regions import RegionUse, check_regions
@@ -167,6 +168,7 @@ __all__ = [
     "Predicate",
     "Query",
     "QueryError",
+    "QueryPart",
     "RandomSalt",
     "Region",
     "RegionUse",

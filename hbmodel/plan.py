@@ -92,7 +92,8 @@ class Plan:
         predicate = None if query.predicate is None else query.predicate.canonical()
         order = tuple((part.field.name, part.desc) for part in query.ordering)
         read = (query.schema.table, query.schema.family, path.table, str(path.layout.spec))
-        return digest_of(read, predicate, order, query.backwards, query.maximum, query.skipped)
+        part = () if query.part is None else (query.part.ranges,)
+        return digest_of(read, predicate, order, query.backwards, query.maximum, query.skipped, *part)
 
     @property
     def full_scan(self) -> bool:

@@ -12,6 +12,7 @@ from hbmodel.errors import QueryError, UnknownField
 from hbmodel.explanation import Explanation
 from hbmodel.expressions import And, FieldExpression, Ordering, Predicate, conjuncts
 from hbmodel.paging import Page
+from hbmodel.parts import QueryPart
 from hbmodel.schema import PRIMARY, Field, TableSchema
 
 R_co = TypeVar("R_co", covariant=True)
@@ -45,6 +46,10 @@ class Source(Protocol):
         """How the query would be carried out."""
         ...
 
+    def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
+        """At most `count` parts of the query."""
+        ...
+
 
 @frozen(eq=False)
 class Query(Generic[R_co]):
@@ -63,6 +68,7 @@ class Query(Generic[R_co]):
     index_name: str | None = None
     selection: Sequence[Field] | None = None
     full_scan: bool = False
+    part: QueryPart[Any] | None = field(default=None, repr=False)
 
     def where(self, *predicates: Predicate) -> Query[R_co]:
         """Keeps what satisfies every predicate, these and earlier ones.
@@ -193,6 +199,27 @@ class Query(Generic[R_co]):
     def explain(self) -> Explanation:
         """How the query would be carried out; print it."""
         return self.source.explain(self)
+
+    def split(self, count: int) -> list[QueryPart[R_co]]:
+        """At most `count` parts, which together hold each item of the query once; `Session.read(part)` reads one, in any process.
+
+        Parts are cut along the bounds of regions (and so of salt buckets, where the table is split by them) and of the key ranges
+        of an `in_`; there are fewer where there are fewer of these. They hold equal numbers of them, not of items. Without writes
+        meanwhile the parts are exactly the query; with them, each part is a query of its own.
+
+        Raises:
+            QueryError: the query has a limit, an offset or an order, which no part could keep, or is a part itself.
+        """
+        parts = _whole(count, "split")
+        if parts < 1:
+            raise QueryError("A query is split into at least one part.")
+        if self.maximum is not None or self.skipped:
+            raise QueryError("A query with limit() or offset() cannot be split: no part knows how many items the others have.")
+        if self.ordering:
+            raise QueryError("A query with order_by() cannot be split: there is an order within each part only.")
+        if self.part is not None:
+            raise QueryError("A part of a query is not split again.")
+        return self.source.split(self, parts)
 
 
 def _whole(count: SupportsIndex, what: str) -> int:

@@ -8,15 +8,17 @@ from typing import Any
 
 from attrs import evolve
 
-from hbmodel.errors import SessionClosed
+from hbmodel.errors import QueryError, SchemaMismatch, SessionClosed
 from hbmodel.explanation import Explanation
 from hbmodel.guard import Guard
 from hbmodel.paging import Page, Seal
+from hbmodel.partition import partition, within
+from hbmodel.parts import QueryPart, described, layout_digest, rebuilt
 from hbmodel.plan import Plan, explain, plan
 from hbmodel.query import Query
 from hbmodel.reading import PlanReader, read_page, read_token, shape
 from hbmodel.registry import Binding
-from hbmodel.schema import TableSchema
+from hbmodel.schema import PRIMARY, TableSchema, schema_of
 from hbmodel.store import Store
 
 PLANS_KEPT = 32
@@ -43,6 +45,8 @@ class QueryReader:
         if known is not None and known[0] is query and known[1] is binding:
             return known[2]
         made = plan(query, binding.readable, binding.indexed, path)
+        if query.part is not None:
+            made = within(made, query.part)
         if len(self._plans) >= PLANS_KEPT:
             self._plans.clear()
         self._plans[id(query), path] = query, binding, made
@@ -87,6 +91,48 @@ class QueryReader:
         if query.maximum is not None:
             return sum(1 for _ in self._items(query, made))
         return max(0, PlanReader(self._store, made).count() - query.skipped)
+
+    def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
+        """At most `count` parts."""
+        made = self._plan(query)
+        starts = [region.range.start for region in self._store.regions(made.path.table)] if made.buckets else []
+        return [
+            QueryPart(
+                model=query.schema.model,
+                layout=layout_digest(query.schema, made.path.name),
+                path=made.path.name,
+                table=made.path.table,
+                predicate=None if query.predicate is None else described(query.predicate),
+                selection=None if query.selection is None else tuple(f.name for f in query.selection),
+                backwards=query.backwards,
+                full_scan=query.full_scan,
+                ranges=tuple((r.start, r.stop) for r in ranges),
+            )
+            for ranges in partition(made, starts, count)
+        ]
+
+    def of_part(self, part: QueryPart[Any]) -> Query[Any]:
+        """The query of a part.
+
+        Raises:
+            QueryError: it is no part.
+            SchemaMismatch: the model is declared otherwise here than where the query was split.
+        """
+        if not isinstance(part, QueryPart):
+            raise QueryError("Give a part of a query, from split().", found=type(part).__name__)
+        schema = schema_of(part.model)
+        if part.path not in {PRIMARY, *schema.indexes} or part.layout != layout_digest(schema, part.path):
+            raise SchemaMismatch("The model has another layout here than where the query was split.", table=schema.table, path=part.path)
+        return Query(
+            schema,
+            self,
+            predicate=None if part.predicate is None else rebuilt(schema, part.predicate),
+            backwards=part.backwards,
+            index_name=part.path,
+            selection=None if part.selection is None else tuple(schema.field(name) for name in part.selection),
+            full_scan=part.full_scan,
+            part=part,
+        )
 
     def explain(self, query: Query[Any]) -> Explanation:
         """How a query would be carried out."""

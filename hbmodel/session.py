@@ -27,6 +27,7 @@ from hbmodel.mapper import KeyMapper, RowReader, encode_cell, key_of
 from hbmodel.mutations import Outcome, PartialWriteOf, RowDelete, full_write
 from hbmodel.observing import ObservedStore, OnCall
 from hbmodel.paging import FernetSeal, Seal
+from hbmodel.parts import QueryPart
 from hbmodel.protocol import newest
 from hbmodel.query import Query
 from hbmodel.query_reader import QueryReader
@@ -180,6 +181,14 @@ class Session:
     def query(self, model: type[T]) -> Query[T]:
         """A query over a model; refine it with `where` and read it by iterating, `all`, `page`, ..."""
         return Query(schema_of(model), self._reader)
+
+    def read(self, part: QueryPart[T]) -> Query[T]:
+        """The query of a part that `split` gave, here or in another process; every use of it reads anew.
+
+        Raises:
+            SchemaMismatch: the model is declared otherwise here than where the query was split.
+        """
+        return self._reader.of_part(part)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

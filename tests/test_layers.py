@@ -41,6 +41,7 @@ LAYERS: dict[str, list[str]] = {
         "mapper",
         "lifetimes",
         "paging",
+        "parts",
         "explanation",
         "query",
         "operations",
@@ -50,6 +51,7 @@ LAYERS: dict[str, list[str]] = {
         "matching",
         "pushdown",
         "plan",
+        "partition",
     ],
     "execution": [
         "driver",

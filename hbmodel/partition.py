@@ -1,0 +1,102 @@
+"""Cuts what a plan reads into parts along region bounds, and keeps a plan to one part."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from attrs import evolve
+
+from hbmodel.errors import QueryError
+from hbmodel.parts import QueryPart
+from hbmodel.plan import Bucket, Plan
+from hbmodel.ranges import KeyRange, merge_ranges
+
+Unit = Sequence[KeyRange]
+"""Key ranges that stay together."""
+
+
+def partition(plan: Plan, region_starts: Sequence[bytes], count: int) -> list[Sequence[KeyRange]]:
+    """The key ranges of at most `count` parts, which hold every key of the plan once.
+
+    Parts are runs of whole units, of equal numbers but for one: a unit is what a range and a region have in common, or a row that
+    is got by its key. So there are fewer parts than asked for where there are fewer units.
+
+    Args:
+        plan: of the query.
+        region_starts: first keys of the regions of the path's table.
+        count: of parts.
+
+    Returns:
+        In the direction of the plan, none of them empty.
+    """
+    units = _units(plan, sorted(set(region_starts)))
+    parts = min(count, len(units))
+    bounds = [len(units) * number // parts for number in range(parts + 1)] if parts else []
+    made = [merge_ranges(itertools.chain.from_iterable(units[low:high])) for low, high in itertools.pairwise(bounds)]
+    return made[::-1] if plan.backwards else made
+
+
+def _units(plan: Plan, region_starts: Sequence[bytes]) -> list[Unit]:
+    position = plan.path.position
+    if plan.rows is not None:
+        rows = sorted(plan.rows, key=position)
+        return [tuple(KeyRange.exactly(row) for row in same) for _, same in itertools.groupby(rows, key=position)]
+    if plan.path.salt.random:
+        # Rows with one key in several buckets are one object, so every bucket is cut at the same keys.
+        width = plan.path.salt.width
+        starts = {start[width:] for start in region_starts} | {r.start[width:] for bucket in plan.buckets for r in bucket.ranges}
+        cuts = sorted(starts | {b""})
+        cut = [_cut_bucket(bucket, cuts) for bucket in plan.buckets]
+        units = [tuple(itertools.chain.from_iterable(pieces)) for pieces in zip(*cut, strict=True)]
+        return [unit for unit in units if unit]
+    pieces = [piece for bucket in plan.buckets for of in bucket.ranges for piece in _cut(of, region_starts)]
+    return [(piece,) for piece in sorted(pieces, key=lambda piece: piece.start)]
+
+
+def _cut_bucket(bucket: Bucket, cuts: Sequence[bytes]) -> Sequence[Sequence[KeyRange]]:
+    """What each stretch between two cuts has of a bucket, the last one's stretch being open; cuts are without the bucket's prefix."""
+    starts = [bucket.prefix + cut for cut in cuts]
+    pieces: list[list[KeyRange]] = [[] for _ in cuts]
+    for of in bucket.ranges:
+        for piece in _cut(of, starts):
+            pieces[bisect_right(starts, piece.start) - 1].append(piece)
+    return pieces
+
+
+def _cut(of: KeyRange, cuts: Sequence[bytes]) -> list[KeyRange]:
+    """A range in pieces that begin where it does and at every one of the sorted `cuts` inside it."""
+    last = len(cuts) if of.stop is None else bisect_left(cuts, of.stop)
+    bounds = [of.start, *cuts[bisect_right(cuts, of.start) : last]]
+    return [KeyRange(low, high) for low, high in itertools.pairwise([*bounds, of.stop]) if low is not None]
+
+
+def _common(ranges: Sequence[KeyRange], limits: Sequence[KeyRange]) -> list[KeyRange]:
+    """The keys of both, each being sorted and disjoint."""
+    starts = [limit.start for limit in limits]
+    found: list[KeyRange] = []
+    for of in ranges:
+        first = max(0, bisect_right(starts, of.start) - 1)
+        last = len(starts) if of.stop is None else bisect_left(starts, of.stop)
+        found += [common for limit in limits[first:last] if not (common := of.intersect(limit)).empty]
+    return found
+
+
+def within(plan: Plan, part: QueryPart[object]) -> Plan:
+    """The plan, kept to the keys of one part.
+
+    Raises:
+        QueryError: the plan reads another table, since the index was built anew after the query was split.
+    """
+    if (plan.path.name, plan.path.table) != (part.path, part.table):
+        raise QueryError(
+            "The part is of another table than the query would read now: split the query again.", table=plan.path.table, part=part.table
+        )
+    limits = part.key_ranges
+    buckets = [Bucket(bucket.prefix, _common(bucket.ranges, limits)) for bucket in plan.buckets]
+    rows = plan.rows
+    if rows is not None:
+        starts = [limit.start for limit in limits]
+        rows = [row for row in rows if (at := bisect_right(starts, row)) and row in limits[at - 1]]
+    return evolve(plan, buckets=[bucket for bucket in buckets if bucket.ranges], rows=rows)

@@ -1,0 +1,110 @@
+"""Parts of a query: values that another process can read, made of bytes, names and a reference to the model's class."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from attrs import field, frozen
+
+from hbmodel.errors import DecodingError, QueryError
+from hbmodel.expressions import And, Comparison, In, Not, Or, Predicate, StartsWith
+from hbmodel.paging import digest_of
+from hbmodel.ranges import KeyRange
+from hbmodel.schema import PRIMARY, TableSchema
+
+R_co = TypeVar("R_co", covariant=True)
+
+COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+
+
+@frozen
+class QueryPart(Generic[R_co]):
+    """One of the parts that `Query.split` gives; `Session.read(part)` is the query of it, in any process.
+
+    It can be pickled: the model goes by reference to its class, fields by name, values by their bytes.
+
+    Attributes:
+        model: the class.
+        layout: digest of the table's and the index's layout, which must be the same where the part is read.
+        path: what is read, `primary` or the name of an index.
+        table: its table.
+        predicate: the query's, see `described`; None for no predicate.
+        selection: names of the selected fields, or None for whole objects.
+        backwards: whether it is read from its last key to its first.
+        full_scan: whether the query may read a whole table.
+        ranges: start and stop (None: unbounded) of the part's keys, salt included, sorted and disjoint.
+    """
+
+    model: type[Any]
+    layout: bytes = field(repr=False)
+    path: str
+    table: str
+    predicate: tuple[Any, ...] | None = field(repr=False)
+    selection: tuple[str, ...] | None
+    backwards: bool
+    full_scan: bool
+    ranges: tuple[tuple[bytes, bytes | None], ...] = field(repr=lambda ranges: f"<{len(ranges)}>")
+
+    @property
+    def key_ranges(self) -> list[KeyRange]:
+        """The part's keys."""
+        return [KeyRange(start, stop) for start, stop in self.ranges]
+
+
+def layout_digest(schema: TableSchema, path: str) -> bytes:
+    """A digest of what rows and entries look like, the same in every process that declares the same."""
+    specs = [schema.layout_spec, None if path == PRIMARY else schema.index(path).spec]
+    return digest_of(schema.table, schema.family, json.dumps(specs, sort_keys=True))
+
+
+def described(predicate: Predicate) -> tuple[Any, ...]:
+    """A predicate as nested tuples of text and bytes: operator, name of the field, bytes of the values."""
+    match predicate:
+        case Comparison(of, operator, value):
+            return (operator, of.name, of.codec.encode(value))
+        case In(of, values):
+            return ("in", of.name, tuple(None if value is None else of.codec.encode(value) for value in values))
+        case StartsWith(of, prefix):
+            return ("prefix", of.name, prefix)
+        case And(parts):
+            return ("and", *(described(part) for part in parts))
+        case Or(parts):
+            return ("or", *(described(part) for part in parts))
+        case Not((part,)):
+            return ("not", described(part))
+    raise AssertionError(predicate)
+
+
+def rebuilt(schema: TableSchema, description: object) -> Predicate:
+    """The predicate of a description.
+
+    Raises:
+        QueryError: it is none of this model.
+    """
+    try:
+        return _rebuilt(schema, description)
+    except (TypeError, ValueError, DecodingError):
+        raise QueryError("The part does not hold a predicate of the model.", table=schema.table) from None
+
+
+_COMBINED: Mapping[str, Callable[[tuple[Predicate, ...]], Predicate]] = {"and": And, "or": Or}
+
+
+def _rebuilt(schema: TableSchema, description: Any) -> Predicate:
+    kind, *rest = description
+    if kind in _COMBINED:
+        return _COMBINED[kind](tuple(_rebuilt(schema, part) for part in rest))
+    if kind == "not":
+        (part,) = rest
+        return Not((_rebuilt(schema, part),))
+    name, value = rest
+    of = schema.field(name)
+    if kind in COMPARISONS:
+        return Comparison(of, kind, of.codec.decode(value))
+    if kind == "in":
+        return In(of, tuple(None if one is None else of.codec.decode(one) for one in value))
+    if kind == "prefix" and isinstance(value, str | bytes) and of.codec.python_type is type(value):
+        return StartsWith(of, value)
+    raise ValueError(kind)

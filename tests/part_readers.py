@@ -1,0 +1,15 @@
+"""What another process does with a part of a query."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import hbmodel as hb
+
+
+def read_part(url: str, part: hb.QueryPart[Any]) -> tuple[int, list[Any], int]:
+    """The process, the items of a part, and how many it counts."""
+    with hb.connect(url) as store:
+        query = hb.Session(store).read(part)
+        return os.getpid(), query.all(), query.count()
