@@ -66,6 +66,11 @@ class RowReader:
             return tuple(sorted({*flag, *(f.column for f in self.schema.columns)}))
         return self.schema.family_names
 
+    @property
+    def marked(self) -> bool:
+        """Whether a cell says that a row is an object; otherwise every row that was read is one."""
+        return self.indexed or self.schema.exists_column is not None
+
     @cached_property
     def exists(self) -> Callable[[Row], bool]:
         """Whether a row that was read is an object of the model."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -69,9 +69,9 @@ class PlanReader:
             return sum(1 for _ in self.items())
         if plan.filter is not None:
             # The filter needs the values, and of the columns just the one that it looks at.
-            return sum(1 for _ in self._merged(plan.buckets, plan.filter, plan.reader.columns, merge=False))
+            return sum(map(len, self._one_by_one(plan.buckets, plan.filter, plan.reader.columns)))
         keys_only = AllOf((FirstCellOnly(), KeyOnly()))
-        return sum(1 for _ in self._merged(plan.buckets, keys_only, plan.reader.columns, merge=False))
+        return sum(map(len, self._one_by_one(plan.buckets, keys_only, plan.reader.columns)))
 
     # --- rows of the path's table -------------------------------------------------------------------------------------
 
@@ -81,7 +81,7 @@ class PlanReader:
         position, backwards = self.plan.path.position, self.plan.backwards
         return [row for row in rows if (position(row) < after if backwards else position(row) > after)]
 
-    def _got(self, rows: Sequence[bytes]) -> Generator[Row, None, None]:
+    def _got(self, rows: Sequence[bytes]) -> Generator[Iterable[Row], None, None]:
         plan = self.plan
         if not rows:
             return
@@ -89,7 +89,7 @@ class PlanReader:
         start = 0
         for size in self._get_sizes(width):
             got = self.store.get(plan.path.table, rows[start : start + size], plan.reader.columns)
-            yield from (row for row in got if row is not None)
+            yield [row for row in got if row is not None]
             start += size
             if start >= len(rows):
                 return
@@ -109,41 +109,53 @@ class PlanReader:
         batch = BATCH if self.wanted is None else min(BATCH, max(least, self.wanted))
         return Scan(of, reversed=self.plan.backwards, columns=columns, filter=table_filter, limit=limit, batch_size=batch)
 
-    def _merged(
-        self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes], merge: bool = True
-    ) -> Generator[Row, None, None]:
-        """Rows of all buckets in the order of their unsalted keys; scans are closed with the iterator."""
-        live = [bucket for bucket in buckets if bucket.ranges]
-        if not live:
-            return
-        ordered = [tuple(reversed(bucket.ranges)) if self.plan.backwards else tuple(bucket.ranges) for bucket in live]
-        table = self.plan.path.table
-        # The first range of every bucket is started at once, so that a store can have all requests under way.
-        started = self.store.scan(table, [self._scan(ranges[0], table_filter, columns) for ranges in ordered])
-        runs = [
-            self._run(first, [self._scan(r, table_filter, columns) for r in ranges[1:]])
-            for first, ranges in zip(started, ordered, strict=True)
-        ]
+    def _merged(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> Generator[Iterable[Row], None, None]:
+        """Batches of the rows of all buckets, in the order of their unsalted keys; scans are closed with the iterator."""
+        runs = self._runs(buckets, table_filter, columns)
         try:
-            if len(runs) == 1 or not merge:
-                yield from itertools.chain.from_iterable(runs)
-            else:
+            if len(runs) == 1:
+                yield from runs[0]
+            elif runs:
                 width = self.plan.path.salt.width
                 # Equal keys of a random salt come out by bucket: the order is (key, bucket) in both directions.
-                yield from heapq.merge(*runs, key=lambda row: row.row[width:], reverse=self.plan.backwards)
+                rows = [itertools.chain.from_iterable(run) for run in runs]
+                yield heapq.merge(*rows, key=lambda row: row.row[width:], reverse=self.plan.backwards)
         finally:
             for run in runs:
                 run.close()
 
-    def _run(self, first: Iterator[Sequence[Row]], rest: Sequence[Scan]) -> Generator[Row, None, None]:
+    def _one_by_one(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> Iterator[Sequence[Row]]:
+        """Batches of the rows of all buckets, one bucket behind the other; scans are closed with the iterator."""
+        runs = self._runs(buckets, table_filter, columns)
+        try:
+            yield from itertools.chain.from_iterable(runs)
+        finally:
+            for run in runs:
+                run.close()
+
+    def _runs(
+        self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]
+    ) -> Sequence[Generator[Sequence[Row], None, None]]:
+        """The batches of each bucket that has any ranges."""
+        live = [bucket for bucket in buckets if bucket.ranges]
+        if not live:
+            return ()
+        ordered = [tuple(reversed(bucket.ranges)) if self.plan.backwards else tuple(bucket.ranges) for bucket in live]
+        table = self.plan.path.table
+        # The first range of every bucket is started at once, so that a store can have all requests under way.
+        started = self.store.scan(table, [self._scan(ranges[0], table_filter, columns) for ranges in ordered])
+        return [
+            self._run(first, [self._scan(r, table_filter, columns) for r in ranges[1:]])
+            for first, ranges in zip(started, ordered, strict=True)
+        ]
+
+    def _run(self, first: Iterator[Sequence[Row]], rest: Sequence[Scan]) -> Generator[Sequence[Row], None, None]:
         batches = first
         try:
-            for batch in batches:
-                yield from batch
+            yield from batches
             for scan in rest:
                 (batches,) = self.store.scan(self.plan.path.table, [scan])
-                for batch in batches:
-                    yield from batch
+                yield from batches
         finally:
             close = getattr(batches, "close", None)
             if close is not None:
@@ -151,28 +163,30 @@ class PlanReader:
 
     # --- from rows to items -------------------------------------------------------------------------------------------
 
-    def _decoded(self, rows: Generator[Row, None, None]) -> Generator[Found, None, None]:
+    def _decoded(self, batches: Generator[Iterable[Row], None, None]) -> Generator[Found, None, None]:
         plan = self.plan
-        position, exists, values, accepts = plan.path.position, plan.reader.exists, plan.reader.values, plan.accepts
-        with closing(rows):
-            for row in self._distinct(filter(exists, rows)) if plan.path.salt.random else filter(exists, rows):
-                found = values(row)
-                if accepts is None or accepts(found):
-                    yield position(row.row), found
+        values, accepts, width = plan.reader.values, plan.accepts, plan.path.salt.width
+        with closing(batches):
+            for batch in self._distinct(batches) if plan.path.salt.random else batches:
+                for row in filter(plan.reader.exists, batch) if plan.reader.marked else batch:
+                    found = values(row)
+                    if accepts is None or accepts(found):
+                        yield row.row[width:], found
 
-    def _distinct(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def _distinct(self, batches: Iterable[Iterable[Row]]) -> Iterator[Iterable[Row]]:
         """Of rows with the same key in several buckets the newest."""
-        for _, same in itertools.groupby(rows, key=lambda row: self.plan.path.position(row.row)):
-            yield newest(same)
+        rows = filter(self.plan.reader.exists, itertools.chain.from_iterable(batches))
+        yield (newest(same) for _, same in itertools.groupby(rows, key=lambda row: self.plan.path.position(row.row)))
 
-    def _through_index(self, entries: Generator[Row, None, None]) -> Generator[Found, None, None]:
+    def _through_index(self, batches: Generator[Iterable[Row], None, None]) -> Generator[Found, None, None]:
         plan = self.plan
         assert plan.path.index is not None
         every = plan.accepts
         verifier = EntryVerifier(plan.reader.schema, plan.path.index, plan.reader, every if every is not None else _anything)
         key_test = self._entry_test()
         sizes = self._get_sizes()
-        with closing(entries):
+        with closing(batches):
+            entries = itertools.chain.from_iterable(batches)
             while batch := [row.row for row in itertools.islice(entries, next(sizes))]:
                 kept = [entry for entry in batch if key_test is None or key_test(entry)]
                 for entry, values in zip(kept, drive(self.store, verifier.verify(kept)), strict=True):
