@@ -48,6 +48,7 @@ from hbmodel.connecting import connect
 from hbmodel.description import Description, describe
 from hbmodel.errors import (
     CapabilityError,
+    CertificateRefused,
     ClockError,
     DeclarationError,
     DecodingError,
@@ -112,6 +113,7 @@ __all__ = [
     "Call",
     "Capabilities",
     "CapabilityError",
+    "CertificateRefused",
     "ClockError",
     "Codec",
     "Column",

@@ -183,6 +183,10 @@ class StoreUnavailable(StoreError, ConnectionError):
     """The store cannot be reached, and the operation was certainly not carried out."""
 
 
+class CertificateRefused(StoreUnavailable):
+    """The gateway's TLS certificate does not verify, or the gateway does not accept the client's; trying again does not help."""
+
+
 class UnknownOutcome(StoreError, ConnectionError):
     """The connection was lost or timed out after a write was sent: it may or may not have been applied, wholly or in part."""
 

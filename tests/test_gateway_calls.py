@@ -37,7 +37,7 @@ class Refusal(Exception):
 class Scripted:
     """A connection that does what a script says: what each request and each reply meets, `ok` by default."""
 
-    used_at = float("inf")
+    used_at = expires_at = float("inf")
     gateway = "host:9090"
 
     def __init__(self, script: dict[str, list[Exception | None]]) -> None:

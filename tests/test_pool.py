@@ -18,6 +18,7 @@ from hbmodel.stores.thrift1_service import FAILURES, SERVICE
 class FakeConnection:
     def __init__(self) -> None:
         self.used_at = time.monotonic()
+        self.expires_at = float("inf")
         self.good = True
         self.closed = False
 
@@ -78,6 +79,29 @@ def test_a_connection_idle_for_long_is_replaced_even_if_it_seems_good() -> None:
     with connections.lease() as lease:
         assert lease.connection() is not old
     assert old.closed
+
+
+def test_a_connection_that_has_grown_old_is_replaced() -> None:
+    connections = pool()
+    with connections.lease() as lease:
+        old = lease.connection()
+    old.expires_at = time.monotonic() + 100
+    with connections.lease() as lease:
+        assert lease.connection() is old
+    old.expires_at = time.monotonic()
+    with connections.lease() as lease:
+        assert lease.connection() is not old
+    assert old.closed
+
+
+def test_connections_that_were_opened_together_do_not_expire_together(listener: socket.socket) -> None:
+    gateway = Gateway("127.0.0.1", listener.getsockname()[1])
+    opened = [ThriftConnection(gateway, Wire(max_age=100), SERVICE, FAILURES) for _ in range(10)]
+    ages = [connection.expires_at - connection.opened_at for connection in opened]
+    assert all(80 <= age <= 100 for age in ages)
+    assert len(set(ages)) == len(ages)
+    for connection in opened:
+        connection.close()
 
 
 def test_a_dropped_connection_is_closed_and_another_takes_its_place() -> None:

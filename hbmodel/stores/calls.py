@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from hbmodel.errors import HbmodelError, StoreUnavailable, UnknownOutcome
+from hbmodel.errors import CertificateRefused, HbmodelError, StoreUnavailable, UnknownOutcome
 from hbmodel.stores.connection import ThriftConnection
 from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
 from hbmodel.stores.pool import Pool
@@ -153,6 +153,7 @@ class Caller:
 
         Raises:
             StoreUnavailable: it was certainly not carried out (or is a read).
+            CertificateRefused: likewise, and trying again would not help.
             UnknownOutcome: it may have been carried out.
             StoreError: HBase refused it.
         """
@@ -175,7 +176,7 @@ class Caller:
                         raise store_error(failure, name, **details) from None  # not with Java's stack in every traceback
                     doubtful = True
                     cause, reason, where = None, first_line(failure), {"gateway": connection and str(connection.gateway)}
-                if doubtful and effect is Effect.ANEW:
+                if (doubtful and effect is Effect.ANEW) or isinstance(cause, CertificateRefused):
                     break
                 wait = next(waits, None)
                 if wait is None:
@@ -183,12 +184,14 @@ class Caller:
                 logger.warning("A call to HBase is tried again in %.2f s: %s %s", wait, reason, where.get("gateway") or "")
                 time.sleep(wait)
                 self.repeated()
-        raise _given_up(doubtful and effect is not Effect.NONE, {**details, **where, "reason": reason}) from cause
+        raise _given_up(doubtful and effect is not Effect.NONE, cause, {**details, **where, "reason": reason}) from cause
 
 
-def _given_up(doubtful: bool, details: dict[str, object]) -> HbmodelError:
+def _given_up(doubtful: bool, cause: Exception | None, details: dict[str, object]) -> HbmodelError:
     if doubtful:
         return UnknownOutcome("The write may or may not have been applied, wholly or in part.", **details)
+    if isinstance(cause, CertificateRefused):
+        return CertificateRefused(cause.message, **details)
     return StoreUnavailable("HBase cannot be reached.", **details)
 
 

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
+import random
 import select
 import socket
+import ssl
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal, cast
 
-from attrs import frozen
+from attrs import field, frozen
 from thriftpy2.protocol import TBinaryProtocol, TCompactProtocol
 from thriftpy2.thrift import TClient, TType
-from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket
+from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket, TTransportException
 
-from hbmodel.errors import InvalidRequest, StoreUnavailable, UnknownOutcome
+from hbmodel.errors import HbmodelError, InvalidRequest, StoreUnavailable, UnknownOutcome
 from hbmodel.stores.gateways import Gateway
+from hbmodel.stores.http_transport import Http, HttpSocket
+from hbmodel.stores.tls import Tls, refused_certificate, secured
 
-Transport = Literal["buffered", "framed"]
+Transport = Literal["buffered", "framed", "http"]
 Protocol = Literal["binary", "compact"]
 
-TRANSPORTS: dict[str, Callable[..., Any]] = {"buffered": TBufferedTransport, "framed": TFramedTransport}
+TRANSPORTS: dict[str, Callable[..., Any]] = {"buffered": TBufferedTransport, "framed": TFramedTransport, "http": TBufferedTransport}
 PROTOCOLS: dict[str, Callable[..., Any]] = {"binary": TBinaryProtocol, "compact": TCompactProtocol}
 
 # thriftpy2 asks the kernel for 4 KiB at a time by default; a batch of rows has hundreds.
@@ -36,14 +40,35 @@ class Wire:
     Attributes:
         timeout: seconds that a request may go without a sign of life from the gateway.
         connect_timeout: seconds that opening a connection may take.
-        transport: `"buffered"` for a gateway started with `-threadpool` (the default there), else `"framed"`.
+        transport: `"buffered"` for a gateway started with `-threadpool` (the default there), `"http"` for one that is an HTTP
+            server, else `"framed"`.
         protocol: `"binary"`, or `"compact"` for a gateway started with `-compact`.
+        tls: for connections that are encrypted and authenticated, else None.
+        http: what HTTP needs to know, where that is the transport.
+        max_age: seconds for which a connection is used, up to a fifth less at random: those that were opened together, to the
+            only gateway that was there, are not to be replaced together.
     """
 
     timeout: float = 30.0
     connect_timeout: float = 5.0
     transport: Transport = "buffered"
     protocol: Protocol = "binary"
+    tls: Tls | None = None
+    http: Http = field(factory=Http)
+    max_age: float = 600.0
+
+    def __attrs_post_init__(self) -> None:
+        if self.timeout <= 0 or self.connect_timeout <= 0 or self.max_age <= 0:
+            raise InvalidRequest("Timeouts and ages must be positive.")
+        if self.transport not in TRANSPORTS or self.protocol not in PROTOCOLS:
+            raise InvalidRequest("There is no such transport or protocol.", transport=self.transport, protocol=self.protocol)
+        if self.transport == "http":
+            if self.protocol != "binary":
+                raise InvalidRequest("HBase's gateways speak the binary protocol over HTTP.", option="protocol")
+        elif self.http != Http():
+            raise InvalidRequest("A path, a user and a password need transport=http.", option="transport")
+        if self.http.user is not None and self.tls is None:
+            raise InvalidRequest("A user and a password are sent over TLS only.", option="tls")
 
 
 class ThriftConnection:
@@ -73,14 +98,17 @@ class ThriftConnection:
         self._in_step = True
         try:
             opened = _opened(gateway, wire)
+        except HbmodelError:  # of the TLS handshake; StoreUnavailable is an OSError, too
+            raise
         except (OSError, UnicodeError, OverflowError) as error:
             raise StoreUnavailable(
                 "Cannot connect to the HBase gateway.", gateway=str(gateway), reason=getattr(error, "strerror", None) or str(error)
             ) from error
-        self._socket: Any = cast(Any, TSocket)(sock=opened)
+        self._socket: Any = HttpSocket(opened, gateway, wire.http) if wire.transport == "http" else cast(Any, TSocket)(sock=opened)
         self._protocol: Any = PROTOCOLS[wire.protocol](TRANSPORTS[wire.transport](self._socket, BUFFER_SIZE), decode_response=False)
         self._client: Any = TClient(service, self._protocol)
         self.opened_at = self.used_at = time.monotonic()
+        self.expires_at = self.opened_at + wire.max_age * random.uniform(0.8, 1.0)
 
     def call(self, api: str, **arguments: Any) -> Any:
         """Sends one request and waits for its reply; raises what `send` and `receive` raise."""
@@ -91,7 +119,8 @@ class ThriftConnection:
         """Sends one request without waiting.
 
         A gateway reads a request to its end before it does anything, so a request that could not be sent whole was not
-        carried out.
+        carried out. That is as true of TLS, whose last record nobody can read as long as a byte of it is missing, and of HTTP,
+        where the end of the body is the end of the request.
 
         Raises:
             StoreUnavailable: the connection is broken; this request was certainly not carried out.
@@ -104,6 +133,8 @@ class ThriftConnection:
             self._client._send(api, **arguments)
         except (OSError, EOFError) as error:
             self._broke()
+            if (refusal := refused_certificate(error, str(self.gateway))) is not None:
+                raise refusal from error
             raise StoreUnavailable("The connection to the HBase gateway broke before the request was sent.", **self._address) from error
         except Exception:
             # What thriftpy2 says here quotes the argument, and row values do not belong in errors.
@@ -116,6 +147,8 @@ class ThriftConnection:
 
         Raises:
             UnknownOutcome: the connection was lost or timed out; the gateway may or may not have done what was asked.
+            StoreUnavailable: an HTTP server did not take the request, or the gateway does not accept the client's certificate.
+            StoreError: an HTTP server refused it.
             Exception: one of the gateway's `failures`.
         """
         return self._read(self._client._recv)
@@ -141,9 +174,19 @@ class ThriftConnection:
         except TimeoutError as error:
             self._broke()
             raise UnknownOutcome("The HBase gateway did not answer in time.", **self._address, timed_out=True) from error
-        except Exception as error:  # end of file, a reset, or bytes that are no Thrift reply
+        except HbmodelError:  # an HTTP server refused or failed
             self._broke()
+            raise
+        except (OSError, EOFError, TTransportException) as error:
+            self._broke()
+            if (refusal := refused_certificate(error, str(self.gateway))) is not None:
+                raise refusal from error
             raise UnknownOutcome("The connection to the HBase gateway was lost.", **self._address) from error
+        except Exception as error:
+            self._broke()
+            raise UnknownOutcome(
+                "What the HBase gateway answered cannot be read; check the options transport, protocol and tls.", **self._address
+            ) from error
         self._in_step = True
         self.used_at = time.monotonic()
         return answer
@@ -180,11 +223,8 @@ class ThriftConnection:
             return False
         try:
             self.settle()
-            poll = select.poll()
-            poll.register(self._socket.sock, select.POLLIN)
-            # Nothing was asked, so whatever can be read now is the end of the connection.
-            return not poll.poll(0)
-        except (UnknownOutcome, OSError, ValueError):
+            return _is_quiet(self._socket.sock)
+        except (HbmodelError, OSError, ValueError):
             return False
 
     def close(self) -> None:
@@ -205,5 +245,25 @@ def _opened(gateway: Gateway, wire: Wire) -> socket.socket:
     opened = socket.create_connection((gateway.host, gateway.port), wire.connect_timeout)
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if wire.tls is not None:
+        opened = secured(opened, wire.tls.context(), gateway.host, str(gateway))
     opened.settimeout(wire.timeout)
     return opened
+
+
+def _is_quiet(opened: socket.socket) -> bool:
+    """Whether nothing can be read: where nothing was asked, that could only be the end of the connection."""
+    if not isinstance(opened, ssl.SSLSocket):
+        poll = select.poll()
+        poll.register(opened, select.POLLIN)
+        return not poll.poll(0)
+    # TLS has messages of its own, such as tickets, which reading takes in.
+    timeout = opened.gettimeout()
+    opened.settimeout(0)
+    try:
+        opened.recv(1)
+    except ssl.SSLWantReadError:
+        return True
+    finally:
+        opened.settimeout(timeout)
+    return False

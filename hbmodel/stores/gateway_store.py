@@ -1,30 +1,25 @@
-"""What the stores on HBase's two Thrift gateways have in common: addresses, connections, checks, and the order of calls."""
+"""What the stores on HBase's two Thrift gateways have in common: the checks and the order of calls."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from copy import copy
-from functools import partial
-from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any
 
-from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, StoreURLError, UnknownOutcome
+from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
-from hbmodel.stores.calls import Backoff, Caller, Effect, Exchange
-from hbmodel.stores.connection import PROTOCOLS, TRANSPORTS, Protocol, ThriftConnection, Transport, Wire
+from hbmodel.stores.calls import Effect, Exchange
+from hbmodel.stores.connection import ThriftConnection
+from hbmodel.stores.gateway_client import GatewayClient
 from hbmodel.stores.gateway_failures import is_passing
-from hbmodel.stores.gateways import Gateway, gateways
-from hbmodel.stores.pool import Pool
 from hbmodel.stores.portions import MAX_QUESTION_BYTES, in_portions
 from hbmodel.stores.read_requests import check_filter, distinct_columns
 from hbmodel.stores.request_checks import check_column, check_delete, check_put, check_puts, check_read_columns
-from hbmodel.stores.scan_cursor import Cursor, Request, ScanCalls
+from hbmodel.stores.scan_cursor import Cursor, Request
 from hbmodel.stores.scan_lane import Batches, Lane
-from hbmodel.stores.store_url import count, not_negative, one_of, parse_store_url, positive
-from hbmodel.stores.table_requests import check_table_name, name_in_port, name_in_store
+from hbmodel.stores.table_requests import name_in_port
 
 CLOCK_TICK = 0.002
 """Seconds between the answer to a delete at the server's time and its acknowledgement: such a tombstone hides puts of its own
@@ -34,92 +29,8 @@ ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""
 
 
-class GatewayStore(ABC):
-    """Tables behind a Thrift gateway.
-
-    Args:
-        host: where the gateway listens: a name, an address, `host:port` or `[IPv6]:port`; or several gateways of one HBase, in
-            a list or separated by commas. Calls go to those that can be reached.
-        port: the TCP port of those that name none; None stands for the one that such a gateway has by default.
-        timeout: seconds that a request may go without a sign of life from the gateway.
-        connect_timeout: seconds that opening a connection may take.
-        pool: how many calls may be under way at once; connections that scans hold are counted apart.
-        transport: `"buffered"`, or `"framed"` for a gateway started so (`-framed`, `-hsha`, `-nonblocking`).
-        protocol: `"binary"`, or `"compact"` for a gateway started with `-compact` (decoded in Python, so much slower).
-        table_prefix: put before every table name, with the separator; tables without it are not listed. It follows a table's
-            namespace (`ns:prefix_name`); one with a namespace of its own (`ns:prefix`) is for tables that name none.
-        table_prefix_separator: `_`, as in happybase.
-        retry_for: seconds from the first failure in which a call that may be repeated is tried again, a scan without a row of
-            progress; at least five times in all, and no longer than that before the first connection.
-        attempts: bounds how often such a call is tried; 1 never repeats one.
-    """
-
-    SCHEME: ClassVar[str]
-    """What its URLs begin with."""
-
-    DEFAULT_PORT: ClassVar[int]
-    """Where such a gateway listens unless told otherwise."""
-
-    SERVICE: ClassVar[Any]
-    """The Thrift service."""
-
-    SCAN_CALLS: ClassVar[ScanCalls]
-    """How ranges of rows are read."""
-
-    token_key: bytes | str | None = None
-    """Carried for sessions: seals their continuation tokens."""
-
-    def __init__(
-        self,
-        host: str | Iterable[str] = "127.0.0.1",
-        port: int | None = None,
-        *,
-        timeout: float = 30.0,
-        connect_timeout: float = 5.0,
-        pool: int = 4,
-        transport: Transport = "buffered",
-        protocol: Protocol = "binary",
-        table_prefix: str | None = None,
-        table_prefix_separator: str = "_",
-        retry_for: float = 30.0,
-        attempts: int | None = None,
-    ) -> None:
-        if timeout <= 0 or connect_timeout <= 0 or pool < 1 or (attempts is not None and attempts < 1) or retry_for < 0:
-            raise InvalidRequest("Timeouts, pool size and attempts must be positive, and retry_for not negative.")
-        if transport not in TRANSPORTS or protocol not in PROTOCOLS:
-            raise InvalidRequest("There is no such transport or protocol.", transport=transport, protocol=protocol)
-        self._gateways = gateways(host, self.DEFAULT_PORT if port is None else port)
-        self._wire = Wire(timeout, connect_timeout, transport, protocol)
-        self._prefix = "" if table_prefix is None else table_prefix + table_prefix_separator
-        self._backoff = Backoff(attempts, retry_for=retry_for)
-        self._failures = self.SCAN_CALLS.failures
-        self._pool: Pool[ThriftConnection] = Pool(partial(self._gateways.connect, self._connected), pool, timeout)
-        self._caller = Caller(self._pool, self._backoff, self._failures, self._prefix)
-        self._known_families: dict[str, tuple[float, list[bytes]]] = {}
-
-    def _connected(self, gateway: Gateway) -> ThriftConnection:
-        return ThriftConnection(gateway, self._wire, self.SERVICE, self._failures)
-
-    def telling_repeats(self, repeated: Callable[[], None]) -> Self:
-        """A view on the same connections that calls `repeated` each time it tries a request again; see `RepeatingStore`."""
-        view = copy(self)
-        view._caller = self._caller.telling(repeated)
-        return view
-
-    @classmethod
-    def from_url(cls, url: str) -> Self:
-        """A store from `<scheme>://host:port,host:port?timeout=30&pool=4&transport=framed&protocol=compact&table_prefix=...`.
-
-        The options are the constructor's. Nothing is connected yet.
-
-        Raises:
-            StoreURLError: the URL cannot be understood; `option` names an option that is unknown or bad.
-        """
-        arguments = parse_store_url(url, cls.SCHEME, _URL_OPTIONS)
-        try:
-            return cls(**arguments)
-        except InvalidRequest as error:
-            raise StoreURLError(error.message, **error.details) from None
+class GatewayStore(GatewayClient, ABC):
+    """Tables behind a Thrift gateway; its arguments are those of `GatewayClient`."""
 
     @property
     @abstractmethod
@@ -329,40 +240,3 @@ class GatewayStore(ABC):
                 connection.limit(self._wire.timeout)
 
         self._caller.run(Effect.ANEW, call, **details)
-
-    # --- the store itself ---------------------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Closes the connections. Closing twice is allowed."""
-        self._pool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self._gateways)!r})"
-
-    def _name(self, table: str) -> bytes:
-        name = name_in_store(self._prefix, table)
-        check_table_name(name if table else "")
-        return name.encode()
-
-    def _call(self, effect: Effect, request: Request, **details: object) -> Any:
-        api, arguments = request
-        return self._caller.run(effect, lambda connection: connection.call(api, **arguments), **details)
-
-
-_URL_OPTIONS: dict[str, Callable[[str], Any]] = {
-    "timeout": positive,
-    "connect_timeout": positive,
-    "pool": count,
-    "transport": one_of("buffered", "framed"),
-    "protocol": one_of("binary", "compact"),
-    "table_prefix": str,
-    "table_prefix_separator": str,
-    "retry_for": not_negative,
-    "attempts": count,
-}

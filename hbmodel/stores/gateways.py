@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ipaddress import AddressValueError, IPv6Address
 from typing import TypeVar
 
-from hbmodel.errors import InvalidRequest, StoreUnavailable
+from hbmodel.errors import CertificateRefused, InvalidRequest, StoreUnavailable
 
 FIRST_REST = 2.0
 """Seconds for which a gateway is left alone after it failed; doubled each time it fails again without an answer in between."""
@@ -92,6 +92,7 @@ class Gateways:
 
         Raises:
             StoreUnavailable: none of them took one; `tried` says of each why not.
+            CertificateRefused: all because of certificates.
         """
         refusals: list[tuple[Gateway, StoreUnavailable]] = []
         for gateway in self._in_order():
@@ -106,7 +107,10 @@ class Gateways:
         if len(refusals) == 1:
             raise refusals[0][1]
         tried = [f"{gateway}: {error.reason or error.message}" for gateway, error in refusals]
-        raise StoreUnavailable("None of the HBase gateways takes a connection.", tried=tried) from refusals[-1][1]
+        last = refusals[-1][1]
+        if all(isinstance(error, CertificateRefused) for _, error in refusals):
+            raise CertificateRefused("No HBase gateway's certificate is accepted, or the client's by none.", tried=tried) from last
+        raise StoreUnavailable("None of the HBase gateways takes a connection.", tried=tried) from last
 
     def _in_order(self) -> Iterator[Gateway]:
         # Children that were forked at the same moment start at different ones.

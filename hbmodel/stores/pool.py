@@ -33,6 +33,9 @@ class Connection(Protocol):
     used_at: float
     """When it was last heard from, on `time.monotonic`'s clock."""
 
+    expires_at: float
+    """When it is too old to be used again, on the same clock."""
+
     def ready(self) -> bool:
         """Whether it can take a new request."""
         ...
@@ -152,14 +155,16 @@ class Pool(Generic[C]):
         size: how many short calls may be under way at once, and how many unused connections are kept. Scans may hold
             `STREAMS_PER_CALL` times as many beside them.
         patience: seconds to wait for a free connection.
+        max_idle: seconds after which an unused connection is not used again.
     """
 
-    def __init__(self, connect: Callable[[], C], size: int, patience: float) -> None:
+    def __init__(self, connect: Callable[[], C], size: int, patience: float, max_idle: float = MAX_IDLE) -> None:
         self.size = size
         self.reached = False
         """Whether a connection was ever opened."""
         self._connect = connect
         self._patience = patience
+        self._max_idle = max_idle
         pid = os.getpid()
         self._by_process: dict[int, _Members[C]] = {pid: _Members(pid)}
 
@@ -232,7 +237,8 @@ class Pool(Generic[C]):
                 if not members.idle:
                     break
                 connection = members.idle.pop()
-            if time.monotonic() - connection.used_at < MAX_IDLE and connection.ready():
+            now = time.monotonic()
+            if now - connection.used_at < self._max_idle and now < connection.expires_at and connection.ready():
                 return connection
             connection.close()
         connection = self._connect()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 
-from hbmodel.errors import HbmodelError, StoreClosed, StoreError, StoreUnavailable, UnknownOutcome
+from hbmodel.errors import CertificateRefused, HbmodelError, StoreClosed, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store import Row
 from hbmodel.stores.calls import Backoff, whereabouts
 from hbmodel.stores.connection import ThriftConnection
@@ -288,12 +288,13 @@ class Lane:
             self._lease.release()
 
     def _wait(self, cursor: Cursor, waits: Iterator[float], trouble: HbmodelError) -> None:
-        wait = next(waits, None)
+        wait = None if isinstance(trouble, CertificateRefused) else next(waits, None)
         table = cursor.called
         reason = trouble.reason or trouble.message
         if wait is None:
             cursor.finished = True
-            cursor.error = StoreUnavailable("A scan broke off.", table=table, **whereabouts(trouble), reason=reason)
+            kind = CertificateRefused if isinstance(trouble, CertificateRefused) else StoreUnavailable
+            cursor.error = kind("A scan broke off.", table=table, **whereabouts(trouble), reason=reason)
             with self._later():
                 self._close(cursor)
             raise cursor.error from trouble

@@ -1,23 +1,28 @@
-"""Store URLs: `scheme://host:port?option=value&...`."""
+"""Store URLs: `scheme://host:port,host:port?option=value&...`, and the environment that fills in what they leave out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from hbmodel.errors import StoreURLError
 
+Options = Mapping[str, Callable[[str], Any]]
+"""By name, what makes an option's value from text: ValueError if it cannot."""
 
-def parse_store_url(url: str, scheme: str, options: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
+
+def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection[str] = ()) -> dict[str, Any]:
     """The keyword arguments that a URL stands for: `host`, where it names any, and its options.
 
-    What the URL says is quoted in no error, but for the names of options and values that cannot be secrets: it may hold some.
+    No error quotes the URL, which may hold secrets, also in places where they do not belong; only names of options and values
+    of those that are known not to be secret.
 
     Args:
-        url: the whole URL, `scheme://host:port,host:port?option=value&...`.
+        url: the whole URL.
         scheme: what it must begin with, without `://`.
-        options: by name, what makes an option's value from text (ValueError if it cannot).
+        options: those that it may have.
+        secrets: those whose values are not to be quoted.
 
     Raises:
         StoreURLError: it is of another scheme, has parts that a gateway's address has not got, or an unknown or bad option.
@@ -37,20 +42,46 @@ def parse_store_url(url: str, scheme: str, options: Mapping[str, Callable[[str],
         arguments["port"] = int(hosts[1:])
     elif hosts:
         arguments["host"] = [unquote(host) for host in hosts.split(",")]
-    for name, text in parse_qsl(query, keep_blank_values=True):
+    given = parse_qsl(query, keep_blank_values=True)
+    # What looks like the name of an unknown option may be the rest of a secret that holds an unescaped "&".
+    quotable = not any(name in secrets for name, _ in given)
+    for name, text in given:
         if name not in options:
-            raise StoreURLError("The store URL has an unknown option.", option=name, known=sorted(options))
+            raise StoreURLError("The store URL has an unknown option.", option=name if quotable else None, known=sorted(options))
         if name in arguments:
             raise StoreURLError("The store URL gives an option twice.", option=name)
         try:
             arguments[name] = options[name](text)
         except ValueError:
-            raise StoreURLError("The store URL has an option with a bad value.", option=name, value=text) from None
+            raise StoreURLError("The store URL has an option with a bad value.", option=name, value=text if quotable else None) from None
+    return arguments
+
+
+def environment_options(environment: Mapping[str, str], options: Options, secrets: Collection[str] = ()) -> dict[str, Any]:
+    """The options that an environment gives: `HBMODEL_TIMEOUT` for `timeout`, and so on. An empty variable gives nothing.
+
+    Args:
+        environment: variables by name.
+        options: those to look for.
+        secrets: those whose values are not to be quoted.
+
+    Raises:
+        StoreURLError: one has a bad value; `variable` names it.
+    """
+    arguments: dict[str, Any] = {}
+    for name, convert in options.items():
+        variable = f"HBMODEL_{name.upper()}"
+        if text := environment.get(variable):
+            try:
+                arguments[name] = convert(text)
+            except ValueError:
+                value = None if name in secrets else text
+                raise StoreURLError("A variable of the environment has a bad value.", variable=variable, value=value) from None
     return arguments
 
 
 def positive(text: str) -> float:
-    """A positive, finite number from a URL."""
+    """A positive, finite number."""
     number = float(text)
     if not 0 < number < float("inf"):
         raise ValueError(text)
@@ -58,20 +89,25 @@ def positive(text: str) -> float:
 
 
 def not_negative(text: str) -> float:
-    """A finite number from 0 on from a URL."""
+    """A finite number from 0 on."""
     return 0.0 if float(text) == 0 else positive(text)
 
 
 def count(text: str) -> int:
-    """A whole number from 1 on from a URL."""
+    """A whole number from 1 on."""
     number = int(text)
     if number < 1:
         raise ValueError(text)
     return number
 
 
+def switch(text: str) -> bool:
+    """`true` or `false`."""
+    return one_of("true", "false")(text) == "true"
+
+
 def one_of(*choices: str) -> Callable[[str], str]:
-    """What accepts one of these words in a URL."""
+    """What accepts one of these words."""
 
     def choose(text: str) -> str:
         if text not in choices:

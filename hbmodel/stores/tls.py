@@ -1,0 +1,147 @@
+"""TLS to gateways: certificates are always checked, against the system's authorities or those of a file, and so are host names."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from hbmodel.errors import CertificateRefused, InvalidRequest, StoreUnavailable
+
+logger = logging.getLogger("hbmodel")
+
+T = TypeVar("T")
+
+# What a server says of a client certificate that it misses or does not accept, by OpenSSL's names.
+_OF_CLIENT_CERTIFICATES = (
+    "CERTIFICATE_REQUIRED",
+    "BAD_CERTIFICATE",
+    "CERTIFICATE_UNKNOWN",
+    "CERTIFICATE_EXPIRED",
+    "CERTIFICATE_REVOKED",
+    "UNSUPPORTED_CERTIFICATE",
+    "UNKNOWN_CA",
+    "ACCESS_DENIED",
+)
+
+
+class Tls:
+    """Whom to trust, and how to say who one is.
+
+    The files are read at once, so that a mistake is told early, and again when they have changed: client certificates are
+    replaced under running programs.
+
+    Args:
+        ca_file: certificates of the authorities to trust, PEM; None trusts the system's.
+        cert_file: the client's certificate and those up to its authority, PEM; None sends none.
+        key_file: its private key, PEM; None if it is in `cert_file`.
+        key_password: opens the private key.
+
+    Raises:
+        InvalidRequest: a file cannot be read or holds something else; `option` says which.
+    """
+
+    def __init__(
+        self, ca_file: str | None = None, cert_file: str | None = None, key_file: str | None = None, key_password: str | None = None
+    ) -> None:
+        if cert_file is None and (key_file is not None or key_password is not None):
+            raise InvalidRequest("A client key needs the client's certificate.", option="cert_file")
+        self._ca_file = ca_file
+        self._cert_file = cert_file
+        self._key_file = key_file
+        self._key_password = key_password
+        self._files = [file for file in (ca_file, cert_file, key_file) if file is not None]
+        self._state = self._file_state()
+        self._context = self._read()
+
+    def context(self) -> ssl.SSLContext:
+        """The context for the next connection."""
+        state = self._file_state()
+        if state != self._state:
+            try:
+                self._context = self._read()
+                self._state = state
+            except InvalidRequest as error:  # perhaps half written; the next connection looks again
+                logger.warning("TLS files have changed and cannot be read, the ones read before are still used: %s", error)
+        return self._context
+
+    def _file_state(self) -> list[tuple[int, int] | None]:
+        return [_state(Path(file)) for file in self._files]
+
+    def _read(self) -> ssl.SSLContext:
+        context = _read(lambda: ssl.create_default_context(cafile=self._ca_file), "ca_file")
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        cert_file = self._cert_file
+        if cert_file is not None:
+            # Without a password OpenSSL would ask for one on the terminal.
+            password = self._key_password or ""
+            _read(lambda: context.load_cert_chain(cert_file, self._key_file, lambda: password), "cert_file")
+        return context
+
+
+def _state(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _read(read: Callable[[], T], option: str) -> T:
+    try:
+        return read()
+    except ssl.SSLError as error:
+        raise InvalidRequest(
+            "A certificate or key cannot be read: it is not PEM, the key is of another certificate, or its password is wrong.",
+            option=option,
+            reason=error.reason,
+        ) from None
+    except (OSError, ValueError) as error:
+        raise InvalidRequest("A certificate or key file cannot be read.", option=option, reason=getattr(error, "strerror", None)) from None
+
+
+def secured(opened: socket.socket, context: ssl.SSLContext, host: str, gateway: str) -> ssl.SSLSocket:
+    """TLS on an open connection; closes it if that fails.
+
+    Args:
+        opened: the connection; its time limit holds for the handshake.
+        context: whom to trust.
+        host: whose certificate is expected.
+        gateway: its address, for errors.
+
+    Raises:
+        CertificateRefused: one side's certificate does not satisfy the other.
+        StoreUnavailable: the handshake failed otherwise.
+    """
+    try:
+        return context.wrap_socket(opened, server_hostname=host)
+    except ssl.SSLCertVerificationError as error:
+        opened.close()
+        raise CertificateRefused(
+            "The HBase gateway's certificate is not accepted.", gateway=gateway, reason=error.verify_message or error.reason
+        ) from error
+    except (OSError, ValueError) as error:
+        opened.close()
+        if (refusal := refused_certificate(error, gateway)) is not None:
+            raise refusal from error
+        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+        raise StoreUnavailable(
+            "The TLS handshake with the HBase gateway failed.", gateway=gateway, reason=f"TLS handshake: {reason}"
+        ) from error
+    except BaseException:
+        opened.close()
+        raise
+
+
+def refused_certificate(error: BaseException, gateway: str) -> CertificateRefused | None:
+    """What it means if the other side ended TLS because of this side's certificate; None if it was anything else.
+
+    It may say so only after this side believes the handshake to be over, and then it has read no request.
+    """
+    reason = error.reason or "" if isinstance(error, ssl.SSLError) else ""
+    if "ALERT" not in reason or not any(name in reason for name in _OF_CLIENT_CERTIFICATES):
+        return None
+    return CertificateRefused("The HBase gateway does not accept the client's certificate, or misses one.", gateway=gateway, reason=reason)
