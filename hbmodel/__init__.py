@@ -6,6 +6,7 @@ import hbmodel as hb
 from __future__ import annotations
 
 from hbmodel._version import __version__
+from hbmodel.altering import Alteration, alter
 from hbmodel.codecs import (
     UUID128,
     Bool,
@@ -46,6 +47,8 @@ from hbmodel.codecs import (
 )
 from hbmodel.connecting import connect
 from hbmodel.description import Description, describe
+from hbmodel.differences import Diff, Difference, diff
+from hbmodel.dropping import drop_tables
 from hbmodel.errors import (
     CapabilityError,
     CertificateRefused,
@@ -102,10 +105,11 @@ from hbmodel.schema import schema_of
 from hbmodel.session import Session
 from hbmodel.splits import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
 from hbmodel.store import Capabilities, Family, Region, Store
-from hbmodel.tables import create_tables
+from hbmodel.tables import Creation, TableOutcome, create_tables
 
 __all__ = [
     "UUID128",
+    "Alteration",
     "AtKeys",
     "Bool",
     "ByBucket",
@@ -117,6 +121,7 @@ __all__ = [
     "ClockError",
     "Codec",
     "Column",
+    "Creation",
     "Date",
     "Datetime",
     "DecimalNumber",
@@ -125,6 +130,8 @@ __all__ = [
     "DecodingError",
     "Delimited",
     "Description",
+    "Diff",
+    "Difference",
     "DigestPrefixed",
     "DigestSalt",
     "Duration",
@@ -194,6 +201,7 @@ __all__ = [
     "StoreUnavailable",
     "TableExists",
     "TableNotFound",
+    "TableOutcome",
     "Text",
     "TextSalt",
     "Timestamp",
@@ -207,6 +215,7 @@ __all__ = [
     "UnknownIndex",
     "UnknownOutcome",
     "__version__",
+    "alter",
     "asc",
     "check_regions",
     "column",
@@ -216,6 +225,8 @@ __all__ = [
     "decode",
     "desc",
     "describe",
+    "diff",
+    "drop_tables",
     "family",
     "flag",
     "index",

@@ -106,6 +106,8 @@ def check_options(model: str, options: ModelOptions) -> None:
             "A table name holds letters, digits, '_', '-' and '.', with an optional 'namespace:' before it.",
             model=model, table=options.table,
         )  # fmt: skip
+    if options.table.startswith("default:"):
+        raise DeclarationError("A table of the default namespace is written without it.", model=model, table=options.table)
     if isinstance(options.family, Family):
         check_family(options.family, model=model)
     else:

@@ -172,7 +172,7 @@ class Registry:
         Raises:
             SchemaMismatch: the registered layout differs.
         """
-        self._check_neighbours(schema)
+        self.check_neighbours(schema)
         row = registry_row(schema)
         while True:
             raw = self._cells(schema)
@@ -195,7 +195,7 @@ class Registry:
             if all(self._change(row, column, raw.get(column), value) for column, value in wanted.items() if raw.get(column) != value):
                 return
 
-    def _check_neighbours(self, schema: TableSchema) -> None:
+    def check_neighbours(self, schema: TableSchema) -> None:
         """Raises `SchemaMismatch` where another model of the table has one of the families, or an index table of the same name.
 
         A delete removes the model's families of a row, and an entry's whole row: what two models share, one would lose.
@@ -221,6 +221,11 @@ class Registry:
         (found,) = self._store.get(self.table, [row], [column])
         return found is not None and found.columns[column].value == value
 
+    def rows_of_table(self, table: str) -> list[bytes]:
+        """The rows of all models that are registered in a table."""
+        (batches,) = self._store.scan(self.table, [Scan(KeyRange.prefix(table.encode() + b"\x00"))])
+        return [row.row for batch in batches for row in batch]
+
     def server_time(self) -> int:
         """The server's clock in ms, as it stamps a put of the clock cell."""
         self._store.put(self.table, [Put(CLOCK_ROW, {CLOCK: b"\x01"})])
@@ -235,23 +240,33 @@ def check_layout(schema: TableSchema, found: Registration) -> None:
     differences = layout_differences(schema.layout_spec, found.layout)
     for name, index in schema.indexes.items():
         state = found.indexes.get(name)
-        if state is not None and state.state != ABSENT and canonical_json(index.spec) != canonical_json(state.spec):
+        if state is not None and state.state != ABSENT and not same_spec(index.spec, state.spec):
             differences.append(f"index {name}: declared {_short(index.spec)}, live {_short(state.spec)}")
     if differences:
         raise SchemaMismatch("The live table has another layout than the model declares.", table=schema.table, differences=differences)
 
 
+def same_spec(declared: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Whether two descriptions of an index say the same."""
+    return canonical_json(declared) == canonical_json(live)
+
+
 def layout_differences(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
     """What differs between two layouts, a line each; columns that only one side has do not matter."""
-    found: list[str] = []
+    return [f"{what}: declared {_short(mine)}, live {_short(theirs)}" for what, mine, theirs in compare_layouts(declared, live)]
+
+
+def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """What differs between two layouts, each with what is declared and what is live."""
+    found: list[tuple[str, Any, Any]] = []
     for part in ("format", "key", "salt", "exists"):
         if _plain(declared[part]) != _plain(live.get(part)):
-            found.append(f"{part}: declared {_short(declared[part])}, live {_short(live.get(part))}")
+            found.append((part, declared[part], live.get(part)))
     for column, spec in declared["columns"].items():
         other = live.get("columns", {}).get(column)
         if other is not None:
             changed = [name for name in ("kind", "codec", "nullable", "null") if _plain(spec[name]) != _plain(other.get(name))]
-            found += [f"column {column} {name}: declared {_short(spec[name])}, live {_short(other.get(name))}" for name in changed]
+            found += [(f"column {column} {name}", spec[name], other.get(name)) for name in changed]
     return found
 
 

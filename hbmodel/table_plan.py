@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.errors import DeclarationError
+from hbmodel.errors import DeclarationError, SchemaMismatch
 from hbmodel.schema import Index, TableSchema
 from hbmodel.splits import Splits, split_keys
 from hbmodel.store import Family
@@ -46,7 +46,10 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption = None) -> 
     Raises:
         DeclarationError: a strategy is for no table of these models, does not suit its table, or two strategies for one table
             differ.
+        SchemaMismatch: two models of one table share a family or an index name.
     """
+    schemas = list(dict.fromkeys(schemas))
+    _check_shared(schemas)
     strategies = _Strategies(schemas, splits)
     planned = [
         PlannedTable(index.table, index_families(schema, index), strategies.of(index.table, [schema], index), [schema], index)
@@ -69,6 +72,19 @@ def index_families(schema: TableSchema, index: Index) -> list[Family]:
     """
     names = {schema.family, *(schema.by_name[name].family for name in index.covers)}
     return [Family(family.name, ttl=family.ttl, compression=family.compression) for family in schema.families if family.name in names]
+
+
+def _check_shared(schemas: Sequence[TableSchema]) -> None:
+    """What two models of one table share, one would lose: a delete removes a model's families of a row, and an entry's whole row."""
+    for at, one in enumerate(schemas):
+        for other in schemas[at + 1 :]:
+            if one.table != other.table or one.family == other.family:  # those of one default family share their registry entry
+                continue
+            families = sorted(set(one.family_names) & set(other.family_names))
+            if families:
+                raise SchemaMismatch("Another model of the table has this column family.", table=one.table, family=families[0].decode())
+            for index in sorted(set(one.indexes) & set(other.indexes)):
+                raise SchemaMismatch("Another model of the table has an index of this name.", table=one.table, index=index)
 
 
 class _Strategies:

@@ -1,22 +1,82 @@
-"""Tables of models: creating them."""
+"""Tables of models: creating them, and reporting what is there otherwise than declared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
-from hbmodel.errors import CapabilityError, FamilyNotFound, SchemaMismatch, TableExists
+from attrs import frozen
+
+from hbmodel.differences import (
+    Difference,
+    as_registered,
+    compare_families,
+    missing_namespaces,
+    needs_creation,
+    registrations,
+)
+from hbmodel.errors import CapabilityError, FamilyNotFound, NamespaceExists, SchemaMismatch, TableExists
 from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, Binding, Registry
-from hbmodel.schema import TableSchema, schema_of
+from hbmodel.schema import schema_of
 from hbmodel.store import Store
 from hbmodel.table_plan import PlannedTable, SplitsOption, plan_tables
 
+logger = logging.getLogger("hbmodel")
 
-def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None, registry: str = REGISTRY_TABLE) -> None:
-    """Creates what the models need and is not there: the registry table, index tables, primary tables.
+
+@frozen
+class TableOutcome:
+    """What `create_tables` found and did about one table.
+
+    Attributes:
+        table: its name.
+        created: whether this call created it; otherwise it was there.
+        differences: in what a table that was there differs from its models, and is left so: options of families, and live
+            indexes that no model declares. See `diff` for more.
+    """
+
+    table: str
+    created: bool
+    differences: Sequence[Difference] = ()
+
+
+@frozen
+class Creation:
+    """What `create_tables` found and did, table by table, the registry table first."""
+
+    tables: Sequence[TableOutcome]
+
+    def __iter__(self) -> Iterator[TableOutcome]:
+        return iter(self.tables)
+
+    @property
+    def created(self) -> list[str]:
+        """The tables that were created."""
+        return [table.table for table in self.tables if table.created]
+
+    @property
+    def existing(self) -> list[str]:
+        """The tables that were there."""
+        return [table.table for table in self.tables if not table.created]
+
+    @property
+    def differences(self) -> list[Difference]:
+        """All differences."""
+        return [difference for table in self.tables for difference in table.differences]
+
+    def __str__(self) -> str:
+        told = (f"+ {table.table}: created" if table.created else f"  {table.table}: there" for table in self.tables)
+        return "\n".join([*told, *map(str, self.differences)])
+
+
+def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None, registry: str = REGISTRY_TABLE) -> Creation:
+    """Creates what the models need and is not there: namespaces, the registry table, index tables, primary tables.
 
     Repeating it is safe, also after a crash and beside another program that does the same. An index that is declared on a
-    table which exists already is registered as absent: it must be built before queries can use it.
+    table which exists already is registered as absent: it must be built before queries can use it. Options of families in which
+    a table that is there differs stay as they are: they are reported, also to the logger `hbmodel`; `alter` changes them.
 
     Args:
         store: to create them in.
@@ -28,23 +88,23 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
     Raises:
         SchemaMismatch: a live table has another layout than its model, a live index has lost its table, or two models of one
             table share a family or an index name.
-        FamilyNotFound: a live table lacks a column family of its model.
-        CapabilityError: the store cannot create a table as declared; nothing was created, and `shell` has the lines that do it
-            in HBase's own shell.
+        FamilyNotFound: a live table lacks a column family of its model; `alter` adds it.
+        CapabilityError: the store cannot create a table or namespace as declared; nothing was created, and `shell` has the lines
+            that do it in HBase's own shell.
         DeclarationError: a strategy for splits does not suit its table.
     """
-    schemas = [schema_of(model) for model in models]
-    planned = plan_tables(schemas, splits)
+    planned = plan_tables([schema_of(model) for model in models], splits)
     existing = set(store.tables())
-    # The index tables of a primary table that is there are for the build to make.
-    new = [p for p in planned if p.name not in existing and (p.index is None or p.schemas[0].table not in existing)]
-    check_creatable(store, new)
     catalog = Registry(store, registry)
+    entries = registrations(planned, catalog, existing)
+    planned = [as_registered(table, entries) for table in planned]
+    new = [table for table in planned if needs_creation(table, existing)]
+    check_creatable(store, new)
+    _create_namespaces(store, missing_namespaces(store, [registry, *(table.name for table in new)], existing))
     catalog.create()
-    for schema in schemas:
+    found = {table.name: _compare_live(store, table) for table in planned if table.index is None and table.name in existing}
+    for schema in entries:
         present = schema.table in existing
-        if present:
-            _check_families(store, schema)
         for table in new:
             if table.index is not None and table.schemas[0] is schema:
                 _create(store, table)
@@ -52,10 +112,22 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
         # a crash here leaves nothing that a repeated call does not finish.
         catalog.register(schema, ABSENT if present else READABLE)
         if present:
-            _check_index_tables(catalog.bind(schema), existing)
+            binding = catalog.bind(schema)
+            _check_index_tables(binding, existing)
+            found[schema.table] += _undeclared(binding)
+            live = {index.table for index in binding.written}
+            found.update({table.name: _compare_live(store, table) for table in planned if table.name in live})
     for table in new:
         if table.index is None:
             _create(store, table)
+    created = {table.name for table in new}
+    told = [table.name for table in planned if table.name in created or table.name in existing]
+    outcomes = [TableOutcome(registry, registry not in existing)]
+    outcomes += [TableOutcome(name, name in created, tuple(found.get(name, ()))) for name in told]
+    made = Creation(tuple(outcomes))
+    for difference in made.differences:
+        logger.warning("A live table differs from its model: %s", difference)
+    return made
 
 
 def check_creatable(store: Store, tables: Sequence[PlannedTable]) -> None:
@@ -95,11 +167,37 @@ def _configured(table: PlannedTable) -> bool:
     return any(family.configuration or family.block_size is not None for family in table.families)
 
 
+def _create_namespaces(store: Store, namespaces: Sequence[str]) -> None:
+    if namespaces and not store.capabilities.namespaces:
+        raise CapabilityError(
+            "This store cannot create namespaces: run the lines in `hbase shell`, then repeat the call, or use an hbase+thrift2: "
+            "store.",
+            namespaces=namespaces, shell="\n".join(shell_line(store.create_namespace, namespace) for namespace in namespaces),
+        )  # fmt: skip
+    for namespace in namespaces:
+        with suppress(NamespaceExists):  # somebody else was faster
+            store.create_namespace(namespace)
+
+
 def _create(store: Store, table: PlannedTable) -> None:
-    try:
+    with suppress(TableExists):  # somebody else was faster
         store.create_table(table.name, table.families, table.split_keys)
-    except TableExists:  # somebody else was faster
-        return
+
+
+def _compare_live(store: Store, table: PlannedTable) -> list[Difference]:
+    differences = list(compare_families(store, table))
+    for difference in differences:
+        if difference.kind == "family":
+            raise FamilyNotFound(
+                "The live table lacks a column family of the model; hb.alter(store, Model) adds it.",
+                table=difference.table, family=difference.family,
+            )  # fmt: skip
+    return differences
+
+
+def _undeclared(binding: Binding) -> list[Difference]:
+    why = "the model does not declare this live index, so it may read and not write"
+    return [Difference(binding.schema.table, "index", f"index {name}", None, "live", "left", why) for name in binding.unknown]
 
 
 def _check_index_tables(binding: Binding, existing: set[str]) -> None:
@@ -110,10 +208,3 @@ def _check_index_tables(binding: Binding, existing: set[str]) -> None:
                 "The registry says that an index is live, but its table is gone: drop the primary table too and load it anew.",
                 table=binding.schema.table, index=index.name, missing=index.table,
             )  # fmt: skip
-
-
-def _check_families(store: Store, schema: TableSchema) -> None:
-    live = {family.name for family in store.families(schema.table)}
-    for family in schema.family_names:
-        if family not in live:
-            raise FamilyNotFound("The live table lacks a column family of the model.", table=schema.table, family=family.decode())

@@ -69,7 +69,10 @@ LAYERS: dict[str, list[str]] = {
         "regions",
         "table_plan",
         "description",
+        "differences",
         "tables",
+        "altering",
+        "dropping",
         "raw",
     ],
     "stores": [

@@ -1,0 +1,122 @@
+"""Changing live tables to what models declare, as far as that is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.differences import Diff, Difference, diff
+from hbmodel.errors import CapabilityError, FamilyExists, SchemaMismatch
+from hbmodel.registry import REGISTRY_TABLE
+from hbmodel.schema import schema_of
+from hbmodel.store import FOREVER, Family, Store
+from hbmodel.table_plan import SplitsOption
+from hbmodel.tables import create_tables, shell_line
+
+
+@frozen
+class Alteration:
+    """What `alter` did.
+
+    Attributes:
+        applied: the differences that are gone now.
+        left: those that it leaves as they are: live regions, and live indexes that no model declares.
+    """
+
+    applied: Diff
+    left: Diff
+
+    def __str__(self) -> str:
+        return "\n".join(str(part) for part in (self.applied, self.left) if part)
+
+
+@frozen
+class _FamilyChange:
+    """All that changes in one family of a live table."""
+
+    table: str
+    family: Family
+    added: bool
+    order: int
+
+
+def alter(store: Store, *models: type[Any], splits: SplitsOption = None, lossy: bool = False, registry: str = REGISTRY_TABLE) -> Alteration:
+    """Makes live tables what models declare: creates what is missing, adds families, changes their options, registers the rest.
+
+    A new index on rows that are there is registered as absent: nothing builds it. Repeating the call finishes what a crash
+    interrupted. While it runs, programs with older models go on: what they know stays.
+
+    Args:
+        store: that holds the tables.
+        models: what they are to be.
+        splits: for tables that are created, as for `create_tables`; those of live tables are only reported.
+        lossy: change also what loses data: a shorter TTL, fewer versions.
+        registry: name of the registry table.
+
+    Raises:
+        SchemaMismatch: something differs that cannot be changed (key layout, salt, codecs, a live index), or that would lose
+            data; `differences` gives the reasons. Nothing was changed.
+        CapabilityError: the store cannot do it; nothing was changed, and `shell` has the lines that do it in HBase's own shell.
+    """
+    found = diff(store, *models, splits=splits, registry=registry)
+    _check(found, lossy)
+    changes = _family_changes(found, {schema_of(model).table for model in models})
+    if changes and not store.capabilities.alter:
+        lines = [shell_line(store.add_family if change.added else store.modify_family, change.table, change.family) for change in changes]
+        raise CapabilityError(
+            "This store cannot alter tables: run the lines in `hbase shell`, then repeat the call, or use an hbase+thrift2: store.",
+            tables=sorted({change.table for change in changes}), shell="\n".join(lines),
+        )  # fmt: skip
+    for change in changes:
+        if change.added:
+            _add(store, change)
+        else:
+            store.modify_family(change.table, change.family)
+    create_tables(store, *models, splits=splits, registry=registry)
+    left = [difference for difference in found if difference.effect == "left"]
+    return Alteration(Diff(tuple(difference for difference in found if difference.effect != "left")), Diff(tuple(left)))
+
+
+def _check(found: Diff, lossy: bool) -> None:
+    refused = [str(difference) for difference in found if difference.effect == "refused"]
+    if refused:
+        raise SchemaMismatch("The live tables cannot be altered to what the models declare.", differences=refused)
+    losing = [str(difference) for difference in found if difference.effect == "lossy"]
+    if losing and not lossy:
+        raise SchemaMismatch("Altering the tables would lose data: say lossy=True if that is meant.", differences=losing)
+
+
+def _add(store: Store, change: _FamilyChange) -> None:
+    try:
+        store.add_family(change.table, change.family)
+    except FamilyExists:  # somebody else was faster; perhaps with other options
+        store.modify_family(change.table, change.family)
+
+
+def _family_changes(found: Iterable[Difference], primary_tables: set[str]) -> Sequence[_FamilyChange]:
+    """The changes of families, in an order in which index entries never end before their rows, wherever a crash comes."""
+    options: dict[tuple[str, str], list[Difference]] = {}
+    changes: list[_FamilyChange] = []
+    for difference in found:
+        if difference.kind == "family":
+            changes.append(_FamilyChange(difference.table, difference.declared, True, 0))
+        elif difference.kind == "option" and difference.family is not None:
+            options.setdefault((difference.table, difference.family), []).append(difference)
+    for (table, family), differences in options.items():
+        values: dict[str, Any] = {}
+        order = 0
+        for difference in differences:
+            option = str(difference.option)
+            if option == "ttl":
+                values["ttl"] = FOREVER if difference.declared is None else difference.declared
+                shorter, of_index = difference.effect == "lossy", table not in primary_tables
+                # Entries are to live at least as long as rows: longer lives begin with the index tables, shorter ones end there.
+                order = (2 if of_index else 1) if shorter else (1 if of_index else 2)
+            elif option.startswith("configuration."):
+                values.setdefault("configuration", {})[option.removeprefix("configuration.")] = difference.declared
+            else:
+                values[option] = difference.declared
+        changes.append(_FamilyChange(table, Family(family.encode(), **values), False, order))
+    return sorted(changes, key=lambda change: change.order)

@@ -1,0 +1,286 @@
+"""What differs between live tables and the models that describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import CapabilityError, SchemaMismatch
+from hbmodel.registry import ABSENT, REGISTRY_TABLE, IndexState, Registration, Registry, compare_layouts, same_spec
+from hbmodel.schema import TableSchema, schema_of
+from hbmodel.store import Family, Store
+from hbmodel.table_plan import PlannedTable, SplitsOption, plan_tables
+
+Kind = Literal["namespace", "table", "family", "option", "splits", "entry", "layout", "column", "index"]
+
+Effect = Literal["safe", "lossy", "left", "refused"]
+
+_SIGNS: Mapping[Effect, str] = {"safe": "~", "lossy": "-", "left": "=", "refused": "!"}
+
+_NOT_BUILT = "registered as absent: its table is not made, and queries cannot use it until it is built"
+_MISREAD = "rows are stored by the live layout: a model of another one would misread or misplace them"
+
+
+@frozen
+class Difference:
+    """One thing that a model declares and a live table has otherwise.
+
+    Attributes:
+        table: that it is about.
+        kind: `namespace`, `table`, `family`, `option` (of a family), `splits`, `entry` (of the registry), `layout`, `column` or
+            `index`.
+        what: the thing itself, such as `family d ttl`.
+        declared: by the model; None if it declares nothing.
+        live: in the store; None if it is not there.
+        effect: what `alter` does about it: `safe`, it makes it as declared; `lossy`, it does so only with `lossy=True`; `left`,
+            it leaves it as it is; `refused`, it refuses to change anything.
+        why: the reason where it is not safe, or what to know where it is.
+        family: name of the family, of a `family` or an `option`.
+        option: name of the option; one of the family's configuration begins with `configuration.`.
+    """
+
+    table: str
+    kind: Kind
+    what: str
+    declared: Any
+    live: Any
+    effect: Effect = "safe"
+    why: str | None = None
+    family: str | None = None
+    option: str | None = None
+
+    @property
+    def safe(self) -> bool:
+        """Whether `alter` makes it as declared without being asked twice."""
+        return self.effect == "safe"
+
+    def __str__(self) -> str:
+        if self.live is None and self.kind != "option":
+            sign, told = "+" if self.safe else _SIGNS[self.effect], "missing"
+        else:
+            sign, told = _SIGNS[self.effect], f"{_shown(self, self.live)} -> {_shown(self, self.declared)}"
+        note = "" if self.why is None else f" ({self.why})"
+        return f"{sign} {self.table}: {self.what}: {told}{note}"
+
+
+def _shown(difference: Difference, value: Any) -> str:
+    if difference.option == "ttl":
+        return "forever" if value is None else f"{value} s"
+    if difference.kind == "splits":
+        return f"{len(value) + 1} regions"
+    return "nothing" if value is None else str(value)
+
+
+@frozen
+class Diff:
+    """The differences between live tables and models; false where there are none.
+
+    As text it has a line for each: `+` is created, `~` is changed, `-` is changed only with `lossy=True`, `=` is left as it is,
+    `!` makes `alter` refuse.
+    """
+
+    differences: Sequence[Difference]
+
+    def __bool__(self) -> bool:
+        return bool(self.differences)
+
+    def __iter__(self) -> Iterator[Difference]:
+        return iter(self.differences)
+
+    def __len__(self) -> int:
+        return len(self.differences)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.differences))
+
+
+def diff(store: Store, *models: type[Any], splits: SplitsOption = None, registry: str = REGISTRY_TABLE) -> Diff:
+    """Compares live tables with what models declare, and changes nothing.
+
+    Looked at are tables and families that are missing, the families' options (those that the model gives, and the TTL; of a
+    `foreign` model the TTL only if it gives one), the registry's entry, and the indexes with their tables. What the store does
+    not show is not compared: the first Thrift gateway tells neither block sizes nor configurations.
+
+    Args:
+        store: that holds the tables.
+        models: to compare.
+        splits: as for `create_tables`; where given, the live regions are compared with it too.
+        registry: name of the registry table.
+
+    Raises:
+        DeclarationError: a strategy for splits does not suit its table.
+        SchemaMismatch: two of the models share a family or an index name.
+    """
+    planned = plan_tables([schema_of(model) for model in models], splits)
+    return Diff(tuple(_differences(store, planned, Registry(store, registry))))
+
+
+def _differences(store: Store, planned: Sequence[PlannedTable], catalog: Registry) -> Iterator[Difference]:
+    existing = set(store.tables())
+    entries = registrations(planned, catalog, existing)
+    wanted = [as_registered(table, entries) for table in planned]
+    missing = [table for table in wanted if needs_creation(table, existing)]
+    new = [catalog.table, *(table.name for table in missing)]
+    for namespace in missing_namespaces(store, new, existing):
+        first = next(name for name in new if namespace_of(name) == namespace)
+        yield Difference(first, "namespace", f"namespace {namespace}", namespace, None)
+    if catalog.table not in existing:
+        yield Difference(catalog.table, "table", "registry table", catalog.table, None)
+    for table in wanted:
+        if table in missing:
+            yield Difference(table.name, "table", "table" if table.index is None else "index table", table.name, None)
+        elif table.name in existing and (table.index is None or _is_live(_state_of(table, entries))):
+            yield from compare_families(store, table)
+            yield from _compare_splits(store, table)
+        if table.index is None:
+            for schema in table.schemas:
+                if table.name in existing or entries[schema] is not None:
+                    yield from _compare_entry(schema, entries[schema])
+                yield from _conflicts(catalog, schema, existing)
+        elif table.schemas[0].table in existing:
+            yield from _compare_index(table, entries[table.schemas[0]], existing)
+
+
+# --- tables and families ----------------------------------------------------------------------------------------------
+
+
+def namespace_of(table: str) -> str:
+    """The namespace that a table's name begins with, or nothing."""
+    return table.rpartition(":")[0]
+
+
+def missing_namespaces(store: Store, tables: Iterable[str], existing: Collection[str]) -> list[str]:
+    """The namespaces of tables to create that are not there, as far as the store can tell; sorted."""
+    needed = {namespace_of(table) for table in tables} - {namespace_of(table) for table in existing} - {""}
+    if not needed:
+        return []
+    try:
+        return sorted(needed - set(store.namespaces()))
+    except CapabilityError:  # creating the first table tells
+        return []
+
+
+def registrations(planned: Sequence[PlannedTable], catalog: Registry, existing: Collection[str]) -> dict[TableSchema, Registration | None]:
+    """What the registry says of each model."""
+    schemas = [schema for table in planned if table.index is None for schema in table.schemas]
+    return {schema: catalog.read(schema) if catalog.table in existing else None for schema in schemas}
+
+
+def as_registered(table: PlannedTable, entries: Mapping[TableSchema, Registration | None]) -> PlannedTable:
+    """The table under its live name: the registry says where an index lives."""
+    state = _state_of(table, entries)
+    return evolve(table, name=state.table) if state is not None and _is_live(state) else table
+
+
+def _is_live(state: IndexState | None) -> bool:
+    """Whether writes keep an index."""
+    return state is not None and state.state != ABSENT
+
+
+def _state_of(table: PlannedTable, entries: Mapping[TableSchema, Registration | None]) -> IndexState | None:
+    entry = entries[table.schemas[0]]
+    return None if table.index is None or entry is None else entry.indexes.get(table.index.name)
+
+
+def needs_creation(table: PlannedTable, existing: Collection[str]) -> bool:
+    """Whether a table is to be created; the index tables of a primary table that is there are for the build to make."""
+    return table.name not in existing and (table.index is None or table.schemas[0].table not in existing)
+
+
+def compare_families(store: Store, table: PlannedTable) -> Iterator[Difference]:
+    """What differs in the families of a live table."""
+    live = {family.name: family for family in store.families(table.name)}
+    configurable = store.capabilities.family_configuration
+    foreign = {name for schema in table.schemas if schema.foreign for name in schema.family_names}
+    for family in table.families:
+        name = family.name.decode()
+        found = live.get(family.name)
+        if found is None:
+            yield Difference(table.name, "family", f"family {name}", family, None, family=name)
+            continue
+        for option, declared, there in _options(family, found, configurable, family.name in foreign):
+            if declared != there:
+                loss = _loss(option, declared, there)
+                effect: Effect = "safe" if loss is None else "lossy"
+                yield Difference(table.name, "option", f"family {name} {option}", declared, there, effect, loss, name, option)
+
+
+def _options(family: Family, live: Family, configurable: bool, foreign: bool) -> Iterator[tuple[str, Any, Any]]:
+    """Name, declared and live value of each option that the model gives and the store shows."""
+    if family.ttl is not None or not foreign:
+        yield "ttl", family.ttl, live.ttl
+    names = ["max_versions", "compression", "bloom_filter", "in_memory", *(["block_size"] if configurable else [])]
+    for option in names:
+        if getattr(family, option) is not None:
+            yield option, getattr(family, option), getattr(live, option)
+    for setting in sorted(family.configuration) if configurable else []:
+        yield f"configuration.{setting}", family.configuration[setting], live.configuration.get(setting)
+
+
+def _loss(option: str, declared: Any, live: Any) -> str | None:
+    if option == "ttl" and declared is not None and (live is None or declared < live):
+        return "cells older than the new TTL are gone at once"
+    if option == "max_versions" and declared < live:
+        return "older versions are gone with the next compaction"
+    return None
+
+
+def _compare_splits(store: Store, table: PlannedTable) -> Iterator[Difference]:
+    if not table.split_keys:
+        return
+    live = [region.range.start for region in store.regions(table.name)][1:]
+    if live != list(table.split_keys):
+        why = "the regions of a live table are HBase's to split and merge"
+        yield Difference(table.name, "splits", "split keys", list(table.split_keys), live, "left", why)
+
+
+# --- the registry -----------------------------------------------------------------------------------------------------
+
+
+def _compare_entry(schema: TableSchema, entry: Registration | None) -> Iterator[Difference]:
+    if entry is None:
+        yield Difference(schema.table, "entry", f"registry entry of family {schema.family.decode()}", schema.layout_spec, None)
+        return
+    for what, declared, live in compare_layouts(schema.layout_spec, entry.layout):
+        yield Difference(schema.table, "layout", what, declared, live, "refused", _MISREAD)
+    known = entry.layout.get("columns", {})
+    for column, spec in schema.layout_spec["columns"].items():
+        if column not in known:
+            yield Difference(schema.table, "column", f"column {column}", spec, None)
+    for name, state in sorted(entry.indexes.items()):
+        if name not in schema.indexes and _is_live(state):
+            why = "the model does not declare this live index, so it may read and not write"
+            yield Difference(schema.table, "index", f"index {name}", None, dict(state.spec), "left", why)
+
+
+def _conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]) -> Iterator[Difference]:
+    if catalog.table not in existing:
+        return
+    try:
+        catalog.check_neighbours(schema)
+    except SchemaMismatch as error:
+        shared = error.family or error.index
+        what = f"family {shared}" if error.family else f"index {shared}"
+        yield Difference(schema.table, "layout", what, shared, "another model's", "refused", "what two models share, one would lose")
+
+
+def _compare_index(table: PlannedTable, entry: Registration | None, existing: Collection[str]) -> Iterator[Difference]:
+    """What differs in an index of a live primary table."""
+    index, schema = table.index, table.schemas[0]
+    if index is None:
+        return
+    what = f"index {index.name}"
+    state = None if entry is None else entry.indexes.get(index.name)
+    if state is None:
+        yield Difference(schema.table, "index", what, dict(index.spec), None, why=_NOT_BUILT)
+    elif not same_spec(index.spec, state.spec):
+        if not _is_live(state):
+            yield Difference(schema.table, "index", what, dict(index.spec), dict(state.spec), why=_NOT_BUILT)
+        else:
+            why = "its entries are stored as the live index declares"
+            yield Difference(schema.table, "index", what, dict(index.spec), dict(state.spec), "refused", why)
+    if state is not None and _is_live(state) and state.table not in existing:
+        why = "an empty one would hide every row: drop the primary table too and load it anew"
+        yield Difference(state.table, "index", f"table of index {index.name}", state.table, None, "refused", why)

@@ -1,0 +1,55 @@
+"""Dropping the tables of models, and what the registry holds of them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from hbmodel.errors import SchemaMismatch, TableNotFound
+from hbmodel.registry import REGISTRY_TABLE, Registry, registry_row
+from hbmodel.schema import schema_of
+from hbmodel.store import Delete, Store
+
+
+def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE) -> list[str]:
+    """Disables and drops the primary tables, with all their rows, the index tables and the registry's entries of models.
+
+    What is gone already is passed over, so it can be repeated after a crash. Namespaces and the registry table stay. Programs
+    that still use the tables meet `TableNotFound`.
+
+    Args:
+        store: that holds the tables.
+        models: whose tables; all models of a table are dropped together.
+        registry: name of the registry table.
+
+    Returns:
+        The names of the tables that were dropped.
+
+    Raises:
+        SchemaMismatch: another model lives in one of the tables, and is not named.
+    """
+    schemas = list(dict.fromkeys(schema_of(model) for model in models))
+    catalog = Registry(store, registry)
+    existing = set(store.tables())
+    rows = {registry_row(schema) for schema in schemas}
+    index_tables: dict[str, None] = {}
+    for schema in schemas:
+        if registry in existing:
+            entry = catalog.read(schema)
+            for row in catalog.rows_of_table(schema.table):
+                if row not in rows:
+                    family = row.rpartition(b"\x00")[2].decode()
+                    raise SchemaMismatch("Another model lives in the table: drop both together.", table=schema.table, family=family)
+            if entry is not None:  # an index may live under another name than the declared one
+                index_tables.update((state.table, None) for _, state in sorted(entry.indexes.items()))
+        index_tables.update((index.table, None) for index in schema.indexes.values())
+    # Primary tables first: without rows there is nothing that an index could lack, so a crash leaves a state in which
+    # `create_tables` too is right. In any other order there would be rows whose registered indexes are gone or not empty. The
+    # registry's entry last: it is what tells a repeated call the names of the live index tables.
+    dropped = [table for table in [*dict.fromkeys(schema.table for schema in schemas), *index_tables] if table in existing]
+    for table in dropped:
+        with suppress(TableNotFound):  # somebody else was faster
+            store.delete_table(table)
+    if registry in existing and rows:
+        store.delete(registry, [Delete(row) for row in sorted(rows)])
+    return dropped

@@ -1,0 +1,110 @@
+"""Dropping the tables of models, also after a crash in the middle of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from beds import HBASE, Bed, set_state
+from faulty import Crash, FaultyStore
+
+import hbmodel as hb
+from hbmodel.registry import READABLE, Registry
+
+
+@hb.model(table="dropped", family="d")
+class Dropped:
+    name: hb.Key[str] = hb.key()
+    tag: hb.Column[str] = hb.column("t")
+    size: hb.Column[int] = hb.column("s", default=0)
+
+    by_tag = hb.index("tag")
+    by_size = hb.index("size")
+
+
+@hb.model(table="dropped", family="x")
+class Beside:
+    name: hb.Key[str] = hb.key()
+    other: hb.Column[str] = hb.column("o")
+
+
+TABLES = ["dropped", "dropped.by_size", "dropped.by_tag"]
+
+
+def fill(store: hb.Store) -> None:
+    hb.create_tables(store, Dropped)
+    with hb.Session(store) as session:
+        session.add_all(Dropped(name=f"n{number}", tag="x", size=number) for number in range(3))
+
+
+def found_by_tag(store: hb.Store) -> int:
+    return hb.Session(store).query(Dropped).where(Dropped.tag == "x").count()
+
+
+@pytest.mark.parametrize("bed", ["memory", "embedded", *HBASE], indirect=True)
+def test_nothing_is_left_and_the_tables_can_be_made_anew(bed: Bed) -> None:
+    fill(bed.store)
+    assert sorted(hb.drop_tables(bed.store, Dropped)) == TABLES
+    assert not set(TABLES) & set(bed.store.tables())
+    assert Registry(bed.store).read(hb.schema_of(Dropped)) is None
+    assert hb.drop_tables(bed.store, Dropped) == []
+    fill(bed.store)
+    assert found_by_tag(bed.store) == 3
+    hb.drop_tables(bed.store, Dropped)
+
+
+def test_without_a_registry_there_is_nothing_to_forget() -> None:
+    with hb.connect("memory:") as store:
+        assert hb.drop_tables(store, Dropped) == []
+        store.create_table("dropped", [hb.Family(b"d")])
+        assert hb.drop_tables(store, Dropped) == ["dropped"]
+
+
+def test_an_index_is_dropped_where_it_lives() -> None:
+    with hb.connect("memory:") as store:
+        fill(store)
+        store.create_table("dropped.by_tag.2", [hb.Family(b"d")])
+        set_state(store, Dropped, "by_tag", READABLE, "dropped.by_tag.2")
+        hb.drop_tables(store, Dropped)
+        assert store.tables() == ["hbmodel"]
+
+
+def test_models_of_one_table_are_dropped_together() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Dropped, Beside)
+        for one in (Dropped, Beside):
+            with pytest.raises(hb.SchemaMismatch) as caught:
+                hb.drop_tables(store, one)
+            assert caught.value.table == "dropped"
+        assert set(TABLES) <= set(store.tables())
+        hb.drop_tables(store, Dropped, Beside)
+        assert store.tables() == ["hbmodel"]
+
+
+def calls_of_a_drop() -> int:
+    store = FaultyStore(hb.connect("memory:"))
+    fill(store)
+    store.calls.clear()
+    hb.drop_tables(store, Dropped)
+    return len(store.calls)
+
+
+@pytest.mark.parametrize("mode", ["before", "after"])
+@pytest.mark.parametrize("at", range(calls_of_a_drop()))
+@pytest.mark.parametrize("then", ["repeat", "create"])
+def test_after_a_crash_it_can_be_repeated_or_the_tables_used_anew(at: int, mode: Any, then: str) -> None:
+    inner = hb.connect("memory:")
+    fill(inner)
+    with pytest.raises(Crash):
+        hb.drop_tables(FaultyStore(inner, at, mode, crash=True), Dropped)
+    if then == "repeat":
+        hb.drop_tables(inner, Dropped)
+        assert inner.tables() == ["hbmodel"]
+        assert Registry(inner).read(hb.schema_of(Dropped)) is None
+        return
+    untouched = "dropped" in inner.tables()
+    hb.create_tables(inner, Dropped)
+    assert found_by_tag(inner) == (3 if untouched else 0), "either nothing has happened, or no row is left"
+    with hb.Session(inner) as session:
+        session.add(Dropped(name="new", tag="x"))
+    assert found_by_tag(inner) == (4 if untouched else 1)
