@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import select
 import socket
@@ -58,6 +59,29 @@ class Proxy:
             links, self._links = self._links, []
         for link in links:
             link.close()
+
+    def cut_one(self) -> None:
+        """Breaks one of the connections now, whichever."""
+        with self._lock:
+            self._links = [link for link in self._links if link.open]
+            if not self._links:
+                return
+            link = self._links.pop(random.randrange(len(self._links)))
+        link.close()
+
+    def open_links(self) -> int:
+        """How many connections there are."""
+        with self._lock:
+            return sum(link.open for link in self._links)
+
+    def falls_to(self, count: int) -> bool:
+        """Whether there are no more connections than that, or are not within the next five seconds."""
+        deadline = time.monotonic() + 5
+        while self.open_links() > count:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.005)
+        return True
 
     def cut_after_reply_bytes(self, count: int) -> None:
         """Forwards so many more bytes of replies, then breaks the connection that they came on, once."""
@@ -164,20 +188,23 @@ class Link:
         self._mute = False
         self._cut_at_reply = False
         self._last = False
+        self.open = True
         self.requests = bytearray()
         for side in (client, gateway):
             side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def run(self) -> None:
         with suppress(OSError, ValueError):
-            while True:
+            while self.open:
                 readable, _, _ = select.select([self._client, self._gateway], [], [])
                 for side in readable:
                     data = side.recv(65536)
                     if not data or not (self._request(data) if side is self._client else self._reply(data)):
                         self.close()
-                        return
+                        break
         self.close()
+        self._client.close()
+        self._gateway.close()
 
     def _request(self, data: bytes) -> bool:
         self.requests += data
@@ -204,7 +231,8 @@ class Link:
         return allowed is None
 
     def close(self) -> None:
+        """Breaks the connection, from any thread; the sockets are closed by the one that waits for them."""
+        self.open = False
         for side in (self._client, self._gateway):
             with suppress(OSError):
                 side.shutdown(socket.SHUT_RDWR)
-            side.close()

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import gc
 import importlib
 import itertools
 import socket
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -57,8 +59,10 @@ class Scripted:
         return len(self.sent)
 
     def _meet(self, step: str) -> None:
-        if (steps := self.script.get(step)) and (error := steps.pop(0)) is not None:
-            raise error
+        if (steps := self.script.get(step)) and steps[0] is not None:
+            raise steps.pop(0)  # in no variable: the error holds this frame
+        if steps:
+            steps.pop(0)
 
     def send(self, api: str) -> None:
         self._meet("send")
@@ -199,6 +203,22 @@ def test_a_gateway_that_never_was_there_is_given_up_sooner(waits: list[float], m
     clock = itertools.count()
     monkeypatch.setattr(calls.time, "monotonic", lambda: next(clock))
     assert tries(1) > 3 * LEAST_TRIES
+
+
+def test_a_call_that_was_repeated_is_not_left_to_the_garbage_collector(waits: list[float]) -> None:
+    caller_, _ = caller({"receive": [UnknownOutcome("lost")]})
+
+    def call(connection: Any) -> Any:
+        return once(connection)
+
+    known = weakref.ref(call)
+    gc.disable()
+    try:
+        assert caller_.run(Effect.NONE, call) == "call"
+        del call
+        assert known() is None
+    finally:
+        gc.enable()
 
 
 # --- exchanges --------------------------------------------------------------------------------------------------------

@@ -304,6 +304,22 @@ def test_a_scan_cut_anywhere_delivers_every_row_once(
     assert found == (KEYS[::-1] if backwards else KEYS)[:limit]
 
 
+def test_what_a_scan_holds_goes_with_it_also_when_it_was_taken_up_again(proxy: Proxy, quick: None) -> None:
+    with opened(proxy.url) as store:
+        gc.collect()
+        gc.disable()
+        try:
+            [scan] = store.scan(TABLE, [Scan(NUMBERED, batch_size=40)])
+            next(scan)
+            proxy.cut_all()
+            next(scan)
+            assert proxy.connections == 2
+            del scan
+            assert proxy.falls_to(0)
+        finally:
+            gc.enable()
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(1, 60_000), pool=st.integers(1, 3))
 def test_scans_that_share_a_cut_connection_all_go_on(proxy: Proxy, quick: None, cut: int, pool: int) -> None:

@@ -163,19 +163,21 @@ class Caller:
             waits = self._backoff.waits(lambda: self._pool.reached)
             connection: ThriftConnection | None = None
             while True:
+                # An error holds this frame: kept, it would leave all that is read to the garbage collector.
+                cause: Exception | None = None
                 try:
                     connection = lease.connection()
                     return call(connection)
                 except (StoreUnavailable, UnknownOutcome) as error:
                     lease.drop()
                     doubtful = doubtful or isinstance(error, UnknownOutcome)
-                    cause: Exception | None = error
+                    cause = error
                     reason, where = error.reason or error.message, whereabouts(error)
                 except self._failures as failure:
                     if not is_passing(failure, name):
                         raise store_error(failure, name, **details) from None  # not with Java's stack in every traceback
                     doubtful = True
-                    cause, reason, where = None, first_line(failure), {"gateway": connection and str(connection.gateway)}
+                    reason, where = first_line(failure), {"gateway": connection and str(connection.gateway)}
                 if (doubtful and effect is Effect.ANEW) or isinstance(cause, CertificateRefused):
                     break
                 wait = next(waits, None)

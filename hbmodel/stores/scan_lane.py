@@ -144,6 +144,8 @@ class Lane:
                 trouble = lost
                 self._lost(lost)
             self._wait(cursor, waits, trouble)
+            # The error holds this frame, and with it those of the callers: only the garbage collector would end what they hold.
+            del trouble
         batch = cursor.batches.popleft()
         with self._later():  # ask for more before the caller works on this batch
             self._ask_for_rows(cursor)
