@@ -47,14 +47,15 @@ def test_the_error_page_names_every_error() -> None:
     assert all(hasattr(hb, name) for name in declared)
 
 
-def test_explained_plan_in_the_readme_is_what_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("page", ["README.md", "docs/tables.md"])
+def test_what_a_page_shows_as_printed_is_printed(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / page).read_text()
     shown = re.search(r"```text\n(.*?)```", text, re.DOTALL)
     assert shown is not None
-    module = types.ModuleType("docs_readme_plan")
+    module = types.ModuleType("docs_printed")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec("\n".join(block.group(1) for block in BLOCK.finditer(text)), vars(module))
     assert shown.group(1) in capsys.readouterr().out
