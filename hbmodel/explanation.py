@@ -31,7 +31,9 @@ class Explanation:
         backwards: whether the scans run backwards.
         server: what the server filters by, or None.
         client: what the client checks on every row.
-        calls: round trips to the first item, at least.
+        calls: to the store, up to the first item; those of different buckets are under way together.
+        round_trips: how often their answers are waited for.
+        calls_saved: how many of the calls a store with one-call scans would save (`Capabilities.one_call_scans`).
         full_scan: whether nothing bounds the scan.
     """
 
@@ -47,6 +49,8 @@ class Explanation:
     server: str | None
     client: Sequence[str]
     calls: int
+    round_trips: int
+    calls_saved: int
     full_scan: bool
 
     def __str__(self) -> str:
@@ -60,7 +64,8 @@ class Explanation:
             + (", backwards" if self.backwards else ""),
             f"  server:  {self.server or 'no filter'}",
             f"  client:  {', '.join(self.client) or 'no check'}",
-            f"  calls:   {self.calls} to the first item",
+            f"  calls:   {self.calls} to the first item, in {self.round_trips} round trip(s)"
+            + (f"; {self.calls - self.calls_saved} where a scan is one call (hbase+thrift2:)" if self.calls_saved else ""),
         ]
         return "\n".join(lines)
 

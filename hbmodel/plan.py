@@ -283,8 +283,8 @@ def _ranges(path: Path, found: Match) -> Mapping[int, list[KeyRange]]:
     return gathered
 
 
-def explain(query: Query[Any], made: Plan) -> Explanation:
-    """Describes a plan."""
+def explain(query: Query[Any], made: Plan, one_call_scans: bool) -> Explanation:
+    """Describes a plan, for a store whose scans are one call or not (see `Capabilities`)."""
     ranges = sum(len(bucket.ranges) for bucket in made.buckets)
     through_index = made.path.index is not None
     access: Access = "scan + get" if through_index else "scan"
@@ -294,7 +294,9 @@ def explain(query: Query[Any], made: Plan) -> Explanation:
         access = "get"
     fixed = made.path.layout.names[: len(made.match.parts)]
     bounded = made.path.layout.names[len(fixed)] if made.match.bounds is not None else None
-    calls = {"nothing": 0, "get": 1, "scan": 2 * len(made.buckets), "scan + get": 2 * len(made.buckets) + 1}[access]
+    scans = len(made.buckets) if access.startswith("scan") else 0
+    gets = int(access.endswith("get"))
+    opened = 0 if one_call_scans else scans
     return Explanation(
         path=made.path.name,
         table=made.path.table,
@@ -307,6 +309,8 @@ def explain(query: Query[Any], made: Plan) -> Explanation:
         backwards=made.backwards,
         server=None if made.filter is None else describe_filter(made.filter),
         client=[describe(p) for p in made.residual],
-        calls=calls,
+        calls=opened + scans + gets,
+        round_trips=bool(opened) + bool(scans) + gets,
+        calls_saved=opened,
         full_scan=made.full_scan and bool(made.buckets),
     )

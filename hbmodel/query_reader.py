@@ -136,4 +136,4 @@ class QueryReader:
 
     def explain(self, query: Query[Any]) -> Explanation:
         """How a query would be carried out."""
-        return explain(query, self._plan(query))
+        return explain(query, self._plan(query), self._store.capabilities.one_call_scans)

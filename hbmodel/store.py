@@ -168,6 +168,7 @@ class Capabilities:
         put_ttl_mixed: puts with different TTLs in one call.
         alter: column families of live tables added and changed.
         namespaces: namespaces created and deleted.
+        one_call_scans: up to a batch of rows read in a single call, without a scanner that is opened first.
     """
 
     check_and_mutate: bool
@@ -177,6 +178,7 @@ class Capabilities:
     put_ttl_mixed: bool
     alter: bool
     namespaces: bool
+    one_call_scans: bool
 
 
 class Store(Protocol):

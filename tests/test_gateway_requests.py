@@ -204,6 +204,7 @@ def test_what_the_first_gateway_cannot_do_is_said() -> None:
             put_ttl_mixed=False,
             alter=False,
             namespaces=False,
+            one_call_scans=False,
         )
         with pytest.raises(CapabilityError, match=r"embedded.*thrift2"):
             store.mutate_row("t", [Put(b"k", CELLS, 1)])
@@ -243,6 +244,7 @@ def test_what_the_second_gateway_does_is_everything() -> None:
             put_ttl_mixed=True,
             alter=True,
             namespaces=True,
+            one_call_scans=True,
         )
         store.mutate_row("t", [])
         with pytest.raises(StoreUnavailable):

@@ -38,7 +38,7 @@ def ranges_of(made: Plan) -> list[tuple[bytes, bytes | None]]:
 
 def shape(made: Plan, of: Query[Any]) -> tuple[str, str, list[str], str | None, int, int]:
     """Path, access, fixed fields, bounded field, buckets and ranges."""
-    told = explain(of, made)
+    told = explain(of, made, one_call_scans=False)
     return told.path, told.access, list(told.equalities), told.range_field, told.buckets, told.ranges
 
 
@@ -300,7 +300,7 @@ def test_full_scans_are_refused_unless_allowed(predicates: list[Any]) -> None:
     made = planned(of.allow_full_scan())
     assert made.full_scan
     assert ranges_of(made) == [(b"", None)]
-    assert explain(of, made).full_scan
+    assert explain(of, made, one_call_scans=False).full_scan
 
 
 def test_the_empty_prefix_bounds_nothing() -> None:
@@ -436,36 +436,37 @@ def test_an_entry_is_verified_by_every_field_of_its_index() -> None:
 
 def test_explanations_are_made_for_reading() -> None:
     of = query(Event, Event.user == 1, Event.at > NOON, (Event.note == "secret") | Event.size.is_(None), ~(Event.serial == 3)).reversed()
-    assert str(explain(of, planned(of))) == (
+    assert str(explain(of, planned(of), one_call_scans=False)) == (
         "scan of events (primary)\n"
         "  key:     user fixed, at bounded\n"
         "  scans:   1 range(s) in 1 of 16 bucket(s), backwards\n"
         "  server:  (d:_l >= ... & (d:o = ... | d:s = ...))\n"
         "  client:  (note == ... | size is None), ~(serial == ...)\n"
-        "  calls:   2 to the first item"
+        "  calls:   2 to the first item, in 2 round trip(s); 1 where a scan is one call (hbase+thrift2:)"
     )
+    assert str(explain(of, planned(of), one_call_scans=True)).endswith("calls:   1 to the first item, in 1 round trip(s)")
 
 
 def test_explanations_of_other_plans() -> None:
     of = query(Event, Event.name.in_(["a", "c"]), Event.note.startswith("b"), Event.size > 1)
-    assert str(explain(of, planned(of))) == (
+    assert str(explain(of, planned(of), one_call_scans=False)) == (
         "scan + get of events.by_name (by_name)\n"
         "  key:     name fixed\n"
         "  scans:   2 range(s) in 1 of 1 bucket(s)\n"
         "  server:  no filter\n"
         "  client:  name in ..., note starts with ..., size > ...\n"
-        "  calls:   3 to the first item"
+        "  calls:   3 to the first item, in 3 round trip(s); 2 where a scan is one call (hbase+thrift2:)"
     )
     neither = ~((Plain.b == "x") & Plain.c.startswith("y"))
-    assert list(explain(query(Plain, neither), planned(query(Plain, neither).allow_full_scan())).client) == [
+    assert list(explain(query(Plain, neither), planned(query(Plain, neither).allow_full_scan()), one_call_scans=False).client) == [
         "~(b == ... & c starts with ...)"
     ]
     assert describe_filter(KeyOnly()) == "KeyOnly"
     of = query(Plain).allow_full_scan()
-    assert "nothing fixed - full scan" in str(explain(of, planned(of)))
+    assert "nothing fixed - full scan" in str(explain(of, planned(of), one_call_scans=False))
     of = query(Plain, Plain.a.in_([]))
-    assert str(explain(of, planned(of))).startswith("nothing of plain (primary)")
-    assert explain(of, planned(of)).calls == 0
+    assert str(explain(of, planned(of), one_call_scans=False)).startswith("nothing of plain (primary)")
+    assert explain(of, planned(of), one_call_scans=False).calls == 0
 
 
 # --- every layout, every predicate ------------------------------------------------------------------------------------

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
+import pytest
 from beds import Bed
 from models import DAY, Fact, Hit, Order, Sample, day, order
 from orders import filled, numbers
 
 import hbmodel as hb
+from hbmodel.stores.connection import ThriftConnection
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
@@ -197,3 +201,29 @@ def test_long_scans_fetch_as_many_rows_as_are_wanted(bed: Bed) -> None:
     bed.store.told()
     session.query(Order).where(Order.customer == 1, Order.state == "odd").first()
     assert [scan.limit for call in bed.store.calls for scan in call.items] == [None]  # the client may yet drop rows
+
+
+def test_explain_tells_the_calls_to_a_gateway_up_to_the_first_item(hbase_bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = filled(hbase_bed)
+    sent: list[str] = []
+    send = ThriftConnection.send
+
+    def noted(self: ThriftConnection, api: str, **arguments: object) -> None:
+        sent.append(api)
+        send(self, api, **arguments)
+
+    for query in (
+        session.query(Order).allow_full_scan(),
+        session.query(Order).where(Order.customer == 1),
+        session.query(Order).where(Order.customer == 1, Order.at == day(5), Order.number == 5),
+        session.query(Order).where(Order.state == "odd"),
+        session.query(Order).where(Order.amount == Decimal(3)),
+    ):
+        told = query.explain()
+        with monkeypatch.context() as watching:
+            watching.setattr(ThriftConnection, "send", noted)
+            sent.clear()
+            assert query.first() is not None
+        called = [api for api in sent if "lose" not in api]
+        assert len(called) == told.calls, f"{told}\n{called}"
+        assert bool(told.calls_saved) == (hbase_bed.kind == "thrift1" and told.access != "get")

@@ -210,6 +210,7 @@ _CAPABILITIES = Capabilities(
     put_ttl_mixed=False,
     alter=False,
     namespaces=False,
+    one_call_scans=False,
 )
 
 _NAMESPACES = b"hbase:namespace"

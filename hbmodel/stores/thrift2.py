@@ -203,6 +203,7 @@ _CAPABILITIES = Capabilities(
     put_ttl_mixed=True,
     alter=True,
     namespaces=True,
+    one_call_scans=True,
 )
 
 _KEYS = And([FirstCellOnly(), KeyOnly()])

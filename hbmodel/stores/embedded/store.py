@@ -36,6 +36,7 @@ _CAPABILITIES = Capabilities(
     put_ttl_mixed=True,
     alter=True,
     namespaces=True,
+    one_call_scans=True,
 )
 
 
