@@ -212,6 +212,24 @@ def test_a_write_with_timestamps_goes_on_at_the_other_gateway(beside: Beside, re
 
 
 @pytest.mark.hbase
+def test_connections_move_back_to_a_gateway_that_has_come_back(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hbmodel.stores.gateways.FIRST_REST", 0.1)
+    first = beside.in_use()
+    take_away(first)
+    scheme = first.url.partition(":")[0]
+    hosts = ",".join(f"127.0.0.1:{proxy.port}" for proxy in beside.proxies)
+    with connect(f"{scheme}://{hosts}?max_age=0.2&pool=1") as store:
+        moving = Beside(store, beside.proxies, beside.table)
+        assert moving.in_use() is not first
+        first.listen()
+        deadline = time.monotonic() + 10
+        while moving.in_use() is not first:
+            store.get(beside.table, [b"00000"])
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+@pytest.mark.hbase
 def test_many_threads_go_on_while_gateways_come_and_go(beside: Beside) -> None:
     beside.store.put(beside.table, puts(100))
     stop = threading.Event()

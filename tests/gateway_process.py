@@ -1,0 +1,57 @@
+"""Gateways beside those of a local HBase, started in another way: over HTTP, with TLS, framed, compact."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from hbmodel.localhbase import LocalHBase, Settings
+from hbmodel.localhbase.configuration import LOG4J_PROPERTIES, command, site_properties, site_xml
+from hbmodel.localhbase.jars import class_path
+from hbmodel.localhbase.java import find_java
+from hbmodel.localhbase.ports import choose_ports
+from hbmodel.localhbase.processes import end, listens, spawn
+from hbmodel.localhbase.readiness import gateway_answers
+
+Kind = tuple[str, Mapping[str, str]]
+"""`thrift1` or `thrift2`, and its properties."""
+
+
+@contextmanager
+def more_gateways(hbase: LocalHBase, directory: Path, kinds: Mapping[str, Kind], *, timeout: float = 120) -> Iterator[dict[str, int]]:
+    """Starts gateways of an HBase side by side; yields their ports by the names given.
+
+    Args:
+        hbase: which runs.
+        directory: for their configuration and logs.
+        kinds: what to start, by names of the caller's choice.
+        timeout: seconds until all must answer.
+    """
+    chosen = choose_ports(list(kinds), given={}, before={})
+    java, jars = find_java(), class_path(progress=False)
+    started = {}
+    try:
+        for name, (role, properties) in kinds.items():
+            settings = Settings(gateway_heap="256m", gateway_properties=properties)
+            ports = {**hbase.ports, role: chosen[name]}
+            home = directory / name
+            for part in ("conf", "logs", "tmp"):
+                (home / part).mkdir(parents=True)
+            (home / "conf" / "hbase-site.xml").write_text(site_xml(site_properties(role, hbase.directory, settings, ports)))
+            (home / "conf" / "log4j.properties").write_text(LOG4J_PROPERTIES)
+            started[name] = spawn(
+                command(role, home, settings, ports, java),
+                environment={**os.environ, "CLASSPATH": f"{home / 'conf'}{os.pathsep}{jars}"},
+                output=home / "out",
+            )
+        deadline = time.monotonic() + timeout
+        for name, (role, properties) in kinds.items():
+            while not (listens(started[name], chosen[name]) and gateway_answers(role, chosen[name], properties, timeout=5)):
+                assert time.monotonic() < deadline, f"the gateway {name} did not start; see {directory / name}"
+                time.sleep(0.1)
+        yield dict(chosen)
+    finally:
+        end(started.values(), grace=0)
