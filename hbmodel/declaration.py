@@ -191,7 +191,27 @@ def _families(model: str, fields: Sequence[Field], indexed: bool, options: Model
     if indexed and len(set(lives.values())) > 1:
         # Index entries have one TTL: they must not end before their rows, nor long after them.
         raise DeclarationError("All families of a model with indexes have the same TTL.", model=model, option="ttl", found=lives)
+    _check_lives(model, fields, {family.name: family.ttl for family in families}, alone=not indexed and options.exists is None)
     return families
+
+
+def _check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int | None], *, alone: bool) -> None:
+    """What lives on beside cells that expire must still be a whole object, or none; `alone`: no index and no flag is beside columns."""
+    columns = [f for f in fields if not f.is_key]
+    longest = None if None in lives.values() else max(life for life in lives.values() if life is not None)
+    for f in columns:
+        life = lives[f.family]
+        if f.kind == "counter" and life is not None and not (alone and all(other.kind == "counter" for other in columns)):
+            raise DeclarationError(
+                "A counter has the time of its last increment, so in a family with a TTL it would end before or after its row: "
+                "put it into a model of counters alone, or into a family without a TTL.",
+                model=model, field=f.name,
+            )  # fmt: skip
+        if f.required and life is not None and life != longest:
+            raise DeclarationError(
+                "A required column must not end before the rest of its row: give it a default, or a family that lives as long.",
+                model=model, field=f.name,
+            )  # fmt: skip
 
 
 def _check_default(model: str, of: Field) -> None:

@@ -24,6 +24,12 @@ def family_life(schema: TableSchema) -> int | None:
     return min(lives) * 1000 if lives else None
 
 
+def ends_by_family(schema: TableSchema, column: bytes) -> bool:
+    """Whether a cell of the column ends because its family has a TTL."""
+    name = column.partition(b":")[0]
+    return any(family.name == name and family.ttl is not None for family in schema.families)
+
+
 def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
     """A TTL that a caller gave, in ms.
 

@@ -11,7 +11,7 @@ from typing import Protocol as Port
 from attrs import field, frozen
 
 from hbmodel.errors import ClockError, EncodingError, HbmodelError, RowExists
-from hbmodel.lifetimes import end_of_plain, end_value, family_life
+from hbmodel.lifetimes import end_of_plain, end_value, ends_by_family, family_life
 from hbmodel.mapper import FLAG, RowReader, encode_cell
 from hbmodel.mutations import FullWrite, Outcome, PartialWriteOf, RowDelete, RowWrite, not_found, without_nulls
 from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Protocol, PutRows
@@ -28,6 +28,14 @@ class PastClock(Port):
     def past(self) -> int:
         """Milliseconds since 1970 that the server's clock has certainly reached, so that its own times never lie below."""
         ...
+
+
+@frozen
+class End:
+    """When a row ends: `at` a time (ms since 1970), or so long `after` its put."""
+
+    at: int | None = None
+    after: int = 0
 
 
 @frozen(eq=False)
@@ -55,12 +63,13 @@ def plain_round(schema: TableSchema, writes: Sequence[RowWrite], clock: PastCloc
         found: Sequence[Row | None] = yield GetRows(schema.table, blind, writer.glance)
         rows = dict(zip(blind, found, strict=True))
     expiring = {key for key, row in rows.items() if row is not None and schema.expiry_column in row.columns}
-    whole = [write.row for write in writes if write.row in expiring or writer.rewrites(write)]
+    whole = {write.row: None for write in writes if write.row in expiring or writer.rewrites(write)}
     if whole:
-        found = yield GetRows(schema.table, whole, writer.columns)
+        found = yield GetRows(schema.table, tuple(whole), writer.columns)
         rows.update(zip(whole, found, strict=True))
-    now = clock.past() if whole else 0
-    plans = [writer.plan(write, rows.get(write.row), write.row in whole, now, clock.bound) for write in writes]
+    ends = {write.row: writer.end(write, rows.get(write.row)) for write in writes if write.row in whole}
+    now = clock.past() if any(ends.values()) else 0
+    plans = [writer.plan(write, rows.get(write.row), ends.get(write.row), now, clock.bound) for write in writes]
     puts = [plan.put for plan in plans if plan.put is not None]
     deletes = [delete for plan in plans for delete in plan.deletes]
     if atomic_rows and len(puts) == len(deletes) == 1 and puts[0].ttl is not None:
@@ -112,36 +121,41 @@ class PlainWriter:
     def _with_end(self, columns: Iterable[bytes]) -> Sequence[bytes]:
         return tuple(sorted({*columns, self.schema.expiry_column}))
 
-    def plan(self, write: RowWrite, row: Row | None, whole: bool, now: int, bound: int) -> PlainPlan:
-        """What `write` becomes over `row`, read for updates and as a `whole` for what rewrites it; `now` is past, in ms."""
+    def end(self, write: RowWrite, row: Row | None) -> End | None:
+        """When the row will end that a write makes of `row`, read with every column."""
+        if isinstance(write, RowDelete):
+            return None
+        if write.ttl is not None:
+            return End(after=write.ttl)
+        at = None if row is None else end_of_plain(row, self.schema.expiry_column)
+        return None if at is None else End(at=at)
+
+    def plan(self, write: RowWrite, row: Row | None, end: End | None, now: int, bound: int) -> PlainPlan:
+        """What `write` becomes over `row`, as far as it was read; `now` is past, in ms."""
         try:
-            return self._plan(write, row, whole, now, bound)
+            return self._plan(write, row, end, now, bound)
         except HbmodelError as error:  # this row cannot be written; the others of its round can
             return PlainPlan(Outcome("failed", write.row, error=error))
 
-    def _plan(self, write: RowWrite, row: Row | None, whole: bool, now: int, bound: int) -> PlainPlan:
+    def _plan(self, write: RowWrite, row: Row | None, end: End | None, now: int, bound: int) -> PlainPlan:
         schema = self.schema
         if isinstance(write, RowDelete):
             return PlainPlan(Outcome("deleted", write.row), deletes=[self.deletion(write.row)])
         if isinstance(write, PartialWriteOf) and (row is None or not self.reader.exists(row)):
             raise not_found(schema, write.row)
         cells = self.cells(write)
-        if not whole:
-            return self._put(write, cells)
-        timestamp = time_above(schema, row, now, bound)
-        end = None if write.ttl is None else timestamp + write.ttl
-        if isinstance(write, PartialWriteOf):
-            assert row is not None
-            end = end if end is not None else end_of_plain(row, schema.expiry_column)
-            if end is None and family_life(schema) is None:  # a later put without a TTL ended the row's expiry
-                return self._put(write, cells)
-            if end is not None and end <= timestamp:
-                raise not_found(schema, write.row)
-            # All of the row ends at once (rule 10), so all of it is written.
-            cells = {column: cell.value for column, cell in row.columns.items() if column != schema.expiry_column} | cells
+        if isinstance(write, PartialWriteOf) and row is not None and (end is not None or family_life(schema) is not None):
+            # All of the row ends at once (rule 10), so all of it is written, or all that ends by its family's TTL.
+            kept = {c: cell.value for c, cell in row.columns.items() if end is not None or ends_by_family(schema, c)}
+            kept.pop(schema.expiry_column, None)
+            cells = kept | cells
         if end is None:
             return self._put(write, cells)
-        return self.expiring(write.row, cells, timestamp, end)
+        timestamp = time_above(schema, row, now, bound)
+        at = end.at if end.at is not None else timestamp + end.after
+        if at <= timestamp:
+            raise not_found(schema, write.row)
+        return self.expiring(write.row, cells, timestamp, at)
 
     def _put(self, write: FullWrite | PartialWriteOf, cells: Mapping[bytes, bytes]) -> PlainPlan:
         kept = {column: value for column, value in cells.items() if value or column not in self.gone}

@@ -17,7 +17,7 @@ HOUR = timedelta(hours=1)
 
 def declare(indexed: bool = False, table: str = "options", **options: Any) -> Any:
     """A model with the families `d` and `t`."""
-    body: dict[str, Any] = {"name": hb.key(), "tag": hb.column("g"), "text": hb.column("x", family="t", default="")}
+    body: dict[str, Any] = {"name": hb.key(), "tag": hb.column("g", default=""), "text": hb.column("x", family="t", default="")}
     if indexed:
         body |= {"by_tag": hb.index("tag"), "by_text": hb.index("text", covers=("tag",))}
     body["__annotations__"] = {"name": hb.Key[str], "tag": hb.Column[str], "text": hb.Column[str]}

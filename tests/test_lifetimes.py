@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from beds import Bed, cells_of, fresh
+from beds import HBASE, Bed, cells_of, fresh
+from faulty import RecordingStore
 from models import DAY, Fact, Flagged, Hit, Legacy, Sample, order
 from scenarios import check_exact, check_queries, objects
 
@@ -15,6 +17,7 @@ import hbmodel as hb
 from hbmodel.clock import wall_time
 from hbmodel.lifetimes import end_of_live, end_of_plain
 from hbmodel.store import Delete, Put
+from hbmodel.stores.embedded import EmbeddedStore
 
 SOON = timedelta(milliseconds=700)
 LATER = timedelta(hours=1)
@@ -55,15 +58,54 @@ class Slip:
 MODELS = (Visit, Token, Slip)
 
 
-def until_gone(session: hb.Session, model: Any, name: str = "a") -> None:
-    """Waits until a row has expired; it must come whole until then."""
+class ServerTime:
+    """A server's clock, which tests can put forward; it never shows one time twice."""
+
+    def __init__(self) -> None:
+        self.ahead = self.last = 0
+
+    def __call__(self) -> int:
+        self.last = max(self.last + 1, wall_time() + self.ahead)
+        return self.last
+
+
+class TimedBed(Bed):
+    """A bed on which time can pass."""
+
+    clock: ServerTime | None = None
+
+    def pass_time(self, milliseconds: int) -> hb.Session:
+        """Lets time pass; sessions from before measure the server's clock no more, so there is a new one."""
+        if self.clock is None:
+            time.sleep(milliseconds / 1000)
+        else:
+            self.clock.ahead += milliseconds
+        return hb.Session(self.store)
+
+
+@pytest.fixture(params=["memory", "limited", *HBASE])
+def bed(request: pytest.FixtureRequest) -> Iterator[TimedBed]:
+    """Stores in memory whose clock can be put forward, and HBase, where time passes."""
+    if request.param.startswith("thrift"):
+        yield TimedBed(request.param, request.getfixturevalue("real_beds")(request.param).store)
+        return
+    made = TimedBed(request.param, RecordingStore(EmbeddedStore(None, clock := ServerTime()), limited=request.param == "limited"))
+    made.clock = clock
+    with made.store:
+        yield made
+
+
+def until_gone(bed: TimedBed, model: Any, name: str = "a") -> hb.Session:
+    """Waits until a row that expires soon is gone."""
+    session = bed.pass_time(300)
     end = time.monotonic() + 5
     while session.get(model, name=name) is not None:
         assert time.monotonic() < end, "the row does not expire"
-        time.sleep(0.02)
+        session = bed.pass_time(50)
+    return session
 
 
-def check_empty(bed: Bed, model: Any) -> None:
+def check_empty(bed: TimedBed, model: Any) -> None:
     """No row, no entry, no cell."""
     schema = hb.schema_of(model)
     check_queries(bed.store, model)
@@ -72,7 +114,7 @@ def check_empty(bed: Bed, model: Any) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_nothing_older_comes_back_when_a_row_expires(bed: Bed, model: Any) -> None:
+def test_nothing_older_comes_back_when_a_row_expires(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     session.add(model(name="a", page="x", note="old", extra="old"))
     session.add(model(name="b", page="x"))
@@ -82,31 +124,31 @@ def test_nothing_older_comes_back_when_a_row_expires(bed: Bed, model: Any) -> No
     assert outcome.timestamp is not None
     assert session.get(model, name="a") == model(name="a", page="y", note="new")
     check_queries(bed.store, model)
-    until_gone(session, model)
-    assert wall_time() >= outcome.timestamp + 650
+    session = until_gone(bed, model)
+    assert wall_time() >= outcome.timestamp + 650 or not bed.real
     assert objects(bed.store, model) == {("b",): model(name="b", page="x")}
     check_queries(bed.store, model)
     session.delete_key(model, name="b")
     session.add(model(name="c", page="x"), ttl=SOON)
     session.commit()
-    until_gone(session, model, "c")
+    until_gone(bed, model, "c")
     assert objects(bed.store, model) == {}
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_new_row_that_expires_leaves_nothing(bed: Bed, model: Any) -> None:
+def test_a_new_row_that_expires_leaves_nothing(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     session.add_all([model(name="a", page="x", note="n"), model(name="b", page="x")], ttl=SOON)
     session.commit()
     check_exact(bed.store, model)
-    until_gone(session, model, "a")
-    until_gone(session, model, "b")
-    time.sleep(0.02)
+    until_gone(bed, model, "a")
+    until_gone(bed, model, "b")
+    bed.pass_time(20)
     check_empty(bed, model)
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_an_update_leaves_the_end_of_a_row_where_it_was(bed: Bed, model: Any) -> None:
+def test_an_update_leaves_the_end_of_a_row_where_it_was(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     session.add(model(name="a", page="x", note="n", extra="e"))
     session.commit()
@@ -119,9 +161,9 @@ def test_an_update_leaves_the_end_of_a_row_where_it_was(bed: Bed, model: Any) ->
         session.commit()
         assert session.get(model, name="a") == changed
     check_exact(bed.store, model)
-    until_gone(session, model)
-    assert wall_time() <= outcome.timestamp + 2_000
-    time.sleep(0.02)
+    until_gone(bed, model)
+    assert wall_time() <= outcome.timestamp + 3_000
+    bed.pass_time(20)
     check_empty(bed, model)
     session.update(changed, note="late")
     with pytest.raises(hb.RowNotFound):
@@ -129,7 +171,7 @@ def test_an_update_leaves_the_end_of_a_row_where_it_was(bed: Bed, model: Any) ->
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_an_update_with_a_ttl_gives_the_whole_row_a_new_life(bed: Bed, model: Any) -> None:
+def test_an_update_with_a_ttl_gives_the_whole_row_a_new_life(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     session.add(model(name="a", page="x", note="n", extra="e"))
     session.commit()
@@ -141,13 +183,13 @@ def test_an_update_with_a_ttl_gives_the_whole_row_a_new_life(bed: Bed, model: An
     session.commit()
     assert session.get(model, name="a") == model(name="a", page="y", note="n", extra="e")
     check_exact(bed.store, model)
-    until_gone(session, model)
-    time.sleep(0.02)
+    until_gone(bed, model)
+    bed.pass_time(20)
     check_empty(bed, model)
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_later_write_without_a_ttl_stays(bed: Bed, model: Any) -> None:
+def test_a_later_write_without_a_ttl_stays(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     session.add_all([model(name="a", page="x", note="n", extra="e"), model(name="b", page="x", note="n")], ttl=SOON)
     session.commit()
@@ -156,7 +198,7 @@ def test_a_later_write_without_a_ttl_stays(bed: Bed, model: Any) -> None:
     session.commit()
     updated = session.update(model(name="a", page="y"), note="kept")
     session.commit()
-    time.sleep(0.9)
+    session = bed.pass_time(900)
     assert objects(bed.store, model) == {("a",): updated}
     check_queries(bed.store, model)
     assert session.update(updated, page="z") == session.update(updated, page="z")
@@ -165,7 +207,7 @@ def test_a_later_write_without_a_ttl_stays(bed: Bed, model: Any) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_rows_of_several_lives_go_into_one_commit(bed: Bed, model: Any) -> None:
+def test_rows_of_several_lives_go_into_one_commit(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     session.add(model(name="e", page="old"))
     session.commit()
@@ -179,14 +221,14 @@ def test_rows_of_several_lives_go_into_one_commit(bed: Bed, model: Any) -> None:
     assert [outcome.action for outcome in session.commit()] == ["put", "put", "put", "superseded", "put", "superseded", "put"]
     assert {name for (name,) in objects(bed.store, model)} == set("abcde")
     check_exact(bed.store, model)
-    until_gone(session, model, "a")
-    until_gone(session, model, "e")
+    until_gone(bed, model, "a")
+    until_gone(bed, model, "e")
     assert {name for (name,) in objects(bed.store, model)} == set("bcd")
     check_queries(bed.store, model)
 
 
 @pytest.mark.parametrize("model", [Visit, Token])
-def test_insert_and_load_with_a_ttl(bed: Bed, model: Any) -> None:
+def test_insert_and_load_with_a_ttl(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     assert session.load((model(name=name, page="x") for name in "bcb"), batch_size=2, ttl=SOON) == 3
     if bed.atomic:
@@ -196,15 +238,15 @@ def test_insert_and_load_with_a_ttl(bed: Bed, model: Any) -> None:
     assert {name for (name,) in objects(bed.store, model)} == set("abc" if bed.atomic else "bc")
     check_exact(bed.store, model)
     for name in "abc":
-        until_gone(session, model, name)
-    time.sleep(0.02)
+        until_gone(bed, model, name)
+    bed.pass_time(20)
     check_empty(bed, model)
     if bed.atomic:  # an expired row leaves its key free
         session.insert(model(name="a", page="z"))
         assert session.get(model, name="a") == model(name="a", page="z")
 
 
-def test_a_row_deleted_before_it_expires_stays_deleted(bed: Bed) -> None:
+def test_a_row_deleted_before_it_expires_stays_deleted(bed: TimedBed) -> None:
     session = bed.use(Visit)
     session.add(Visit(name="a", page="x"))
     session.commit()
@@ -212,7 +254,7 @@ def test_a_row_deleted_before_it_expires_stays_deleted(bed: Bed) -> None:
     session.commit()
     session.delete_key(Visit, name="a")
     session.commit()
-    time.sleep(0.9)
+    session = bed.pass_time(900)
     assert objects(bed.store, Visit) == {}
     check_queries(bed.store, Visit)
     session.add(Visit(name="a", page="z"), ttl=LATER)
@@ -221,33 +263,29 @@ def test_a_row_deleted_before_it_expires_stays_deleted(bed: Bed) -> None:
     check_exact(bed.store, Visit)
 
 
-def test_an_immutable_row_that_expires_is_read_first(bed: Bed) -> None:
+def test_an_immutable_row_that_expires_is_read_first(bed: TimedBed) -> None:
     session = bed.use(Fact)
     session.add(Fact(number=1, topic="t", body="b"))
     session.commit()
     session.add(Fact(number=1, topic="t", body="b"), ttl=SOON)
     session.commit()
-    end = time.monotonic() + 5
-    while session.get(Fact, number=1) is not None:
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    time.sleep(0.02)
+    bed.pass_time(900)
     check_empty(bed, Fact)
 
 
-def test_a_foreign_table_keeps_what_the_model_does_not_map(bed: Bed) -> None:
+def test_a_foreign_table_keeps_what_the_model_does_not_map(bed: TimedBed) -> None:
     session = bed.use(Slip)
     bed.store.put("slips", [Put(b"a", {b"d:other": b"theirs", b"d:p": b"x"})])
     session.add(Slip(name="a", page="y"), ttl=SOON)
     session.commit()
     session.update(Slip(name="a", page="y"), extra="e")
     session.commit()
-    until_gone(session, Slip)
+    until_gone(bed, Slip)
     assert cells_of(bed.store, "slips") == {b"a": {b"d:other": b"theirs"}}
 
 
 @pytest.mark.parametrize("model", [Visit, Token])
-def test_what_other_models_left_in_the_families_lives_as_long_as_the_row(bed: Bed, model: Any) -> None:
+def test_what_other_models_left_in_the_families_lives_as_long_as_the_row(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     session.add(model(name="a", page="x"))
     session.commit()
@@ -256,8 +294,8 @@ def test_what_other_models_left_in_the_families_lives_as_long_as_the_row(bed: Be
     session.update(model(name="a", page="x"), ttl=SOON)
     session.commit()
     assert cells_of(bed.store, table)[b"a"][b"d:z"] == b"theirs"
-    until_gone(session, model)
-    time.sleep(0.02)
+    until_gone(bed, model)
+    bed.pass_time(20)
     check_empty(bed, model)
 
 
@@ -332,7 +370,7 @@ def test_counters_and_random_salts_take_no_ttl(obj: Any) -> None:
         hb.Session(store).add(obj, ttl=LATER)
 
 
-def test_the_longest_ttl(bed: Bed) -> None:
+def test_the_longest_ttl(bed: TimedBed) -> None:
     session = bed.use(Token)
     session.add(Token(name="a", page="x"), ttl=timedelta(days=999_999_999))
     session.commit()
@@ -364,7 +402,7 @@ def test_a_field_called_ttl_is_updated_as_any_other() -> None:
         assert session.get(Route, name="a") == Route(name="a", ttl=2)
 
 
-def test_a_put_of_the_server_just_after_one_that_expires_is_seen(bed: Bed) -> None:
+def test_a_put_of_the_server_just_after_one_that_expires_is_seen(bed: TimedBed) -> None:
     session = bed.use(Token)
     for number in range(40):
         session.add(Token(name=str(number), page="x"), ttl=LATER)
@@ -374,10 +412,142 @@ def test_a_put_of_the_server_just_after_one_that_expires_is_seen(bed: Bed) -> No
     assert {token.page for token in objects(bed.store, Token).values()} == {"y"}
 
 
-def test_a_cell_from_the_future_is_refused(bed: Bed) -> None:
+def test_a_cell_from_the_future_is_refused(bed: TimedBed) -> None:
     session = bed.use(Token)
     bed.store.put("tokens", [Put(b"a", {b"d:p": b"x"}, wall_time() + 3_600_000)])
     session.add(Token(name="a", page="y"), ttl=LATER)
     with pytest.raises(hb.ClockError):
         session.commit()
     bed.store.delete("tokens", [Delete(b"a", families=[b"d"], timestamp=wall_time() + 3_600_000)])
+
+
+# --- families with a TTL ----------------------------------------------------------------------------------------------
+
+TWO_SECONDS = timedelta(seconds=2)
+
+
+@hb.model(table="readings", family=hb.family("d", ttl=TWO_SECONDS))
+class Reading:
+    """Indexed, in a family whose cells expire."""
+
+    name: hb.Key[str] = hb.key()
+    page: hb.Column[str] = hb.column("p")
+    note: hb.Column[str | None] = hb.column("n", default=None)
+    extra: hb.Column[str | None] = hb.column("e", default=None)
+
+    by_page = hb.index("page", covers=("note",))
+
+
+@hb.model(table="marks", family=hb.family("d", ttl=TWO_SECONDS), families=(hb.family("x"),))
+class Mark:
+    """Without an index; one column lives on."""
+
+    name: hb.Key[str] = hb.key()
+    page: hb.Column[str] = hb.column("p", default="?")
+    note: hb.Column[str | None] = hb.column("n", default=None)
+    extra: hb.Column[str | None] = hb.column("e", family="x", default=None)
+
+
+@hb.model(table="tallies", family=hb.family("d", ttl=TWO_SECONDS))
+class Tally:
+    """Counters alone."""
+
+    name: hb.Key[str] = hb.key()
+    seen: hb.Column[int] = hb.counter("s")
+    liked: hb.Column[int] = hb.counter("l")
+
+
+def test_an_update_where_a_family_has_a_ttl_renews_the_whole_row(bed: TimedBed) -> None:
+    session = bed.use(Reading, Mark)
+    for model in (Reading, Mark):
+        session.add(model(name="a", page="x", note="n", extra="e"))
+        session.add(model(name="b", page="x", note="n", extra="e"))
+    session.commit()
+    session = bed.pass_time(1_100)
+    for model, change in ((Reading, {"extra": "f"}), (Mark, {"note": "f"})):
+        session.update(model(name="a", page="?"), **change)
+    session.commit()
+    session = bed.pass_time(1_200)
+    assert objects(bed.store, Reading) == {("a",): Reading(name="a", page="x", note="n", extra="f")}
+    check_queries(bed.store, Reading)
+    check_exact(bed.store, Reading)
+    assert session.query(Reading).where(Reading.page == "x").count() == 1
+    assert objects(bed.store, Mark) == {
+        ("a",): Mark(name="a", page="x", note="f", extra="e"),
+        ("b",): Mark(name="b", extra="e"),  # of the family without a TTL
+    }
+    session = bed.pass_time(1_200)
+    check_empty(bed, Reading)
+    assert objects(bed.store, Mark) == {(name,): Mark(name=name, extra="e") for name in "ab"}
+
+
+def test_a_ttl_of_a_put_ends_before_that_of_its_family(bed: TimedBed) -> None:
+    session = bed.use(Reading, Mark)
+    for model in (Reading, Mark):
+        with pytest.raises(hb.SessionError):
+            session.add(model(name="a", page="x"), ttl=timedelta(seconds=3))
+        session.add(model(name="a", page="x"))
+        session.commit()
+        session.add(model(name="a", page="y"), ttl=SOON)
+    session.commit()
+    until_gone(bed, Reading)
+    until_gone(bed, Mark)
+    bed.pass_time(20)
+    check_empty(bed, Reading)
+    check_empty(bed, Mark)
+
+
+def test_counters_alone_may_expire_each_for_itself(bed: TimedBed) -> None:
+    session = bed.use(Tally)
+    tally = Tally(name="a")
+    session.increment(tally, Tally.seen)
+    session.increment(tally, Tally.liked)
+    session = bed.pass_time(1_100)
+    assert session.increment(tally, Tally.seen) == 2
+    session = bed.pass_time(1_200)
+    (row,) = bed.store.get("tallies", [b"a"])
+    assert row is not None
+    assert set(row.columns) == {b"d:s"}
+    session = bed.pass_time(1_200)
+    assert session.get(Tally, name="a") is None
+
+
+def family_model(body: dict[str, Any], **options: Any) -> Any:
+    """A model with a key and these columns and counters."""
+    hints = {name: hb.Column[int] if name == "seen" else hb.Column[str] for name in body if name != "by_name"}
+    fields = {"name": hb.key(), **body, "__annotations__": {"name": hb.Key[str], **hints}}
+    return hb.model(table="mixed", **options)(type("Mixed", (), fields))
+
+
+def test_what_would_outlive_its_row_is_refused_in_declarations() -> None:
+    mortal, counter, tag = hb.family("d", ttl=TWO_SECONDS), {"seen": hb.counter("s")}, {"tag": hb.column("t", default="")}
+    for body, options in (
+        ({**counter, **tag}, {}),
+        (counter, {"exists": hb.flag("e")}),
+        ({**counter, "by_name": hb.index(hb.desc("name"))}, {}),
+        ({"seen": hb.counter("s"), "tag": hb.column("t", family="x", default="")}, {}),
+        ({"tag": hb.column("t"), "other": hb.column("o", family="x", default="")}, {}),
+    ):
+        with pytest.raises(hb.DeclarationError):
+            family_model(body, family=mortal, **options)
+    assert family_model(counter, family=mortal)
+    assert family_model({"tag": hb.column("t")}, family=mortal)
+    assert family_model({"seen": hb.counter("s", family="x"), **tag}, family=mortal)
+
+
+def test_an_update_beside_a_counter_that_lives_on_leaves_it_alone() -> None:
+    model = family_model(
+        {"seen": hb.counter("s", family="x"), "tag": hb.column("t", default="")},
+        family=hb.family("d", ttl=TWO_SECONDS),
+    )
+    with fresh(model) as store:
+        session = hb.Session(store)
+        session.add(model(name="a", tag="t"))
+        session.commit()
+        session.increment(model(name="a"), model.seen, 5)
+        store.calls.clear()
+        session.update(model(name="a"), tag="u")
+        session.commit()
+        (put,) = [item for call in store.calls if call.name == "put" for item in call.items]
+        assert put.cells == {b"d:t": b"u"}
+        assert session.get(model, name="a").seen == 5
