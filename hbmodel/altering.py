@@ -101,7 +101,7 @@ def _family_changes(found: Iterable[Difference], primary_tables: set[str]) -> Se
     changes: list[_FamilyChange] = []
     for difference in found:
         if difference.kind == "family":
-            changes.append(_FamilyChange(difference.table, difference.declared, True, 0))
+            changes.append(_FamilyChange(difference.table, difference.declared, True, 3))  # it may live longer than entries did
         elif difference.kind == "option" and difference.family is not None:
             options.setdefault((difference.table, difference.family), []).append(difference)
     for (table, family), differences in options.items():

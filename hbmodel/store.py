@@ -270,7 +270,10 @@ class Store(Protocol):
         ...
 
     def namespaces(self) -> list[str]:
-        """Names of all namespaces, sorted: `default`, and those that were created, but not HBase's own."""
+        """Names of all namespaces, sorted: `default`, and those that were created, but not HBase's own.
+
+        Raises `CapabilityError` where the store cannot tell them.
+        """
         ...
 
     def create_namespace(self, namespace: str) -> None:

@@ -12,7 +12,7 @@ from hbmodel.schema import Index, TableSchema
 from hbmodel.splits import Splits, split_keys
 from hbmodel.store import Family
 
-SplitsOption = Splits | Mapping[type[Any] | str, Splits] | None
+SplitsOption = Splits | Mapping[type[Any], Splits] | Mapping[str, Splits] | Mapping[type[Any] | str, Splits] | None
 """One strategy for every primary table, a strategy by model or table name, or none."""
 
 

@@ -14,10 +14,11 @@ from hbmodel.differences import (
     as_registered,
     compare_families,
     missing_namespaces,
+    namespace_of,
     needs_creation,
     registrations,
 )
-from hbmodel.errors import CapabilityError, FamilyNotFound, NamespaceExists, SchemaMismatch, TableExists
+from hbmodel.errors import CapabilityError, FamilyNotFound, NamespaceExists, NamespaceNotFound, SchemaMismatch, TableExists
 from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, Binding, Registry
 from hbmodel.schema import schema_of
 from hbmodel.store import Store
@@ -180,8 +181,14 @@ def _create_namespaces(store: Store, namespaces: Sequence[str]) -> None:
 
 
 def _create(store: Store, table: PlannedTable) -> None:
-    with suppress(TableExists):  # somebody else was faster
+    try:
         store.create_table(table.name, table.families, table.split_keys)
+    except TableExists:  # somebody else was faster
+        return
+    except NamespaceNotFound:  # of a store that could not tell
+        if store.capabilities.namespaces:
+            raise
+        _create_namespaces(store, [namespace_of(table.name)])
 
 
 def _compare_live(store: Store, table: PlannedTable) -> list[Difference]:

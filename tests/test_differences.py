@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from beds import HBASE, Bed, set_state
-from faulty import RecordingStore
+from faulty import Crash, FaultyStore, RecordingStore
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.registry import READABLE, registry_row
@@ -249,10 +251,10 @@ def test_the_first_gateway_gives_the_lines_for_the_shell(empty: Bed) -> None:
     assert hb.diff(empty.store, model) == found
     lines = [line.partition("_")[2] for line in caught.value.shell.splitlines()]
     assert lines == [
-        f"{TABLE}', {{NAME => 'u', TTL => 3600}}",
         f"{TABLE}', {{NAME => 'd', TTL => 3600, COMPRESSION => 'GZ'}}",
         f"{TABLE}', {{NAME => 't', TTL => 3600}}",
         f"{TABLE}.by_tag', {{NAME => 'd', TTL => 3600, COMPRESSION => 'GZ'}}",
+        f"{TABLE}', {{NAME => 'u', TTL => 3600}}",
     ]
     assert all(line.startswith("alter 't") for line in caught.value.shell.splitlines())
 
@@ -337,6 +339,80 @@ def test_models_of_one_table_that_share_a_family_are_refused() -> None:
         hb.create_tables(store, one)
         found = hb.diff(store, other)
         assert (TABLE, "family t", "refused") in told(found)
+
+
+# --- crashes and random declarations ----------------------------------------------------------------------------------
+
+
+def lives(store: hb.Store) -> tuple[float, float]:
+    """The shortest life of cells in the index table, and the longest in the primary table, in seconds."""
+
+    def of(table: str) -> list[float]:
+        return [float("inf") if family.ttl is None else family.ttl for family in store.families(table)]
+
+    return min(of(f"{TABLE}.by_tag")), max(of(TABLE))
+
+
+def calls_of_altering(before: Any, *after: Any) -> int:
+    store = FaultyStore(hb.connect("memory:"))
+    hb.create_tables(store, before)
+    store.calls.clear()
+    hb.alter(store, *after, lossy=True)
+    return len(store.calls)
+
+
+@pytest.mark.parametrize(("start", "end"), [(HOUR, 2 * HOUR), (2 * HOUR, HOUR), (None, HOUR), (HOUR, None)])
+def test_an_alteration_that_a_crash_interrupts_is_finished_by_another_and_no_entry_ends_before_its_row(start: Any, end: Any) -> None:
+    def of(life: Any, families: str, **more: Any) -> Any:
+        others = [hb.family(name, ttl=life) for name in families]
+        return declare(indexes=BY_TAG, family=hb.family("d", ttl=life), families=others, **more)
+
+    before, after = of(start, "t"), of(end, "tu", extra=True, more="u")
+    beside = declare(f"{TABLE}_beside")
+    for at in range(calls_of_altering(before, after, beside)):
+        for mode in ("before", "after"):
+            store = hb.connect("memory:")
+            hb.create_tables(store, before)
+            with pytest.raises(Crash):
+                hb.alter(FaultyStore(store, at, mode, crash=True), after, beside, lossy=True)
+            entries, rows = lives(store)
+            assert entries >= rows
+            hb.alter(store, after, beside, lossy=True)
+            assert not hb.diff(store, after, beside)
+
+
+some_families = st.builds(
+    hb.family,
+    st.just("d"),
+    ttl=st.sampled_from([None, HOUR, 2 * HOUR]),
+    max_versions=st.sampled_from([None, 1, 2, 3]),
+    compression=st.sampled_from([None, "NONE", "GZ"]),
+    bloom_filter=st.sampled_from([None, "NONE", "ROW", "ROWCOL"]),
+    block_size=st.sampled_from([None, 8192, 65_536]),
+    in_memory=st.sampled_from([None, False, True]),
+    configuration=st.dictionaries(st.sampled_from("ab"), st.sampled_from("12"), max_size=2),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(some_families, some_families)
+def test_after_altering_nothing_differs_and_what_was_not_declared_stays(before: hb.Family, after: hb.Family) -> None:
+    with RecordingStore(hb.connect("memory:")) as store:
+        hb.create_tables(store, declare(family=before))
+        kept = store.families(TABLE)[0]
+        model = declare(family=after)
+        found = hb.diff(store, model)
+        altered = hb.alter(store, model, lossy=True)
+        assert altered.applied == found
+        assert not hb.diff(store, model)
+        (now, _) = store.families(TABLE)
+        for name in ("max_versions", "compression", "bloom_filter", "block_size", "in_memory"):
+            declared = getattr(after, name)
+            assert getattr(now, name) == (getattr(kept, name) if declared is None else declared)
+        assert (now.ttl, now.configuration) == (after.ttl, {**kept.configuration, **after.configuration})
+        store.calls.clear()
+        hb.alter(store, model)
+        assert not any(call.writes for call in store.calls)
 
 
 # --- splits -----------------------------------------------------------------------------------------------------------

@@ -7,9 +7,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from attrs import evolve
 from beds import HBASE, Bed
+from faulty import RecordingStore
 
 import hbmodel as hb
+from hbmodel.store import Capabilities
 
 
 def declare(namespace: str) -> Any:
@@ -123,3 +126,29 @@ def test_the_default_namespace_is_not_named() -> None:
             value: hb.Column[int] = hb.column("v")
 
     assert caught.value.table == "default:t"
+
+
+class Untold(RecordingStore):
+    """A store that can neither tell its namespaces nor make one, as HBase 3 behind the first gateway."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return evolve(self.inner.capabilities, namespaces=False)
+
+    def namespaces(self) -> list[str]:
+        raise hb.CapabilityError("They are not told.")
+
+    def create_namespace(self, namespace: str) -> None:
+        raise hb.CapabilityError("They cannot be made.", shell=f"create_namespace '{namespace}'")
+
+
+def test_a_namespace_that_cannot_be_seen_is_noticed_with_the_first_table() -> None:
+    model = declare("unseen")
+    store = Untold(hb.connect("memory:"))
+    with pytest.raises(hb.CapabilityError, match="hbase shell") as caught:
+        hb.create_tables(store, model)
+    assert caught.value.shell == "create_namespace 'unseen'"
+    assert store.tables() == ["hbmodel"]
+    store.inner.create_namespace("unseen")
+    hb.create_tables(store, model)
+    assert not hb.diff(store, model)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from beds import ATOMIC, HBASE, Bed
-from faulty import RecordingStore
+from faulty import Crash, FaultyStore, RecordingStore
 
 import hbmodel as hb
 from hbmodel.registry import registry_row
@@ -112,6 +112,22 @@ def test_a_table_that_is_there_keeps_its_regions(empty: Bed) -> None:
     hb.create_tables(empty.store, Digest, splits=hb.Hexadecimal(4))
     hb.create_tables(empty.store, Digest, splits=hb.Hexadecimal(8))
     assert len(empty.store.regions("split_digests")) == 4
+
+
+def test_tables_have_their_regions_wherever_a_crash_comes() -> None:
+    splits = {Event: hb.ByBucket(), "split_events.by_name": hb.AtKeys([b"m"]), Digest: hb.Hexadecimal(4)}
+    whole = FaultyStore(hb.connect("memory:"))
+    hb.create_tables(whole, *MODELS, splits=splits)
+    for at in range(len(whole.calls)):
+        for mode in ("before", "after"):
+            store = hb.connect("memory:")
+            with pytest.raises(Crash):
+                hb.create_tables(FaultyStore(store, at, mode, crash=True), *MODELS, splits=splits)
+            hb.create_tables(store, *MODELS, splits=splits)
+            assert not hb.diff(store, *MODELS, splits=splits)
+            with hb.Session(store) as session:
+                session.add_all(EVENTS)
+            assert hb.Session(store).query(Event).where(Event.name == "37").count() == 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from hbmodel.errors import CapabilityError, FamilyNotFound, TableNotFound
+from hbmodel.errors import CapabilityError, FamilyNotFound, StoreError, TableNotFound
 from hbmodel.ranges import KeyRange
 from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan
 from hbmodel.stores.calls import Effect
@@ -161,10 +161,18 @@ class Thrift1Store(GatewayStore):
     def namespaces(self) -> list[str]:
         """Names of all namespaces, sorted.
 
-        The gateway has no call for it, so they are read from HBase's own table of them, which HBase 3 does not have.
+        The gateway has no call for it, so they are read from HBase's own table of them, `hbase:namespace`.
+
+        Raises:
+            CapabilityError: that table cannot be read, or is not there, as in HBase 3.
         """
         [batches] = self._scan(_NAMESPACES, [Scan(columns=[b"info"])], _NAMESPACES.decode())
-        found = {row.row.decode() for batch in batches for row in batch}
+        try:
+            found = {row.row.decode() for batch in batches for row in batch}
+        except StoreError as error:
+            if type(error) not in {StoreError, TableNotFound}:
+                raise
+            raise CapabilityError("The first Thrift gateway does not tell the namespaces of this HBase.", reason=str(error)) from None
         return sorted(found - {OWN_NAMESPACE})
 
     def create_namespace(self, namespace: str) -> NoReturn:

@@ -6,7 +6,7 @@ be reported by either.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 
@@ -79,3 +79,17 @@ class Wrong:
 hb.model(family="d")  # E: call-arg reportCallIssue
 hb.model(table="t", salt=16)  # E: arg-type reportArgumentType
 hb.index(1)  # E: arg-type reportArgumentType
+
+
+day = timedelta(days=1)
+kept: hb.Family = hb.family("d", ttl=day, max_versions=2, compression="GZ")
+hb.family("d", ttl=60)  # E: arg-type reportArgumentType
+
+
+@hb.model(table="kept", family=kept, families=(hb.family("t", in_memory=True),))
+class Kept:
+    name: hb.Key[str] = hb.key()
+    text: hb.Column[str] = hb.column("x", hb.Text, family="t")
+
+
+Kept(name="a", text="b")

@@ -14,7 +14,16 @@ now = datetime.now().astimezone()
 
 with hb.connect("memory:", token_key=None) as store:
     assert_type(store, hb.Store)
-    hb.create_tables(store, Action, User)
+    assert_type(hb.create_tables(store, Action, User), hb.Creation)
+    by_table = {"users": hb.Hexadecimal(4)}
+    hb.create_tables(store, User, splits=by_table)
+    hb.create_tables(store, Action, splits={Action: hb.ByBucket(), "actions.by_name": hb.AtKeys([b"m"])})
+    hb.create_tables(store, Action, splits=5)  # E: arg-type reportArgumentType
+    assert_type(hb.diff(store, Action, splits=hb.ByBucket(hb.Uniform(2))), hb.Diff)
+    assert_type(hb.alter(store, Action, lossy=True), hb.Alteration)
+    assert_type(hb.drop_tables(store, Action), list[str])
+    assert_type(hb.split_keys(Action, hb.ByBucket()), list[bytes])
+    assert_type(hb.check_regions(store, Action), list[hb.RegionUse])
     with hb.Session(store, lease=3.0) as session:
         assert_type(session, hb.Session)
 
