@@ -12,8 +12,8 @@ from hbmodel.schema import Index, TableSchema
 from hbmodel.splits import Splits, split_keys
 from hbmodel.store import Family
 
-SplitsOption = Splits | Mapping[type[Any], Splits] | Mapping[str, Splits] | Mapping[type[Any] | str, Splits] | None
-"""One strategy for every primary table, a strategy by model or table name, or none."""
+SplitsOption = Splits | Mapping[Any, Splits] | None
+"""One strategy for every primary table, a strategy by model (a class) or table name (text), or none."""
 
 
 @frozen
