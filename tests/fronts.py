@@ -105,7 +105,7 @@ class HttpFront(Front):
     """An HTTP server, with TLS if it has a certificate, whose answers are given.
 
     Args:
-        answer: makes the bytes of the answer from the head of a request.
+        answer: makes the bytes of the answer from the head of a request and the beginning of its body.
         holder: whose certificate is shown, if TLS is spoken.
     """
 
@@ -127,9 +127,8 @@ class HttpFront(Front):
                     lines.append(line.decode())
                 if not lines:
                     return
-                head = "".join(lines)
                 [length] = [int(line.partition(":")[2]) for line in lines if line.lower().startswith("content-length:")]
-                requests.read(length)
+                head = "".join(lines) + requests.read(length)[:60].decode("latin-1")
                 self.heads.append(head)
                 answer = self._answer(head)
                 opened.sendall(answer)

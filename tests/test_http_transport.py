@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -43,19 +44,20 @@ def write(store: hb.Store) -> None:
 )
 def test_a_refusal_is_told_once_and_with_its_status(status: str, message: str) -> None:
     with HttpFront(lambda head: answer(b"<html>", status, content_type="text/html")) as front, open_store(front) as store:
-        for call in (
+        calls: list[Callable[[], object]] = [
             store.tables,
             lambda: write(store),
             lambda: store.increment("t", b"k", b"d:n", 1),
             lambda: next(store.scan("t", [Scan()])[0]),
-        ):
+        ]
+        for call in calls:
             front.heads.clear()
             with pytest.raises(hb.StoreError, match=message) as caught:
                 call()
             assert type(caught.value) is hb.StoreError
             assert caught.value.status == int(status[:3])
             assert caught.value.gateway == f"127.0.0.1:{front.port}"
-            assert len(front.heads) == 1
+            assert len(front.heads) == (1 if call is not calls[-1] else 2)  # a scan begins before its rows are asked for
 
 
 @pytest.mark.parametrize("status", ["500 Server Error", "502 Bad Gateway", "503 Unavailable", "504 Gateway Timeout"])
@@ -131,6 +133,29 @@ def test_chunks_and_farewells_are_understood() -> None:
                 assert store.tables() == ["t"]
                 time.sleep(0.02)
             assert front.connections == connections
+
+
+OPENED = b"\x80\x01\x00\x02\x00\x00\x00\x13scannerOpenWithScan\x00\x00\x00\x00\x08\x00\x00\x00\x00\x00\x01\x00"
+
+
+@pytest.mark.parametrize("good", [0, 1, 2])
+def test_scans_that_are_refused_end_once_and_for_all(good: int) -> None:
+    replies: list[bytes] = []
+    with HttpFront(lambda head: replies.pop() if replies else answer(b"", "403 Forbidden")) as front, open_store(front, pool=2) as store:
+        for _ in range(5):
+            replies[:] = [answer(OPENED)] * good
+            for step in (*[next] * 2, list):
+                with pytest.raises(hb.StoreError, match="check user"):
+                    step(store.scan("t", [Scan(limit=10)] * 3)[0])
+            for scan in list(store.scan("t", [Scan(limit=10)] * 3)) * 2:
+                with pytest.raises(hb.StoreError, match="check user"):
+                    next(scan)
+            [one, *_] = store.scan("t", [Scan(limit=10)] * 3)
+            one.close()
+        del scan, one, _
+        replies[:] = [answer(ONE_TABLE)]
+        assert store.tables() == ["t"]
+        assert store._pool._members().streams == 0
 
 
 def test_requests_are_sent_ahead_and_answers_come_in_order() -> None:

@@ -180,6 +180,7 @@ class ThriftConnection:
         except (OSError, EOFError, TTransportException) as error:
             self._broke()
             if (refusal := refused_certificate(error, str(self.gateway))) is not None:
+                self._outstanding.clear()  # none of them was read
                 raise refusal from error
             raise UnknownOutcome("The connection to the HBase gateway was lost.", **self._address) from error
         except Exception as error:
@@ -205,7 +206,7 @@ class ThriftConnection:
 
     @property
     def outstanding(self) -> int:
-        """How many replies have not been read yet."""
+        """How many requests may be carried out or be on their way there, without their reply having been read."""
         return len(self._outstanding)
 
     def limit(self, timeout: float) -> None:

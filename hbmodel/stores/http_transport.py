@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import socket
 from base64 import b64encode
-from http.client import HTTPResponse
+from http.client import HTTPResponse, IncompleteRead
 from typing import Any, cast
 
 from attrs import field, frozen
@@ -108,7 +108,10 @@ class HttpSocket:
                 gateway=self._gateway,
                 content_type=content_type[:100],
             )
-        body = response.read()
+        try:
+            body = response.read()
+        except IncompleteRead as error:
+            raise EOFError from error
         if not body:
             raise EOFError
         return body

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 
-from hbmodel.errors import CertificateRefused, HbmodelError, StoreClosed, StoreError, StoreUnavailable, UnknownOutcome
+from hbmodel.errors import CertificateRefused, HbmodelError, InvalidRequest, StoreClosed, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store import Row
 from hbmodel.stores.calls import Backoff, whereabouts
 from hbmodel.stores.connection import ThriftConnection
@@ -101,7 +101,9 @@ class Lane:
             try:
                 return self._next_batch(cursor)
             except HbmodelError as error:
-                if isinstance(error, StoreClosed):
+                if error is not cursor.error:  # the store was closed, or an HTTP server refuses the requests
+                    cursor.error = error
+                    cursor.finished = True
                     self._lost(error)
                 raise
             except BaseException as error:
@@ -158,7 +160,9 @@ class Lane:
         """Around requests whose failure need not be told now: scans go on when their rows are asked for."""
         try:
             yield
-        except (StoreUnavailable, UnknownOutcome, StoreClosed) as error:
+        except InvalidRequest:
+            raise
+        except StoreError as error:  # the connection is gone, the store closed, or an HTTP server refuses
             self._lost(error)
             if not (isinstance(error, StoreClosed) or all(cursor.finished for cursor in self.cursors)):
                 self._repeated()
