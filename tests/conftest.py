@@ -12,6 +12,14 @@ from beds import ATOMIC, HBASE, KINDS, Bed, open_bed
 Beds = Callable[[str], Bed]
 
 
+LONGEST = ("test_killed_processes.py", "test_soaks.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the modules that take minutes first, so that in the end no worker of pytest-xdist waits for another."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
 @pytest.fixture(scope="session")
 def fast_beds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Beds]:
     """The stores of this process by their kind."""

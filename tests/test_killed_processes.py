@@ -1,0 +1,215 @@
+"""HBase's processes are killed (SIGKILL) under scans and loaders, and come back: nothing is lost, doubled or out of order."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from models import Order, Sample, order
+from scenarios import check_exact
+from test_flights import flights
+
+import hbmodel as hb
+from hbmodel.localhbase import LocalHBase
+from hbmodel.store import Scan
+
+pytestmark = pytest.mark.hbase
+
+Flight = flights.Flight
+
+
+class Own:
+    """An HBase of our own, whose processes may be killed.
+
+    Attributes:
+        hbase: the processes.
+        kills: how many killings hit what was to be hit.
+    """
+
+    def __init__(self, hbase: LocalHBase) -> None:
+        self.hbase = hbase
+        self.kills = 0
+
+    def url(self, gateway: str) -> str:
+        """URL of the store behind a gateway."""
+        return self.hbase.url if gateway == "thrift1" else self.hbase.thrift2_url
+
+    def kill(self, role: str) -> None:
+        """Kills a process on the spot."""
+        if role == "server":
+            self.hbase.kill_server()
+        else:
+            self.hbase.kill_gateway(role)
+
+    def restart(self, role: str) -> None:
+        """Starts it again on its port, and waits until it answers."""
+        if role == "server":
+            self.hbase.restart_server()
+        else:
+            self.hbase.restart_gateway(role)
+
+
+@pytest.fixture(scope="module")
+def own(local_hbase: Any) -> Iterator[Own]:
+    """Where the shared one cannot be started, this is not tried."""
+    with LocalHBase() as hbase:
+        yield Own(hbase)
+
+
+# --- gateways under scans ---------------------------------------------------------------------------------------------
+
+Scanner = Callable[[hb.Store], Iterator[tuple[bytes, Any]]]
+
+
+def forward(store: hb.Store) -> Iterator[tuple[bytes, Any]]:
+    """All flights by one scan."""
+    (batches,) = store.scan("flights", [Scan(batch_size=500)])
+    return ((row.row, hb.decode(Flight, row)) for batch in batches for row in batch)
+
+
+def backward(store: hb.Store) -> Iterator[tuple[bytes, Any]]:
+    """All flights by one scan, the last first."""
+    (batches,) = store.scan("flights", [Scan(reversed=True, batch_size=500)])
+    return ((row.row, hb.decode(Flight, row)) for batch in batches for row in batch)
+
+
+def merged(store: hb.Store) -> Iterator[tuple[bytes, Any]]:
+    """All flights by a query, which merges the scans of the salt's buckets."""
+    return ((key_of(flight)[1:], flight) for flight in hb.Session(store).query(Flight).use_index("primary").allow_full_scan())
+
+
+def key_of(flight: Any) -> bytes:
+    return hb.row_key(Flight, carrier=flight.carrier, departs=flight.departs, number=flight.number, origin=flight.origin)
+
+
+def scan_through_kills(own: Own, gateway: str, scanner: Scanner, expected: list[tuple[bytes, Any]], kills: int) -> int:
+    """Scans all flights while the gateway is killed at random points; how many of the killings hit the scan."""
+    points = sorted(random.sample(range(len(expected)), kills), reverse=True)
+    hits = 0
+    ended = threading.Event()
+
+    def kill() -> None:
+        nonlocal hits
+        time.sleep(random.uniform(0, 0.02))
+        own.kill(gateway)
+        hits += not ended.is_set()
+        own.restart(gateway)
+
+    killer: threading.Thread | None = None
+    with hb.connect(own.url(gateway)) as store:
+        count = 0
+        for found in scanner(store):
+            assert found == expected[count]
+            count += 1
+            if points and count > points[-1] and not (killer and killer.is_alive()):
+                points.pop()
+                killer = threading.Thread(target=kill)
+                killer.start()
+        ended.set()
+        assert count == len(expected)
+    if killer is not None:
+        killer.join()
+    return hits
+
+
+@pytest.mark.parametrize(("count", "kills"), [(60_000, 10), pytest.param(336_776, 20, marks=pytest.mark.slow)])
+def test_a_gateway_is_killed_in_the_middle_of_scans(own: Own, count: int, kills: int) -> None:
+    with hb.connect(own.hbase.thrift2_url) as store:
+        hb.create_tables(store, Flight)
+        assert hb.Session(store).load(flights.flights(count)) == count
+    by_key = sorted(((key_of(flight), flight) for flight in flights.flights(count)), key=lambda pair: pair[0])
+    unsalted = sorted(((key[1:], flight) for key, flight in by_key), key=lambda pair: pair[0])
+    scanners: list[tuple[Scanner, list[tuple[bytes, Any]]]] = [(forward, by_key), (merged, unsalted), (backward, by_key[::-1])]
+    for gateway in ("thrift1", "thrift2"):
+        hits = 0
+        for scanner, expected in itertools.cycle(scanners):
+            hits += scan_through_kills(own, gateway, scanner, expected, min(5, kills - hits))
+            if hits == kills:
+                break
+
+
+# --- the server under loaders -----------------------------------------------------------------------------------------
+
+ORDERS, SAMPLES = 15_000, 30_000
+
+
+def orders() -> Iterator[Order]:
+    return (order(n, f"state {n % 5}", customer=n % 50, amount=n % 7 or None) for n in range(ORDERS))
+
+
+def samples() -> Iterator[Sample]:
+    return (Sample(station="s", label=f"{n:06}", level=n, remark="r" * 20) for n in range(SAMPLES))
+
+
+def load_through_a_kill(own: Own, url: str, objs: Iterator[Any], restart: bool) -> tuple[list[int], hb.HbmodelError | None]:
+    """Loads while the server is killed, and maybe restarted at once; what progress told, and the error that ended it."""
+    told: list[int] = []
+    kill_at = random.randrange(2_000, 8_000)
+    killer: threading.Thread | None = None
+
+    def kill() -> None:
+        time.sleep(random.uniform(0, 0.1))
+        own.kill("server")
+        if restart:
+            own.restart("server")
+
+    def progress(written: int) -> None:
+        nonlocal killer
+        told.append(written)
+        if killer is None and written >= kill_at:
+            killer = threading.Thread(target=kill)
+            killer.start()
+
+    error: hb.HbmodelError | None = None
+    with hb.connect(url) as store:
+        try:
+            hb.Session(store).load(objs, batch_size=500, progress=progress)
+        except hb.HbmodelError as caught:
+            error = caught
+    assert killer is not None
+    killer.join()
+    return told, error
+
+
+def check_written(own: Own, gateway: str, objs: list[Any]) -> None:
+    """These objects must be there, as they are."""
+    model = type(objs[0])
+    names = hb.schema_of(model).layout.names
+    with hb.connect(own.url(gateway)) as store:
+        assert hb.Session(store).get_many(model, [tuple(getattr(obj, name) for name in names) for obj in objs]) == objs
+
+
+@pytest.mark.parametrize(("gateway", "objects"), [("thrift1", samples), ("thrift2", orders)])
+def test_the_server_is_killed_under_a_loader(own: Own, gateway: str, objects: Callable[[], Iterator[Any]]) -> None:
+    everything = list(objects())
+    model = type(everything[0])
+    with hb.connect(own.url(gateway)) as store:
+        hb.create_tables(store, model)
+    told, error = load_through_a_kill(own, own.url(gateway) + "?timeout=2&attempts=1", objects(), restart=False)
+    assert isinstance(error, hb.PartialWrite)
+    assert 2_000 <= error.position == told[-1] < len(everything)
+    assert error.pending == everything[error.position : error.position + 500]
+    own.restart("server")
+    check_written(own, gateway, everything[: error.position])
+    # Repeating the load completes it; with the default patience another killing does not even stop it.
+    if model is Order:
+        told, error = load_through_a_kill(own, own.url(gateway), objects(), restart=True)
+        assert error is None
+        assert told[-1] == len(everything)
+    else:
+        with hb.connect(own.url(gateway)) as store:
+            assert hb.Session(store).load(objects()) == len(everything)
+    check_written(own, gateway, everything)
+    with hb.connect(own.url(gateway)) as store:
+        session = hb.Session(store)
+        assert session.query(model).allow_full_scan().count() == len(everything)
+        if model is Order:
+            check_exact(store, Order)
+            for number in range(5):
+                found = session.query(Order).where(Order.state == f"state {number}").all()
+                assert sorted(o.number for o in found) == list(range(number, ORDERS, 5))
