@@ -8,6 +8,7 @@ import os
 import signal
 import sqlite3
 import threading
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -513,6 +514,31 @@ def in_child(action: Callable[[], None]) -> int:
             os._exit(code)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status)
+
+    def test_a_table_altered_by_another_process_is_noticed(self, path: str) -> None:
+        with EmbeddedStore(path) as store, EmbeddedStore(path) as other:
+            store.create_table(T, [Family(b"d")])
+            old = time.time_ns() // 1_000_000 - 100_000
+            put(store, b"d:a", b"1", timestamp=old)
+            assert values(store) == {b"d:a": b"1"}
+            other.add_family(T, Family(b"e"))
+            put(store, b"e:a", b"2")
+            other.modify_family(T, Family(b"d", ttl=10))
+            assert values(store) == {b"e:a": b"2"}
+            assert [family.ttl for family in store.families(T)] == [10, None]
+
+    def test_namespaces_of_tables_from_before_they_were_kept(self, path: str) -> None:
+        with EmbeddedStore(path) as store:
+            store.create_namespace("old")
+            store.create_table("old:t", [Family(b"d")])
+        with sqlite3.connect(path) as connection:
+            connection.execute("DROP TABLE namespaces")
+        connection.close()
+        with EmbeddedStore(path) as store:
+            assert store.namespaces() == ["default", "old"]
+            store.create_table("old:u", [Family(b"d")])
+            store.create_namespace("new")
+            assert store.namespaces() == ["default", "new", "old"]
 
 
 class TestFork:

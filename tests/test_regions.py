@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -52,6 +55,40 @@ def test_hexadecimal_splits_are_all_reached() -> None:
     assert len(found) == 10
     assert all(use.reachable and use.rows > 20 for use in found)
     assert sum(use.rows for use in found) == len(DIGESTS)
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+LEADING: dict[str, tuple[Any, Any, tuple[Any, ...]]] = {
+    "one unsigned byte": (int, hb.UInt8, ()),
+    "signed": (int, hb.Int16, (-100, 100)),
+    "wide": (int, hb.UInt64, ()),
+    "with None": (int | None, hb.UInt16, ()),
+    "UUID": (UUID, hb.UUID128, ()),
+    "fixed bytes": (bytes, hb.Bytes(2), ()),
+    "fixed bytes with None": (bytes | None, hb.Bytes(1), ()),
+    "hex text": (int, hb.HexText(4), ()),
+    "dates": (date, hb.Date, (date(2020, 1, 1), date(2026, 1, 1))),
+    "times": (datetime, None, (NOON, NOON + timedelta(days=9))),
+    "reverse stamps": (datetime, hb.ReverseStamp, (NOON, NOON + timedelta(days=9))),
+    "spans": (timedelta, hb.Duration, (timedelta(0), timedelta(days=9))),
+}
+
+
+@pytest.mark.parametrize("name", LEADING)
+@pytest.mark.parametrize("salt", [None, hb.HashSalt(3), hb.TextSalt(("a-", "b-"))], ids=["unsalted", "hashed", "textual"])
+@pytest.mark.parametrize("desc", [False, True])
+def test_every_region_of_a_planned_table_can_be_reached(name: str, salt: Any, desc: bool) -> None:
+    hint, codec, bounds = LEADING[name]
+    body = {"lead": hb.key(codec, desc=desc), "value": hb.column("v"), "__annotations__": {"lead": hb.Key[hint], "value": hb.Column[int]}}
+    made = hb.model(table="planned", salt=salt)(type("Planned", (), body))
+    buckets = hb.schema_of(made).salt.buckets
+    for regions in (2, 3, 7, 16):
+        with hb.connect("memory:") as store:
+            hb.create_tables(store, made, splits=hb.Uniform(regions, *bounds))
+            found = check_regions(store, made)
+        assert len(found) == regions * buckets
+        assert all(use.reachable for use in found)
 
 
 def test_regions_above_the_last_bucket_are_not_reachable() -> None:

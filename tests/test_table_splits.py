@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -246,3 +247,15 @@ def test_the_shares_of_hexadecimal_regions_are_equal() -> None:
     keys = hb.split_keys(Digest, hb.Hexadecimal(10))
     numbers = [0.0, *(int(key, 16) / 16 ** len(key) for key in keys), 1.0]
     assert all(abs((after - before) * 10 - 1) < 0.2 for before, after in pairwise(numbers))
+
+
+@pytest.mark.parametrize("bed", ["memory", "embedded", HBASE[1]], indirect=True)
+def test_several_programs_may_create_the_tables_at_once(empty: Bed) -> None:
+    splits = {Event: hb.ByBucket(), "split_events.by_name": hb.AtKeys([b"m"])}
+    with ThreadPoolExecutor(4) as threads:
+        made = list(threads.map(lambda _: hb.create_tables(empty.store.inner, Event, splits=splits), range(4)))
+    assert any("split_events" in creation.created for creation in made)
+    assert not hb.diff(empty.store, Event, splits=splits)
+    with hb.Session(empty.store) as session:
+        session.add_all(EVENTS)
+    assert hb.Session(empty.store).query(Event).where(Event.name == "37").count() == 1
