@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from beds import ATOMIC, HBASE, Bed
 from faulty import Crash, FaultyStore, RecordingStore
 
 import hbmodel as hb
+from hbmodel.localhbase import LocalHBase
+from hbmodel.localhbase.configuration import JVM_FLAGS
+from hbmodel.localhbase.jars import class_path
+from hbmodel.localhbase.java import find_java
 from hbmodel.registry import registry_row
 from hbmodel.store import Delete, Scan
 
@@ -259,3 +266,20 @@ def test_several_programs_may_create_the_tables_at_once(empty: Bed) -> None:
     with hb.Session(empty.store) as session:
         session.add_all(EVENTS)
     assert hb.Session(empty.store).query(Event).where(Event.name == "37").count() == 1
+
+
+@pytest.mark.hbase
+def test_those_keys_are_what_a_tool_of_hbase_makes(local_hbase: Any) -> None:
+    if not isinstance(local_hbase, LocalHBase):
+        pytest.skip("needs HBase's configuration, which a named gateway does not give")
+    table = f"split_by_tool_{uuid4().hex[:8]}"
+    command = [str(find_java().path), "-Xmx256m", *JVM_FLAGS, f"-Dhbmodel.log={local_hbase.directory}/logs/splitter.log"]
+    tool = ["org.apache.hadoop.hbase.util.RegionSplitter", "-c", "10", "-f", "d", "--firstrow", "00000000", "--lastrow", "ffffffff"]
+    classes = f"{local_hbase.directory}/conf/gateways:{class_path(progress=False)}"
+    done = subprocess.run(
+        [*command, *tool, table, "UniformSplit"], env={**os.environ, "CLASSPATH": classes}, capture_output=True, text=True, check=False
+    )
+    with hb.connect(local_hbase.thrift2_url) as store:
+        assert table in store.tables(), done.stderr[-1000:]
+        assert starts(store, table) == BY_HBASE
+        store.delete_table(table)
