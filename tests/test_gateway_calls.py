@@ -22,6 +22,7 @@ from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, StoreUnav
 from hbmodel.stores import calls
 from hbmodel.stores.calls import LEAST_TRIES, Backoff, Caller, Effect, Exchange
 from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
+from hbmodel.stores.gateways import Gateway, Gateways
 from hbmodel.stores.pool import Pool
 from hbmodel.stores.thrift1 import Thrift1Store
 
@@ -40,10 +41,10 @@ class Scripted:
     """A connection that does what a script says: what each request and each reply meets, `ok` by default."""
 
     used_at = expires_at = float("inf")
-    gateway = "host:9090"
 
-    def __init__(self, script: dict[str, list[Exception | None]]) -> None:
+    def __init__(self, script: dict[str, list[Exception | None]], gateway: Gateway | None = None) -> None:
         self.script = script
+        self.gateway = gateway or Gateway("host", 9090)
         self.sent: deque[str] = deque()
         self.log: list[str] = []
         self.closed = False
@@ -125,6 +126,27 @@ def test_what_may_be_repeated_is(waits: list[float], effect: Effect, failure: Ex
     caller_, _ = caller({"receive": [failure, failure]})
     assert caller_.run(effect, once) == "call"
     assert len(waits) == 2
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_gateway_that_cannot_do_it_now_is_left_if_there_is_another(waits: list[float], alone: bool) -> None:
+    caller_, opened = caller({"receive": [MOVED, MOVED]})
+    if not alone:
+        gateways = Gateways([Gateway("one", 1), Gateway("other", 2)])
+        script: Script = {"receive": [MOVED, MOVED]}
+
+        def connect(gateway: Gateway) -> Any:
+            opened.append(Scripted(script, gateway))
+            return opened[-1]
+
+        pool: Pool[Any] = Pool(lambda: gateways.connect(connect), 1, 1)
+        caller_ = Caller(pool, Backoff(3), (Refusal,))
+    assert caller_.run(Effect.NONE, once) == "call"
+    hosts = [connection.gateway.host for connection in opened]
+    assert len(hosts) == (1 if alone else 3)
+    if not alone:
+        assert hosts[0] == hosts[2] != hosts[1]
+        assert [connection.closed for connection in opened] == [True, True, False]
 
 
 @pytest.mark.parametrize("failure", [LOST, MOVED])

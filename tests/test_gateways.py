@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from fronts import HttpFront
 from proxy import Proxy
 
 from hbmodel.connecting import connect
@@ -129,6 +131,40 @@ def test_a_host_that_no_name_server_knows_is_told() -> None:
         store.tables()
     assert caught.value.gateway == "no-such-host.invalid:9090"
     assert caught.value.reason
+
+
+def message(name: str, fields: bytes) -> bytes:
+    """A reply of the first gateway, over HTTP."""
+    body = b"\x80\x01\x00\x02" + struct.pack(">i", len(name)) + name.encode() + bytes(4) + fields + b"\x00"
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/x-thrift\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+
+def test_a_gateway_that_is_cut_off_from_hbase_is_left_for_another() -> None:
+    text = b"org.apache.hadoop.hbase.client.NoServerForRegionException: none"
+    cut_off = b"\x0c\x00\x01\x0b\x00\x01" + struct.pack(">i", len(text)) + text + b"\x00"
+    nothing = {
+        "scannerOpenWithScan": b"\x08\x00\x00\x00\x00\x00\x01",
+        "scannerGetList": b"\x0f\x00\x00\x0c\x00\x00\x00\x00",
+        "getRowsWithColumns": b"\x0f\x00\x00\x0c\x00\x00\x00\x00",
+        "scannerClose": b"",
+    }
+
+    def bad(head: str) -> bytes:
+        [name] = [name for name in nothing if name in head]
+        return message(name, cut_off)
+
+    def good(head: str) -> bytes:
+        [name] = [name for name in nothing if name in head]
+        return message(name, nothing[name])
+
+    with HttpFront(bad) as one, HttpFront(good) as other:
+        url = f"hbase://127.0.0.1:{one.port},127.0.0.1:{other.port}?transport=http"
+        for _ in range(4):
+            with connect(f"{url}&attempts=2") as store:
+                assert store.get("t", [b"k"]) == [None]
+            with connect(f"{url}&attempts=2") as store:
+                assert [list(scan) for scan in store.scan("t", [Scan(), Scan()])] == [[], []]
+        assert one.heads
 
 
 # --- two gateways of a real HBase -------------------------------------------------------------------------------------

@@ -162,6 +162,7 @@ class Caller:
         with self._pool.lease() as lease:
             waits = self._backoff.waits(lambda: self._pool.reached)
             connection: ThriftConnection | None = None
+            where: dict[str, object] = {}
             while True:
                 # An error holds this frame: kept, it would leave all that is read to the garbage collector.
                 cause: Exception | None = None
@@ -177,7 +178,11 @@ class Caller:
                     if not is_passing(failure, name):
                         raise store_error(failure, name, **details) from None  # not with Java's stack in every traceback
                     doubtful = True
-                    reason, where = first_line(failure), {"gateway": connection and str(connection.gateway)}
+                    reason = first_line(failure)
+                    if connection is not None:
+                        where = {"gateway": str(connection.gateway)}
+                        if not connection.gateway.alone:  # another one may be better connected to HBase
+                            lease.drop()
                 if (doubtful and effect is Effect.ANEW) or isinstance(cause, CertificateRefused):
                     break
                 wait = next(waits, None)

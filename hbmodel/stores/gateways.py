@@ -42,6 +42,8 @@ class Gateway:
         """When a connection to it last failed, on `time.monotonic`'s clock."""
         self.rests_until = float("-inf")
         """When it is tried again although others are there."""
+        self.alone = True
+        """Whether the store knows no other."""
         self._failures = 0
 
     @property
@@ -82,6 +84,8 @@ class Gateways:
     def __init__(self, gateways: Sequence[Gateway]) -> None:
         self._gateways = random.sample(gateways, len(gateways))
         self._turns = itertools.count()
+        for gateway in gateways:
+            gateway.alone = len(gateways) == 1
         self._names = ",".join(str(gateway) for gateway in gateways)
 
     def connect(self, connect: Callable[[Gateway], C]) -> C:

@@ -267,7 +267,11 @@ class Lane:
             # The gateway has forgotten the scanner ("scanner ID is invalid") or closed it under its own hands ("internal
             # error"), or a region is on its way elsewhere. Requests that were sent ahead may get rows from behind a gap now,
             # or none; giving the scanner up makes their replies unwanted.
-            cursor.trouble = StoreUnavailable("HBase cannot go on with a scan.", table=table, reason=first_line(failure))
+            gateway = self._lease.connection().gateway
+            reason = first_line(failure)
+            cursor.trouble = StoreUnavailable("HBase cannot go on with a scan.", table=table, gateway=str(gateway), reason=reason)
+            if not (forgotten or gateway.alone):  # another one may be better connected to HBase
+                self._lost(cursor.trouble)
         else:
             cursor.error = store_error(failure, name, table=table)
             cursor.finished = True
