@@ -19,7 +19,7 @@ from hbmodel.differences import (
     registrations,
 )
 from hbmodel.errors import CapabilityError, FamilyNotFound, NamespaceExists, NamespaceNotFound, SchemaMismatch, TableExists
-from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, Binding, Registry
+from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, Binding, Registry, check_layout
 from hbmodel.schema import schema_of
 from hbmodel.store import Store
 from hbmodel.table_plan import PlannedTable, SplitsOption, plan_tables
@@ -100,10 +100,13 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
     entries = registrations(planned, catalog, existing)
     planned = [as_registered(table, entries) for table in planned]
     new = [table for table in planned if needs_creation(table, existing)]
+    for schema, entry in entries.items():
+        if entry is not None:
+            check_layout(schema, entry)
+    found = {table.name: _compare_live(store, table) for table in planned if table.index is None and table.name in existing}
     check_creatable(store, new)
     _create_namespaces(store, missing_namespaces(store, [registry, *(table.name for table in new)], existing))
     catalog.create()
-    found = {table.name: _compare_live(store, table) for table in planned if table.index is None and table.name in existing}
     for schema in entries:
         present = schema.table in existing
         for table in new:

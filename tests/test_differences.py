@@ -26,7 +26,8 @@ ABLE = ("memory", "embedded", HBASE[1])
 def declare(table: str = TABLE, salt: Any = None, key: Any = hb.Text, extra: bool = False, **options: Any) -> Any:
     """A model whose declaration can be changed in one place; `indexes` are given by name."""
     indexes = options.pop("indexes", {})
-    body: dict[str, Any] = {"name": hb.key(key), "tag": hb.column("g"), "text": hb.column("x", family="t", default=""), **indexes}
+    body: dict[str, Any] = {"name": hb.key(key), "tag": hb.column("g", default=""), **indexes}
+    body["text"] = hb.column("x", family="t", default="")
     body["__annotations__"] = {"name": hb.Key[str], "tag": hb.Column[str], "text": hb.Column[str]}
     if extra:
         body["more"] = hb.column("m", default=0, family=options.pop("more", "d"))

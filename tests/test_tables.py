@@ -128,6 +128,21 @@ def test_a_table_with_another_layout_is_told(store: hb.Store) -> None:
     assert [difference.split(":")[0] for difference in caught.value.differences] == ["key"]
 
 
+def test_no_model_is_created_when_another_does_not_fit(store: hb.Store) -> None:
+    @hb.model(table="words", exists=hb.flag("e"))
+    class Turned:
+        word: hb.Key[str] = hb.key()
+        language: hb.Key[str] = hb.key()
+
+    hb.create_tables(store, Word)
+    with pytest.raises(hb.SchemaMismatch):
+        hb.create_tables(store, Action, Turned)
+    store.create_table("actions", [Family(b"d")])
+    with pytest.raises(hb.FamilyNotFound):
+        hb.create_tables(store, Action, registry="other")
+    assert store.tables() == ["actions", "hbmodel", "words"]
+
+
 def test_an_index_on_rows_that_are_there_must_be_built_first(store: hb.Store) -> None:
     @hb.model(table="words", exists=hb.flag("e"))
     class Indexed:
