@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import count
 from time import monotonic, sleep
 from typing import Any, ClassVar
@@ -12,14 +11,13 @@ from uuid import uuid4
 
 import pytest
 from attrs import define
-from cutting_proxy import CARRIED_OUT, FAULTS, CuttingProxy, Fault
+from cutting_proxy import CARRIED_OUT, FAULTS, CuttingProxy, Fault, without_waits
 
 from hbmodel.connecting import connect
 from hbmodel.errors import StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.ranges import KeyRange
 from hbmodel.store import Delete, Family, Put, Row, Scan, Store
 from hbmodel.stores import gateway_store, portions, thrift1_writes
-from hbmodel.stores.calls import Backoff
 
 pytestmark = pytest.mark.hbase
 
@@ -47,8 +45,8 @@ def direct(url: str) -> Iterator[Store]:
 
 @pytest.fixture
 def proxy(url: str, direct: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[CuttingProxy]:
-    # Waits of no length, and several calls for what otherwise takes one.
-    monkeypatch.setattr(gateway_store, "Backoff", partial(Backoff, first=0.001))
+    without_waits(monkeypatch)
+    # Several calls for what otherwise takes one.
     monkeypatch.setattr(gateway_store, "MAX_QUESTION_BYTES", 300)
     monkeypatch.setattr(portions, "MAX_ROWS", 4)
     monkeypatch.setattr(thrift1_writes, "MAX_ROWS", 4)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -12,14 +11,12 @@ from uuid import uuid4
 import pytest
 from attrs import frozen
 from beds import Bed, cells_of
-from cutting_proxy import FAULTS, CuttingProxy, Fault
+from cutting_proxy import FAULTS, CuttingProxy, Fault, without_waits
 from faulty import RecordingStore
 from models import Order, order
 from scenarios import SCENARIOS, Scenario, check_exact, check_queries, key_of, objects
 
 import hbmodel as hb
-from hbmodel.stores import gateway_store
-from hbmodel.stores.calls import Backoff
 
 pytestmark = pytest.mark.hbase
 
@@ -59,7 +56,7 @@ def bed_and_url(request: pytest.FixtureRequest) -> Iterator[tuple[Bed, str, str]
 
 @pytest.fixture
 def cut(bed_and_url: tuple[Bed, str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cut]:
-    monkeypatch.setattr(gateway_store, "Backoff", partial(Backoff, first=0.001))
+    without_waits(monkeypatch)
     bed, url, prefix = bed_and_url
     with CuttingProxy(url) as proxy:
         yield Cut(bed, proxy, prefix)
