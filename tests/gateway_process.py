@@ -3,26 +3,52 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from attrs import frozen
 
 from hbmodel.localhbase import LocalHBase, Settings
 from hbmodel.localhbase.configuration import LOG4J_PROPERTIES, command, site_properties, site_xml
 from hbmodel.localhbase.jars import class_path
 from hbmodel.localhbase.java import find_java
 from hbmodel.localhbase.ports import choose_ports
-from hbmodel.localhbase.processes import end, listens, spawn
+from hbmodel.localhbase.processes import Process, end, listens, spawn
 from hbmodel.localhbase.readiness import gateway_answers
+
+
+@frozen
+class GatewayProcess:
+    """A gateway that runs."""
+
+    port: int
+    process: Process
+
+    def freeze(self) -> None:
+        """It stays silent from now on, and its connections stay open."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """It goes on where it was."""
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """It is gone without a word of its own."""
+        end([self.process], grace=0)
+
 
 Kind = tuple[str, Mapping[str, str]]
 """`thrift1` or `thrift2`, and its properties."""
 
 
 @contextmanager
-def more_gateways(hbase: LocalHBase, directory: Path, kinds: Mapping[str, Kind], *, timeout: float = 120) -> Iterator[dict[str, int]]:
-    """Starts gateways of an HBase side by side; yields their ports by the names given.
+def more_gateways(
+    hbase: LocalHBase, directory: Path, kinds: Mapping[str, Kind], *, timeout: float = 120
+) -> Iterator[dict[str, GatewayProcess]]:
+    """Starts gateways of an HBase side by side; yields them by the names given.
 
     Args:
         hbase: which runs.
@@ -52,6 +78,6 @@ def more_gateways(hbase: LocalHBase, directory: Path, kinds: Mapping[str, Kind],
             while not (listens(started[name], chosen[name]) and gateway_answers(role, chosen[name], properties, timeout=5)):
                 assert time.monotonic() < deadline, f"the gateway {name} did not start; see {directory / name}"
                 time.sleep(0.1)
-        yield dict(chosen)
+        yield {name: GatewayProcess(chosen[name], started[name]) for name in kinds}
     finally:
         end(started.values(), grace=0)

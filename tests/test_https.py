@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,11 +14,12 @@ from certificates import Authority
 from conformance import FAMILIES, Bed, DeleteConformance, GetConformance, PutConformance
 from conformance_atomic import CheckAndPutConformance, CounterConformance, RowChangeConformance
 from conformance_scans import FilterConformance, ScanConformance
-from gateway_process import more_gateways
+from gateway_process import GatewayProcess, Kind, more_gateways
 from proxy import Proxy
 
 import hbmodel as hb
 from hbmodel.localhbase import LocalHBase
+from hbmodel.ranges import KeyRange
 from hbmodel.store import Delete, Family, Put, Scan, Store
 
 pytestmark = pytest.mark.hbase
@@ -37,9 +39,30 @@ def hbase(local_hbase: Any) -> Iterator[LocalHBase]:
             yield own
 
 
+class Gateways:
+    """Both gateways over HTTPS, a spare one, and a framed, compact one."""
+
+    def __init__(self, started: dict[str, GatewayProcess], https: str, compact: str) -> None:
+        self._started, self._https, self._compact = started, https, compact
+
+    def __getitem__(self, name: str) -> str:
+        """The URL of one."""
+        scheme = "hbase" if name == "https1" else "hbase+thrift2"
+        return f"{scheme}://localhost:{self._started[name].port}?{self._compact if name == 'compact2' else self._https}"
+
+    @property
+    def pair(self) -> str:
+        """The URL of two."""
+        return self["https2"].replace("?", f",localhost:{self.spare.port}?")
+
+    @property
+    def spare(self) -> GatewayProcess:
+        """The one that may be ill-treated."""
+        return self._started["spare"]
+
+
 @pytest.fixture(scope="module")
-def gateways(hbase: LocalHBase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """URLs of both gateways over HTTPS, and of a framed, compact one."""
+def gateways(hbase: LocalHBase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateways]:
     directory: Path = tmp_path_factory.mktemp("gateways")
     authority = Authority(directory)
     keystore = authority.sign("gateway", "127.0.0.1", "localhost").keystore(STORE_PASSWORD)
@@ -52,21 +75,21 @@ def gateways(hbase: LocalHBase, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "hbase.thrift.ssl.keystore.type": "pkcs12",
     }
     compact = {"hbase.regionserver.thrift.framed": "true", "hbase.regionserver.thrift.compact": "true"}
-    kinds = {"https1": ("thrift1", https), "https2": ("thrift2", https), "compact2": ("thrift2", compact)}
-    with more_gateways(hbase, directory, kinds) as ports:
-        tls = f"transport=http&tls=true&ca_file={authority.file}"
-        yield {
-            "https1": f"hbase://localhost:{ports['https1']}?{tls}",
-            "https2": f"hbase+thrift2://localhost:{ports['https2']}?{tls}",
-            "compact2": f"hbase+thrift2://localhost:{ports['compact2']}?transport=framed&protocol=compact",
-        }
+    kinds: dict[str, Kind] = {
+        "https1": ("thrift1", https),
+        "https2": ("thrift2", https),
+        "spare": ("thrift2", https),
+        "compact2": ("thrift2", compact),
+    }
+    with more_gateways(hbase, directory, kinds) as started:
+        yield Gateways(started, f"transport=http&tls=true&ca_file={authority.file}", "transport=framed&protocol=compact")
 
 
 # --- the suite that every store passes, over HTTPS and in frames ------------------------------------------------------
 
 
 @pytest.fixture(scope="module", params=["https2", "compact2"])
-def bed(request: pytest.FixtureRequest, gateways: dict[str, str]) -> Iterator[Bed]:
+def bed(request: pytest.FixtureRequest, gateways: Gateways) -> Iterator[Bed]:
     url = gateways[request.param]
     table, narrow = (f"{name}_{uuid4().hex}" for name in ("conformance", "narrow"))
     with hb.connect(url) as store:
@@ -113,7 +136,7 @@ class TestFilter(FilterConformance):
 
 
 @pytest.fixture(scope="module")
-def table(gateways: dict[str, str]) -> Iterator[str]:
+def table(gateways: Gateways) -> Iterator[str]:
     name = f"https_{uuid4().hex}"
     with hb.connect(gateways["https2"]) as store:
         store.create_table(name, [Family(b"d")])
@@ -123,7 +146,7 @@ def table(gateways: dict[str, str]) -> Iterator[str]:
 
 
 @pytest.fixture(params=["https1", "https2"])
-def url(request: pytest.FixtureRequest, gateways: dict[str, str]) -> str:
+def url(request: pytest.FixtureRequest, gateways: Gateways) -> str:
     return gateways[request.param]
 
 
@@ -150,7 +173,7 @@ def test_everything_works_over_https(url: str, table: str) -> None:
         assert len(store.regions(table)) == 1
 
 
-def test_models_work_over_https(gateways: dict[str, str]) -> None:
+def test_models_work_over_https(gateways: Gateways) -> None:
     @hb.model(table=f"https_model_{uuid4().hex}", exists=hb.flag("e"))
     class Thing:
         number: hb.Key[int] = hb.key()
@@ -230,7 +253,7 @@ def test_the_gateways_certificate_is_checked(url: str, tmp_path: Path) -> None:
         store.tables()
 
 
-def test_the_wrong_transport_is_told(gateways: dict[str, str]) -> None:
+def test_the_wrong_transport_is_told(gateways: Gateways) -> None:
     """Each of these is a mistake in the options, told within seconds and not by a crash."""
     https, framed = gateways["https2"], gateways["compact2"]
     for url in (
@@ -244,3 +267,40 @@ def test_the_wrong_transport_is_told(gateways: dict[str, str]) -> None:
         with hb.connect(f"{url}{more}attempts=1&timeout=2") as store, pytest.raises(hb.StoreError) as caught:
             store.tables()
         assert isinstance(caught.value, hb.StoreUnavailable) or caught.value.status is not None
+
+
+# --- one of two gateways ----------------------------------------------------------------------------------------------
+
+
+def on_spare(gateways: Gateways) -> Any:
+    """A store that uses the spare gateway, and can go to another one."""
+    while True:
+        store: Any = hb.connect(gateways.pair + "&pool=1&timeout=1")
+        with store._pool.lease() as lease:
+            if lease.connection().gateway.port == gateways.spare.port:
+                return store
+        store.close()
+
+
+@pytest.mark.parametrize("harm", ["freeze", "kill"])  # in this order
+def test_work_goes_on_when_a_gateway_freezes_and_when_it_is_killed(gateways: Gateways, table: str, harm: str) -> None:
+    puts = [Put(b"~%s%05d" % (harm.encode(), number), {b"d:a": b"1"}, 5) for number in range(2500)]
+    keys = [b"%05d" % number for number in range(5000)]
+    with on_spare(gateways) as reading, on_spare(gateways) as writing, on_spare(gateways) as scanning, on_spare(gateways) as counting:
+        [scan] = scanning.scan(table, [Scan(KeyRange(b"0", b"~"), batch_size=100)])
+        rows = [row.row for row in next(scan)]
+        getattr(gateways.spare, harm)()
+        try:
+            assert all(reading.get(table, keys[:3]))
+            writing.put(table, puts)
+            rows += [row.row for batch in scan for row in batch]
+            with suppress(hb.UnknownOutcome):  # it may not be repeated
+                counting.increment(table, b"~n", b"d:n", 1)
+            counting.increment(table, b"~n", b"d:n", 1)
+        finally:
+            if harm == "freeze":
+                gateways.spare.thaw()
+        assert rows == keys
+        assert all(reading.get(table, [put.row for put in puts]))
+    with hb.connect(gateways.pair) as anew:
+        assert anew.get(table, [b"00000"])[0] is not None
