@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attrs import define, field, frozen
+from attrs import asdict, define, evolve, field, frozen
 
 from hbmodel.errors import InvalidRequest
-from hbmodel.store import Delete, Family, Put, Scan
+from hbmodel.store import FOREVER, Delete, Family, Put, Scan
 
 
 @frozen
@@ -131,6 +131,13 @@ class ReferenceStore:
             timestamp, ttl = max(self.now, versions[0].timestamp + 1), versions[0].ttl
         self.mutate(Put(row, {column: value.to_bytes(8, "big", signed=True)}, timestamp, ttl), self.now)
         return value
+
+    def modify_family(self, table: str, family: Family) -> None:
+        """Nothing else happens: cells that a read did not see because of the old options are seen with the new ones."""
+        changed = {name: value for name, value in asdict(family).items() if value is not None and name != "configuration"}
+        if changed.get("ttl") == FOREVER:
+            changed["ttl"] = None
+        self.families = [evolve(each, **changed) if each.name == family.name else each for each in self.families]
 
     def compact(self) -> None:
         """A major compaction, as `MajorCompactionScanQueryMatcher` and `ScanWildcardColumnTracker` do it."""

@@ -19,7 +19,7 @@ from hbmodel.connecting import connect
 from hbmodel.errors import HbmodelError, InvalidRequest
 from hbmodel.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
 from hbmodel.ranges import KeyRange, prefix_successor
-from hbmodel.store import Delete, Family, Put, Scan, Store
+from hbmodel.store import FOREVER, Delete, Family, Put, Scan, Store
 from hbmodel.stores.embedded import EmbeddedStore, cells
 from hbmodel.stores.read_requests import check_filter
 
@@ -156,6 +156,17 @@ def operations_of(
     return st.one_of(kinds)
 
 
+def alterations_of(families: Sequence[Family]) -> st.SearchStrategy[Operation]:
+    """Other lives and numbers of versions for one family."""
+    changed = st.builds(
+        Family,
+        st.sampled_from([family.name for family in families]),
+        max_versions=st.none() | st.integers(1, 3),
+        ttl=st.none() | st.integers(1, 2) | st.just(FOREVER),
+    )
+    return st.builds(lambda family: Operation("modify_family", (family,)), changed)
+
+
 def several(operations: st.SearchStrategy[T]) -> st.SearchStrategy[list[T]]:
     """More of them than a list has on average, and yet quick to make few."""
     return st.lists(st.lists(operations, max_size=8), max_size=8).map(lambda parts: [operation for part in parts for operation in part])
@@ -266,7 +277,8 @@ class TestAgainstReference:
                         rows_change=True,
                     )
                     | st.integers(1, 900)
-                    | st.just("compact"),
+                    | st.just("compact")
+                    | alterations_of(families),
                 ),
             )
         )
