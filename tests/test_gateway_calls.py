@@ -18,7 +18,16 @@ from thriftpy2.protocol import TBinaryProtocol
 from thriftpy2.thrift import TProcessor
 from thriftpy2.transport import TBufferedTransport, TSocket, TTransportException
 
-from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, StoreUnavailable, TableExists, TableNotFound, UnknownOutcome
+from hbmodel.errors import (
+    FamilyNotFound,
+    InvalidRequest,
+    StoreClosed,
+    StoreError,
+    StoreUnavailable,
+    TableExists,
+    TableNotFound,
+    UnknownOutcome,
+)
 from hbmodel.stores import calls
 from hbmodel.stores.calls import LEAST_TRIES, Backoff, Caller, Effect, Exchange
 from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
@@ -225,6 +234,40 @@ def test_a_gateway_that_never_was_there_is_given_up_sooner(waits: list[float], m
     clock = itertools.count()
     monkeypatch.setattr(calls.time, "monotonic", lambda: next(clock))
     assert tries(1) > 3 * LEAST_TRIES
+
+
+def test_a_call_that_waits_lets_others_have_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    caller_, opened = caller({"receive": [UnknownOutcome("lost")]})
+    meanwhile: list[str] = []
+    monkeypatch.setattr(calls.time, "sleep", lambda _: meanwhile.append(caller_.run(Effect.ANEW, once)))
+    assert caller_.run(Effect.NONE, once) == "call"
+    assert meanwhile == ["call"]
+    assert len(opened) == 2  # a pool of one
+
+
+@pytest.mark.parametrize(
+    ("effect", "failure", "outcome"),
+    [(Effect.SAME, LOST, UnknownOutcome), (Effect.SAME, NOT_SENT, StoreClosed), (Effect.NONE, LOST, StoreClosed)],
+)
+def test_a_store_that_is_closed_meanwhile_does_not_hide_a_doubt(
+    monkeypatch: pytest.MonkeyPatch, effect: Effect, failure: Exception, outcome: type[StoreError]
+) -> None:
+    caller_, _ = caller({"receive" if failure is LOST else "send": [failure]})
+    monkeypatch.setattr(calls.time, "sleep", lambda _: caller_._pool.close())
+    with pytest.raises(outcome) as caught:
+        caller_.run(effect, once)
+    assert type(caught.value) is outcome
+
+
+def test_a_turn_that_does_not_come_again_does_not_hide_a_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    for effect, outcome in ((Effect.SAME, UnknownOutcome), (Effect.NONE, StoreUnavailable)):
+        caller_, _ = caller({"receive": [LOST]})
+        held = []
+        monkeypatch.setattr(calls.time, "sleep", lambda _, held=held, caller_=caller_: held.append(caller_._pool.lease()))
+        monkeypatch.setattr(caller_._pool, "_patience", 0.01)
+        with pytest.raises(outcome, match="larger pool") as caught:
+            caller_.run(effect, once)
+        assert type(caught.value) is outcome
 
 
 def test_a_call_that_was_repeated_is_not_left_to_the_garbage_collector(waits: list[float]) -> None:

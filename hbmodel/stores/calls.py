@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from hbmodel.errors import CertificateRefused, HbmodelError, StoreUnavailable, UnknownOutcome
+from hbmodel.errors import CertificateRefused, HbmodelError, StoreClosed, StoreUnavailable, UnknownOutcome
 from hbmodel.stores.connection import ThriftConnection
 from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
 from hbmodel.stores.pool import Pool
@@ -153,16 +153,18 @@ class Caller:
 
         Raises:
             StoreUnavailable: it was certainly not carried out (or is a read).
+            StoreClosed: likewise.
             CertificateRefused: likewise, and trying again would not help.
             UnknownOutcome: it may have been carried out.
             StoreError: HBase refused it.
         """
         doubtful = False
         name = name_in_store(self._prefix, str(details.get("table", "")))
-        with self._pool.lease() as lease:
-            waits = self._backoff.waits(lambda: self._pool.reached)
-            connection: ThriftConnection | None = None
-            where: dict[str, object] = {}
+        waits = self._backoff.waits(lambda: self._pool.reached)
+        connection: ThriftConnection | None = None
+        where: dict[str, object] = {}
+        lease = self._pool.lease()
+        try:
             while True:
                 # An error holds this frame: kept, it would leave all that is read to the garbage collector.
                 cause: Exception | None = None
@@ -189,8 +191,20 @@ class Caller:
                 if wait is None:
                     break
                 logger.warning("A call to HBase is tried again in %.2f s: %s %s", wait, reason, where.get("gateway") or "")
+                lease.release()  # so that all threads try as long as this one, however few connections there are
                 time.sleep(wait)
                 self.repeated()
+                try:
+                    lease = self._pool.lease()
+                except StoreUnavailable as error:
+                    cause, reason, where = error, error.message, {}
+                    break
+        except StoreClosed as error:
+            if not doubtful or effect is Effect.NONE:
+                raise
+            cause, reason, where = error, error.message, {}
+        finally:
+            lease.release()
         raise _given_up(doubtful and effect is not Effect.NONE, cause, {**details, **where, "reason": reason}) from cause
 
 
