@@ -104,14 +104,18 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
         if entry is not None:
             check_layout(schema, entry)
     found = {table.name: _compare_live(store, table) for table in planned if table.index is None and table.name in existing}
-    check_creatable(store, new)
-    _create_namespaces(store, missing_namespaces(store, [registry, *(table.name for table in new)], existing))
+    namespaces = missing_namespaces(store, [registry, *(table.name for table in new)], existing)
+    _check_creatable(store, new, namespaces)
+    for namespace in namespaces:
+        with suppress(NamespaceExists):  # somebody else was faster
+            store.create_namespace(namespace)
     catalog.create()
+    created: set[str] = set()
     for schema in entries:
         present = schema.table in existing
         for table in new:
-            if table.index is not None and table.schemas[0] is schema:
-                _create(store, table)
+            if table.index is not None and table.schemas[0] is schema and _create(store, table):
+                created.add(table.name)
         # Registered as readable before the primary table exists: without it there are no rows that an index could lack, and
         # a crash here leaves nothing that a repeated call does not finish.
         catalog.register(schema, ABSENT if present else READABLE)
@@ -122,10 +126,9 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
             live = {index.table for index in binding.written}
             found.update({table.name: _compare_live(store, table) for table in planned if table.name in live})
     for table in new:
-        if table.index is None:
-            _create(store, table)
-    created = {table.name for table in new}
-    told = [table.name for table in planned if table.name in created or table.name in existing]
+        if table.index is None and _create(store, table):
+            created.add(table.name)
+    told = [table.name for table in planned if table in new or table.name in existing]
     outcomes = [TableOutcome(registry, registry not in existing)]
     outcomes += [TableOutcome(name, name in created, tuple(found.get(name, ()))) for name in told]
     made = Creation(tuple(outcomes))
@@ -134,28 +137,30 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
     return made
 
 
-def check_creatable(store: Store, tables: Sequence[PlannedTable]) -> None:
-    """Raises `CapabilityError` with the lines for `hbase shell` if the store cannot create one of the tables as planned."""
+def _check_creatable(store: Store, tables: Sequence[PlannedTable], namespaces: Sequence[str]) -> None:
+    """Raises `CapabilityError` with the lines for `hbase shell` if the store cannot create something as planned."""
     able = store.capabilities
+    lines = [] if able.namespaces else [shell_line(store.create_namespace, namespace) for namespace in namespaces]
     beyond = [
         table for table in tables
         if (table.split_keys and not able.presplit) or (_configured(table) and not able.family_configuration)
     ]  # fmt: skip
-    if not beyond:
+    lines += [shell_line(store.create_table, table.name, table.families, table.split_keys) for table in beyond]
+    if not lines:
         return
-    lines = [shell_line(store.create_table, table.name, table.families, table.split_keys) for table in beyond]
     if any(table.index is None and schema.indexes for table in beyond for schema in table.schemas):
         # With the primary table made in the shell, its indexes would be taken for new ones on rows that are there.
-        raise CapabilityError(
+        message = (
             "This store cannot create the tables as declared. Create them through the second Thrift gateway (hbase+thrift2:): after "
-            "the lines for `hbase shell` alone the indexes would be registered as absent, with no entries.",
-            tables=[table.name for table in beyond], shell="\n".join(lines),
-        )  # fmt: skip
-    raise CapabilityError(
-        "This store cannot create the tables as declared: run the lines in `hbase shell`, then repeat the call, or use an "
-        "hbase+thrift2: store.",
-        tables=[table.name for table in beyond], shell="\n".join(lines),
-    )  # fmt: skip
+            "the lines for `hbase shell` alone the indexes would be registered as absent, with no entries."
+        )
+    else:
+        message = (
+            "This store cannot create everything as declared: run the lines in `hbase shell`, then repeat the call, or use an "
+            "hbase+thrift2: store."
+        )
+    tables_beyond = [table.name for table in beyond] or None
+    raise CapabilityError(message, tables=tables_beyond, namespaces=list(namespaces) or None, shell="\n".join(lines))
 
 
 def shell_line(call: Callable[..., object], *arguments: object) -> str:
@@ -171,27 +176,17 @@ def _configured(table: PlannedTable) -> bool:
     return any(family.configuration or family.block_size is not None for family in table.families)
 
 
-def _create_namespaces(store: Store, namespaces: Sequence[str]) -> None:
-    if namespaces and not store.capabilities.namespaces:
-        raise CapabilityError(
-            "This store cannot create namespaces: run the lines in `hbase shell`, then repeat the call, or use an hbase+thrift2: "
-            "store.",
-            namespaces=namespaces, shell="\n".join(shell_line(store.create_namespace, namespace) for namespace in namespaces),
-        )  # fmt: skip
-    for namespace in namespaces:
-        with suppress(NamespaceExists):  # somebody else was faster
-            store.create_namespace(namespace)
-
-
-def _create(store: Store, table: PlannedTable) -> None:
+def _create(store: Store, table: PlannedTable) -> bool:
+    """Creates a table; returns whether it was this call that did."""
     try:
         store.create_table(table.name, table.families, table.split_keys)
     except TableExists:  # somebody else was faster
-        return
-    except NamespaceNotFound:  # of a store that could not tell
-        if store.capabilities.namespaces:
-            raise
-        _create_namespaces(store, [namespace_of(table.name)])
+        return False
+    except NamespaceNotFound:
+        if not store.capabilities.namespaces:  # nor could the store tell
+            _check_creatable(store, (), [namespace_of(table.name)])
+        raise
+    return True
 
 
 def _compare_live(store: Store, table: PlannedTable) -> list[Difference]:

@@ -86,6 +86,11 @@ def test_the_first_gateway_gives_the_line_for_the_shell(bed: Bed, namespace: str
         hb.create_tables(bed.store, declare(namespace))
     assert caught.value.shell == f"create_namespace '{namespace}'"
     assert bed.store.tables() == before
+    with pytest.raises(hb.CapabilityError) as caught:
+        hb.create_tables(bed.store, declare(namespace), splits=hb.ByBucket())
+    first, second = caught.value.shell.splitlines()
+    assert first == f"create_namespace '{namespace}'"
+    assert second.startswith(f"create '{namespace}:t")
     real_beds("thrift2").store.create_namespace(namespace)
     use(bed.store, namespace)
 
