@@ -22,6 +22,9 @@ from hbmodel.stores.store_url import environment_options, parse_store_url
 from hbmodel.stores.table_requests import check_table_name, name_in_store
 from hbmodel.stores.tls import Tls
 
+NAMES_KEPT = 1000
+"""Tables whose names, checked and with their prefix, are remembered."""
+
 
 class GatewayClient:
     """Connections to the gateways of one HBase, and calls on them.
@@ -120,6 +123,7 @@ class GatewayClient:
             http_transport.MAX_IDLE if transport == "http" else MAX_IDLE,
         )
         self._caller = Caller(self._pool, self._backoff, self._failures, self._prefix)
+        self._names: dict[str, bytes] = {}
         self._known_families: dict[str, tuple[float, list[bytes]]] = {}
 
     @classmethod
@@ -161,9 +165,14 @@ class GatewayClient:
         return ThriftConnection(gateway, self._wire, self.SERVICE, self._failures)
 
     def _name(self, table: str) -> bytes:
-        name = name_in_store(self._prefix, table)
-        check_table_name(name if table else "")
-        return name.encode()
+        known = self._names.get(table)
+        if known is None:
+            name = name_in_store(self._prefix, table)
+            check_table_name(name if table else "")
+            if len(self._names) >= NAMES_KEPT:
+                self._names.clear()
+            known = self._names[table] = name.encode()
+        return known
 
     def _call(self, effect: Effect, request: Request, **details: object) -> Any:
         api, arguments = request

@@ -8,8 +8,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from enum import Enum
+from types import TracebackType
 
 from hbmodel.errors import CertificateRefused, HbmodelError, InvalidRequest, StoreClosed, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store import Row
@@ -82,7 +82,7 @@ class Lane:
     def start(self) -> None:
         """Sends the first request of each scan, without waiting. What fails here is told when rows are asked for."""
         room = FIRST_BYTES
-        with self._lock, self._later():
+        with self._lock, _Later(self):
             for cursor in self.cursors:
                 if (room := room - cursor.size) < 0:  # the others begin when their rows are asked for
                     return
@@ -90,7 +90,7 @@ class Lane:
 
     def ask(self) -> None:
         """Waits for scanners that are being opened and sends their first request for rows. Failures wait as in `start`."""
-        with self._lock, self._later():
+        with self._lock, _Later(self):
             while self._under_way and self._under_way[0][2] is Step.OPEN:
                 self._take_in()
 
@@ -120,7 +120,7 @@ class Lane:
             cursor.batches.clear()
             if not cursor.finished:
                 cursor.finished = True
-                with self._later():
+                with _Later(self):
                     self._close(cursor)
 
     def forget(self, cursor: Cursor) -> None:
@@ -149,23 +149,18 @@ class Lane:
             # The error holds this frame, and with it those of the callers: only the garbage collector would end what they hold.
             del trouble
         batch = cursor.batches.popleft()
-        with self._later():  # ask for more before the caller works on this batch
-            self._ask_for_rows(cursor)
+        if cursor.scanner is not None:
+            with _Later(self):  # ask for more before the caller works on this batch
+                self._ask_for_rows(cursor)
         return batch
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _later(self) -> Iterator[None]:
-        """Around requests whose failure need not be told now: scans go on when their rows are asked for."""
-        try:
-            yield
-        except InvalidRequest:
-            raise
-        except StoreError as error:  # the connection is gone, the store closed, or an HTTP server refuses
-            self._lost(error)
-            if not (isinstance(error, StoreClosed) or all(cursor.finished for cursor in self.cursors)):
-                self._repeated()
+    def put_off(self, error: StoreError) -> None:
+        """Takes note of a failure that need not be told now: scans go on when their rows are asked for."""
+        self._lost(error)
+        if not (isinstance(error, StoreClosed) or all(cursor.finished for cursor in self.cursors)):
+            self._repeated()
 
     def _send(self, cursor: Cursor, step: Step, request: Request) -> None:
         connection = self._lease.connection()
@@ -253,7 +248,7 @@ class Lane:
         else:
             cursor.accept(answer)
             if cursor.finished:
-                with self._later():
+                with _Later(self):
                     self._close(cursor)
             elif cursor.scanner is None:
                 self._begin(cursor)
@@ -275,7 +270,7 @@ class Lane:
         else:
             cursor.error = store_error(failure, name, table=table)
             cursor.finished = True
-        with self._later():
+        with _Later(self):
             self._close(cursor)
 
     # --- trouble ------------------------------------------------------------------------------------------------------
@@ -305,12 +300,30 @@ class Lane:
             cursor.finished = True
             kind = CertificateRefused if isinstance(trouble, CertificateRefused) else StoreUnavailable
             cursor.error = kind("A scan broke off.", table=table, **whereabouts(trouble), reason=reason)
-            with self._later():
+            with _Later(self):
                 self._close(cursor)
             raise cursor.error from trouble
         logger.warning("A scan of %s is taken up again in %.2f s: %s", table, wait, reason)
         time.sleep(wait)
         self._repeated()
+
+
+class _Later:
+    """Around requests whose failure need not be told now: scans go on when their rows are asked for."""
+
+    __slots__ = ("_lane",)
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if not isinstance(error, StoreError) or isinstance(error, InvalidRequest):
+            return False  # else the connection is gone, the store closed, or an HTTP server refuses
+        self._lane.put_off(error)
+        return True
 
 
 class Batches(Iterator[Sequence[Row]]):

@@ -71,7 +71,13 @@ class ResultRow(Struct, gc=False):
         """The cells by column; made when first asked for."""
         cells = self.by_column
         if cells is None:
-            self.by_column = cells = {cell.family + b":" + cell.qualifier: cell for cell in self.columnValues}
+            family, prefix = None, b""
+            self.by_column = cells = {}
+            for cell in self.columnValues:
+                if cell.family != family:  # most often that of the cell before
+                    family = cell.family
+                    prefix = family + b":"
+                cells[prefix + cell.qualifier] = cell
         return cells
 
 
