@@ -13,7 +13,7 @@ import pytest
 from certificates import Authority
 from conformance import FAMILIES, Bed, DeleteConformance, GetConformance, PutConformance
 from conformance_atomic import CheckAndPutConformance, CounterConformance, RowChangeConformance
-from conformance_scans import FilterConformance, ScanConformance
+from conformance_scans import ScanConformance
 from gateway_process import GatewayProcess, Kind, more_gateways
 from proxy import Proxy
 
@@ -85,7 +85,7 @@ def gateways(hbase: LocalHBase, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield Gateways(started, f"transport=http&tls=true&ca_file={authority.file}", "transport=framed&protocol=compact")
 
 
-# --- the suite that every store passes, over HTTPS and in frames ------------------------------------------------------
+# --- what every store promises of reads and writes, over HTTPS and in frames ------------------------------------------
 
 
 @pytest.fixture(scope="module", params=["https2", "compact2"])
@@ -125,10 +125,6 @@ class TestRowChange(RowChangeConformance):
 
 
 class TestScan(ScanConformance):
-    pass
-
-
-class TestFilter(FilterConformance):
     pass
 
 
