@@ -260,7 +260,12 @@ class IndexedWriter:
         if put.ttl is None:
             return RowPlan(outcome, entries, put, None, self._stale(old, kept, put.timestamp))
         older = Delete(put.row, families=self.schema.family_names, timestamp=put.timestamp - 1)
-        return RowPlan(outcome, entries, put, older, self._stale(old, set(), put.timestamp))
+        return RowPlan(outcome, entries, put, older, self._stale(old, set(), self._version_time(old) + 1))
+
+    def _version_time(self, old: OldRow) -> int:
+        """When the old entries were put: what another writer has put since may be the row's again once this put expires."""
+        cell = None if old.row is None else old.row.columns.get(self.schema.version_column)
+        return -1 if cell is None else cell.timestamp
 
     def _partial(self, write: PartialWriteOf, old: OldRow, timestamp: int) -> RowPlan:
         schema = self.schema
@@ -298,7 +303,7 @@ class IndexedWriter:
         cells = {**{column: cell.value for column, cell in row.columns.items()}, **changed}
         cells |= {schema.version_column: version, schema.liveness_column: live_value(end)}
         entries, kept = self._puts(self._entries(values, write.row), values, version, timestamp, ttl)
-        return self._whole(OldRow(True, timestamp - 1, row), Put(write.row, cells, timestamp, ttl), entries, kept)
+        return self._whole(OldRow(True, -1, row), Put(write.row, cells, timestamp, ttl), entries, kept)
 
     def _rest(self, changed: frozenset[str]) -> RowReader:
         """Decodes the fields of the group that an update leaves alone; made once for each set of changed fields."""

@@ -40,11 +40,17 @@ def load_checker() -> ModuleType:
 mc: Any = load_checker()
 
 BOUND = 1_000
-BEGAN, ACKNOWLEDGED, BROKEN, REPAIRED = "begun", ("acknowledged", 0), ("broken", 0), ("repaired", 0)
+BEGAN, ACKNOWLEDGED, BROKEN, REPAIRED, EXPIRED = "begun", ("acknowledged", 0), ("broken", 0), ("repaired", 0), ("expired", 0)
 """Keys of the checker's store that are no rows: each write that began (with its number), those acknowledged, a violation seen by a step,
-and the latest time that a repairer took to be older than the grace time."""
+the latest time that a repairer took to be older than the grace time, and whether what has a TTL has expired."""
 
-NO_ROWS = frozenset((BEGAN, ACKNOWLEDGED[0], BROKEN[0], REPAIRED[0]))
+NO_ROWS = frozenset((BEGAN, ACKNOWLEDGED[0], BROKEN[0], REPAIRED[0], EXPIRED[0]))
+BENEATH = "beneath"
+"""A row whose cells may expire is kept once more without them, in the table (BENEATH, table), as long as that differs."""
+
+END = 1_000
+"""Puts that end by then do so when time passes; those that end later live for ever."""
+
 Store = dict[Any, Any]
 Step = tuple[Any, ...]
 Steps = Generator[Step, Any, None]
@@ -98,6 +104,7 @@ class Began:
         revives: whether the row was dead or absent when it was read.
         over: the writes that were over by then.
         new: whether those of crashed writers are still to be added.
+        expires: whether its put does.
         again: `revives` and `over` of a further attempt after one that wrote: they hold once that one writes too.
     """
 
@@ -108,12 +115,13 @@ class Began:
     revives: bool
     over: frozenset[int]
     new: bool = True
+    expires: bool = False
     again: tuple[bool, frozenset[int]] | None = None
 
-    def written(self, timestamp: int, columns: tuple[bytes, ...]) -> Began:
+    def written(self, timestamp: int, columns: tuple[bytes, ...], expires: bool) -> Began:
         """The same once its put has landed."""
         revives, over = self.again or (self.revives, self.over)
-        return evolve(self, timestamp=timestamp, columns=columns, revives=revives, over=over, again=None)
+        return evolve(self, timestamp=timestamp, columns=columns, revives=revives, over=over, expires=expires, again=None)
 
     def completed(self, dead: frozenset[int]) -> Began:
         """The same with the writes of crashed writers, which are over too."""
@@ -145,7 +153,7 @@ def _read(store: Store, step: Step) -> Told:
 def _begin(store: Store, step: Step) -> Told:
     """The read that a write starts with, and which writes were over by then; those of crashed writers are added later.
 
-    Answers with the time of the latest repair too: since that was older than the grace time, every clock has passed it.
+    Answers with the time of the latest repair or expiry too: that is so long ago that every clock has passed it.
     """
     _, table, row, columns, write, kind = step
     over = store.get(ACKNOWLEDGED, frozenset((0,)))
@@ -155,7 +163,7 @@ def _begin(store: Store, step: Step) -> Told:
         store[(BEGAN, write)] = Began(row, kind, mc.NEG, (), not alive, over)
     else:
         store[(BEGAN, write)] = evolve(before, again=(not alive, over), new=True)
-    return Told((store.get(REPAIRED, mc.NEG), Told(visible(store, table, row, columns))))
+    return Told((max(store.get(REPAIRED, mc.NEG), store.get(EXPIRED, mc.NEG)), Told(visible(store, table, row, columns))))
 
 
 def _write(store: Store, step: Step) -> None:
@@ -171,18 +179,57 @@ def _write(store: Store, step: Step) -> None:
 
 
 def _put(store: Store, table: str, row: bytes, changes: Sequence[Step], write: int | None) -> None:
+    beneath = (BENEATH, table)
     for change in changes:
-        if change[0] == "put":
-            mc._put(store, table, row, change[1], change[2])
-            if write is not None and (BEGAN, write) in store:
-                store[(BEGAN, write)] = store[(BEGAN, write)].written(change[2], tuple(column for column, _ in change[1]))
-        elif change[0] == "row":
-            mc._delrow(store, table, row, change[1])
+        expires = change[0] == "put" and change[3]
+        if expires and (beneath, row) not in store:
+            store[(beneath, row)] = store.get((table, row), NOTHING)
+        if expires and EXPIRED in store:
+            store[EXPIRED] = max(store[EXPIRED], change[2])
         else:
-            for column in change[1]:
-                mc._delcol(store, table, row, column, change[2])
-    if (table, row) in store:
-        store[(table, row)] = Row(store[(table, row)])
+            _apply(store, table, row, change)
+        if not expires and (beneath, row) in store:
+            _apply(store, beneath, row, change)
+        if change[0] == "put" and write is not None and (BEGAN, write) in store:
+            store[(BEGAN, write)] = store[(BEGAN, write)].written(change[2], tuple(column for column, _ in change[1]), expires)
+    _settle(store, table, row)
+
+
+NOTHING = Row((mc.NEG, ()))
+
+
+def _apply(store: Store, table: Any, row: bytes, change: Step) -> None:
+    if change[0] == "put":
+        mc._put(store, table, row, change[1], change[2])
+    elif change[0] == "row":
+        mc._delrow(store, table, row, change[1])
+    else:
+        for column in change[1]:
+            mc._delcol(store, table, row, column, change[2])
+
+
+def _settle(store: Store, table: Any, row: bytes) -> None:
+    """One state for what is the same."""
+    for key in ((table, row), ((BENEATH, table), row)):
+        if key in store:
+            store[key] = Row(store[key])
+    if store.get(((BENEATH, table), row)) == store.get((table, row), NOTHING):
+        del store[((BENEATH, table), row)]
+
+
+def _expire(store: Store, step: Step) -> None:
+    """Every cell with a TTL ends, in all tables at once; those that come later have ended by then.
+
+    Remembers their latest time: TTLs are longer than clocks may differ, so every clock has passed it.
+    """
+    latest = 0
+    for key in [key for key in store if isinstance(key[0], tuple)]:
+        left = store.pop(key)
+        _, columns = store.pop((key[0][1], key[1]), NOTHING)
+        latest = max(latest, *(timestamp for _, (_, timestamp, _) in columns))
+        if left != NOTHING:
+            store[(key[0][1], key[1])] = left
+    store[EXPIRED] = latest
 
 
 COUNTER = b"d:v"
@@ -193,9 +240,7 @@ def _repair(store: Store, step: Step) -> None:
     """A repairer's delete of a whole row, with the time that it has found to be older than the grace time before, or -1."""
     _, table, row, timestamp, aged = step
     before = visible(store, table, row)
-    mc._delrow(store, table, row, timestamp)
-    if (table, row) in store:
-        store[(table, row)] = Row(store[(table, row)])
+    _put(store, table, row, [("row", timestamp)], None)
     _old(store, ("old", aged))
     # A counter's older increments may go: a delete that crashed between its two calls, beside a full write that had read the row
     # alive and so left the counter alone, has the purge end what the delete began.
@@ -205,7 +250,7 @@ def _repair(store: Store, step: Step) -> None:
 
 
 def _is_live(cells: Sequence[tuple[bytes, int, bytes]]) -> bool:
-    return any(column.endswith(b":_l") and value == LIVE for column, _, value in cells)
+    return any(column.endswith(b":_l") and value[:1] == LIVE for column, _, value in cells)
 
 
 def _check(store: Store, step: Step) -> bool:
@@ -216,12 +261,19 @@ def _check(store: Store, step: Step) -> bool:
         return False
     _put(store, table, row, changes, write)
     after = {c: (timestamp, value) for c, timestamp, value in visible(store, table, row)}
-    ((_, put, timestamp),) = changes
+    ((_, put, timestamp, expires),) = [change for change in changes if change[0] == "put"]
     if _is_live(cells):
         store[BROKEN] = f"TWICE: insert {write} succeeds over a live row"
-    elif after.get(column) != (timestamp, LIVE) or any(after.get(c, (mc.NEG,))[0] < timestamp for c, _ in put):
+    elif EXPIRED in store and (expires or _one_expired(store, store[(BEGAN, write)].over)):
+        pass  # it came too late, or a row that expires began and ended meanwhile, to which it has lost
+    elif after.get(column) != (timestamp, dict(put).get(column, (LIVE,))[0]) or any(after.get(c, (mc.NEG,))[0] < timestamp for c, _ in put):
         store[BROKEN] = f"HIDDEN: insert {write}@{timestamp} succeeds, and the row is {after}"
     return True
+
+
+def _one_expired(store: Store, over: frozenset[int]) -> bool:
+    """Whether a write that was not over then has expired."""
+    return any(key[1] not in over and began.expires for key, began in store.items() if key[0] == BEGAN)
 
 
 def _increment(store: Store, step: Step) -> None:
@@ -233,7 +285,7 @@ def _increment(store: Store, step: Step) -> None:
         store[BROKEN] = f"INCREMENT of {value!r}"
         return
     total = (int.from_bytes(value, "big") + amount).to_bytes(8, "big")
-    _put(store, table, row, (("put", ((column, (total, putter)),), max(server, timestamp)),), None)
+    _put(store, table, row, (("put", ((column, (total, putter)),), max(server, timestamp), False),), None)
 
 
 def _old(store: Store, step: Step) -> None:
@@ -246,7 +298,7 @@ def _late(store: Store, step: Step) -> int:
     return int(store.get(REPAIRED, mc.NEG))
 
 
-mc.OPS.update(old=_old, late=_late, read=_read, begin=_begin, write=_write, repair=_repair, check=_check, inc=_increment)
+mc.OPS.update(old=_old, late=_late, read=_read, begin=_begin, write=_write, repair=_repair, check=_check, inc=_increment, expire=_expire)
 
 
 # --- from operations to steps -----------------------------------------------------------------------------------------
@@ -263,7 +315,8 @@ def _changes(mutations: Iterable[Put | Delete], write: int | None) -> tuple[Any,
         assert mutation.timestamp is not None, "every cell of an indexed row is written with its time (rule 1)"
         if isinstance(mutation, Put):
             cells = sorted(mutation.cells.items())
-            changes.append(("put", tuple((c, v if write is None else (v, write)) for c, v in cells), mutation.timestamp))
+            expires = mutation.ttl is not None and mutation.timestamp + mutation.ttl <= END
+            changes.append(("put", tuple((c, v if write is None else (v, write)) for c, v in cells), mutation.timestamp, expires))
         elif mutation.columns:
             changes.append(("columns", tuple(mutation.columns), mutation.timestamp))
         else:

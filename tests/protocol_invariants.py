@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from attrs import define, field, frozen
-from protocol_adapter import ACKNOWLEDGED, BEGAN, BROKEN, NO_ROWS, Began, Step, Steps, Store, found_row, mc, visible
+from protocol_adapter import ACKNOWLEDGED, BEGAN, BROKEN, EXPIRED, NO_ROWS, Began, Step, Steps, Store, found_row, mc, visible
 
 from hbmodel.errors import HbmodelError
 from hbmodel.mapper import KeyMapper, RowReader
@@ -86,7 +86,7 @@ class Watch:
                 total = int.from_bytes(value, "big")
                 writers[column] |= {number for number in range(total.bit_length()) if total >> number & 1}
         bare = {column: value[0] for column, _, value in cells}
-        if bare.get(self.schema.liveness_column) != LIVE:
+        if bare.get(self.schema.liveness_column, b"")[:1] != LIVE:
             return View(False, times, writers)
         if missing := sorted(self._group - bare.keys()):
             return View(True, times, writers, wrong=f"GHOST: the live row lacks {missing}")
@@ -126,6 +126,10 @@ class Watch:
             if view.wrong is not None:
                 yield f"{view.wrong}; row {row!r}"
             yield from self._entries(store, row, view)
+        if EXPIRED in store:
+            yield from self._outlived(store, history)
+        for row in {*self.rows(store), *history}:
+            view = self.view(store, row)
             yield from self._writes(store, row, view, history.get(row, {}))
 
     def _entries(self, store: Store, row: bytes, view: View) -> Iterator[str]:
@@ -140,6 +144,17 @@ class Watch:
                 if any(cells.get(column) != found.get(column) for column in covered):
                     yield f"COVER: entry {entry!r} has the version of row {row!r} and other values"
 
+    def _outlived(self, store: Store, history: dict[bytes, dict[int, Began]]) -> Iterator[str]:
+        """Entries end with their rows: after that there is none of a process whose every put has ended."""
+        ended: dict[int, bool] = {}
+        for number, write in ((number, write) for writes in history.values() for number, write in writes.items()):
+            ended[number // 10] = ended.get(number // 10, True) and write.expires
+        tables = {index.table for index in self.schema.indexes.values()}
+        for table, entry in ((key[0], key[1]) for key in store if key[0] in tables):
+            for column, _, value in mc.vis(store, table, entry):
+                if column == self.schema.version_column and ended.get(value[1], False):
+                    yield f"OUTLIVES: entry {entry!r} of process {value[1]} in {table}, whose rows have expired"
+
     def _writes(self, store: Store, row: bytes, view: View, history: dict[int, Began]) -> Iterator[str]:
         acknowledged = store.get(ACKNOWLEDGED, NOTHING)
         for number, write in history.items():
@@ -152,12 +167,13 @@ class Watch:
                 for column, whose in view.writers.items():
                     if old := whose & write.over:
                         yield f"LEFTOVER: {column!r} of write {set(old)} shows in the row that {_name(number, write)} put over a dead one"
-            purged = view.times and self.schema.liveness_column not in view.times
+            purged = view.times and self.schema.liveness_column not in view.times and EXPIRED not in store
             if self.strict and write.kind == "delete" and (done or purged):
                 for column in view.writers.keys() - self._counters:
                     if old := view.writers[column] & write.over:
                         yield f"KEPT: {column!r} of write {set(old)} is still there after {_name(number, write)}"
-            if done and write.kind != "delete" and self._lost(number, write, view) and not _excused(number, write, history):
+            ended = write.expires and EXPIRED in store
+            if done and write.kind != "delete" and not ended and self._lost(number, write, view) and not _excused(number, write, history):
                 yield f"LOST: {_name(number, write)} is acknowledged, nothing after it deletes, cells {sorted(view.times.items())}"
 
     def _covered(self, write: Began, history: dict[int, Began]) -> frozenset[bytes]:
@@ -199,9 +215,12 @@ def _name(number: int, write: Began) -> str:
 
 
 def _excused(number: int, write: Began, history: dict[int, Began]) -> bool:
-    """Whether a delete that was not over when the write began may have won: any for a partial update, else one not below it in time."""
+    """Whether a delete that was not over when the write began may have won: any for a partial update, else one not below it in time.
+
+    A put that expires is one too, of all that is older.
+    """
     return any(
-        other.kind == "delete"
+        (other.kind == "delete" or (other.expires and name != number))
         and name not in write.over
         and (write.kind not in {"full", "insert"} or other.timestamp >= write.timestamp or number in other.over)
         for name, other in history.items()
@@ -318,7 +337,7 @@ class ProtocolModel(mc.Model):  # type: ignore[misc]
             columns = tuple((c, (self._kept(ct, processes, mon), ts, v)) for c, (ct, ts, v) in state[1])
             columns = tuple(c for c in columns if c[1][0] != mc.NEG or c[1][1] != mc.NEG)
             kept = type(state)((self._kept(state[0], processes, mon), columns))
-            if kept != (mc.NEG, ()):
+            if kept != (mc.NEG, ()) or isinstance(key[0], tuple):  # nothing beneath a row is something to know
                 after[key] = kept
         if after != store:
             yield (after, processes, tuple(sorted((*mon, (("compacted", 0), 1)), key=repr)), crashes, compactions), "COMPACTION"

@@ -9,6 +9,7 @@ from attrs import frozen
 from protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, Translation, alone, found_row
 
 import hbmodel as hb
+from hbmodel.lifetimes import end_of_live
 from hbmodel.mapper import KeyMapper, RowReader, Values
 from hbmodel.mutations import DEAD, FullWrite, IndexedWriter, PartialWriteOf, RowDelete, RowWrite, full_write
 from hbmodel.operations import GetRows, Protocol
@@ -48,6 +49,7 @@ class Rules:
             it), `clock` by its clock alone, `never`.
         reread: whether the repairer reads the row again before it deletes.
         repair_at: time at which it deletes an entry, from the entry's own.
+        spare: whether it leaves the entries of rows that expire alone.
     """
 
     writer: type[IndexedWriter] = IndexedWriter
@@ -58,6 +60,7 @@ class Rules:
     grace: Literal["wait", "clock", "never"] = "wait"
     reread: bool = True
     repair_at: Callable[[int], int] = lambda timestamp: timestamp
+    spare: bool = True
 
 
 SHIPPED = Rules()
@@ -229,6 +232,11 @@ def repairer(
     def aged(timestamp: int) -> int:
         return timestamp if rules.grace == "wait" else -1
 
+    def expires(row: bytes, cells: Sequence[tuple[bytes, int, bytes]]) -> bool:
+        """Whether what lies under the row shows again some day, whose entries must then be there."""
+        found = found_row(row, cells)
+        return rules.spare and found is not None and end_of_live(found, schema.liveness_column) is not None  # type: ignore[arg-type]
+
     def current(row: bytes, cells: Sequence[tuple[bytes, int, bytes]]) -> bytes | None:
         found = found_row(row, cells)
         return None if found is None or not decoder.exists(found) else keys.entry(index, decoder.values(found), row)  # type: ignore[arg-type]
@@ -246,10 +254,11 @@ def repairer(
             (row,) = keys.row_of_entry(index, entry)
             get = Told(("read", schema.table, row, (*schema.family_names,)))
             cells = yield get
-            if current(row, cells) == entry:
+            if current(row, cells) == entry or expires(row, cells):
                 continue
             yield from _aged(rules, [timestamp, *(cell[1] for cell in cells if cell[0].rpartition(b":")[2] in {b"_v", b"_l"})])
-            if rules.reread and current(row, (yield get)) == entry:
+            cells = (yield get) if rules.reread else cells
+            if rules.reread and (current(row, cells) == entry or expires(row, cells)):
                 continue
             yield Told(("repair", index.table, entry, rules.repair_at(timestamp), aged(timestamp)))
         if purge is None:
@@ -318,4 +327,5 @@ def prepared(schema: TableSchema, *rounds: tuple[int, Action]) -> Store:
     store: Store = {}
     for reading, action in rounds:
         alone(writer(schema, 0, [action], reading)(), store)
-    return {key: value for key, value in store.items() if key[0] in {schema.table, *(i.table for i in schema.indexes.values())}}
+    tables = {schema.table, *(i.table for i in schema.indexes.values())}
+    return {key: value for key, value in store.items() if key[0] in tables or isinstance(key[0], tuple)}

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 from models import DAY, Fact, Flagged, Hit, Order, Person, day, order
 
 import hbmodel as hb
@@ -305,3 +305,42 @@ def test_a_put_moves_to_another_bucket_with_its_entries() -> None:
 def test_nonces_differ() -> None:
     assert len({draw_nonce() for _ in range(1000)}) == 1000
     assert {len(draw_nonce()) for _ in range(10)} == {8}
+
+
+# --- rows that expire -------------------------------------------------------------------------------------------------
+
+
+def test_a_put_that_expires_deletes_what_is_older_and_old_entries_at_their_own_time() -> None:
+    using, old = written(Person, Person(name="ann", city="Oslo", story="long"), note=(b"n", NOW + 5))
+    write = full_write(hb.schema_of(Person), Person(name="ann", city="Oslo"), ttl=50)
+    plan = using.plan(write, old, NOW + 9)
+    assert plan.put is not None
+    assert (plan.put.timestamp, plan.put.ttl) == (NOW + 9, 50)
+    assert plan.put.cells[b"p:_l"] == LIVE + (NOW + 59).to_bytes(8, "big")
+    assert {b"p:c", b"p:s", b"x:t"} < plan.put.cells.keys()  # whatever is None too
+    assert plan.row_delete == Delete(write.row, families=(b"p", b"x"), timestamp=NOW + 8)
+    assert {put.ttl for _, put in plan.entries} == {50}
+    # The entry's key stays the same; what another writer put since may be the row's again.
+    assert plan.stale == [("people.by_place", Delete(write.entries["by_place"], timestamp=NOW))]
+
+
+def test_an_update_of_a_row_that_expires_writes_it_whole_until_then() -> None:
+    using = writer(Person)
+    first = using.plan(full_write(hb.schema_of(Person), Person(name="ann", city="Oslo", story="long"), ttl=50), using.old(None), NOW)
+    old = using.old(stored(first))  # type: ignore[arg-type]
+    plan = using.plan(part(Person(name="ann"), story="short"), old, NOW + 10)
+    assert plan.put is not None
+    assert first.put is not None
+    assert (plan.put.timestamp, plan.put.ttl) == (NOW + 10, 40)
+    assert plan.put.cells == {**first.put.cells, b"x:t": b"short", b"p:_v": plan.put.cells[b"p:_v"]}
+    assert plan.put.cells[b"p:_v"] != first.put.cells[b"p:_v"]
+    assert [put.ttl for _, put in plan.entries] == [40]
+    assert plan.row_delete is not None
+    renewed = using.plan(evolve(part(Person(name="ann")), ttl=70), old, NOW + 10)
+    assert renewed.put is not None
+    assert renewed.put.ttl == 70
+    late = using.plan(part(Person(name="ann"), story="short"), old, NOW + 50)
+    assert isinstance(late.outcome.error, RowNotFound)
+    kept = using.plan(full_write(hb.schema_of(Person), Person(name="ann")), old, NOW + 10)
+    assert kept.put is not None
+    assert (kept.put.ttl, kept.row_delete, kept.put.cells[b"p:_l"]) == (None, None, LIVE)

@@ -9,19 +9,21 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
+import protocol_lives as expiring
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from protocol_adapter import SetClock, Store, Translation, alone
-from protocol_mutants import MUTANTS
+from protocol_adapter import END, SetClock, Store, Translation, alone
+from protocol_lives import lives
+from protocol_mutants import MUTANTS as OF_ROWS
 from protocol_processes import Rules
 from protocol_sweeps import ACTIONS, CLOCKS, Configuration, Found, batches, places, purgers, ranges, readers, repairers, sweep, two
 
-import hbmodel as hb
 from hbmodel.driver import drive
 from hbmodel.mutations import IndexedWriter, PartialWriteOf
 from hbmodel.operations import CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
 from hbmodel.store import Delete, Family, Put, Row
+from hbmodel.stores.embedded import EmbeddedStore
 
 pytestmark = pytest.mark.model
 
@@ -45,7 +47,7 @@ def held(found: Found, record: Callable[[str, Any], None]) -> None:
 ROWS, COLUMNS = [b"r", b"s"], [b"d:_l", b"d:a", b"d:b"]
 TIMES, VALUES = st.integers(1, 6), st.sampled_from([b"", b"\x01", b"x"])
 CELLS = st.dictionaries(st.sampled_from(COLUMNS), VALUES, min_size=1)
-PUTS = st.builds(Put, st.sampled_from(ROWS), CELLS, TIMES)
+PUTS = st.builds(Put, st.sampled_from(ROWS), CELLS, TIMES, st.sampled_from([None, None, expiring.LIFE]))
 DELETES = st.builds(
     lambda row, columns, time: Delete(row, columns=columns, timestamp=time) if columns else Delete(row, families=(b"d",), timestamp=time),
     st.sampled_from(ROWS),
@@ -55,7 +57,7 @@ DELETES = st.builds(
 
 
 def _of_one_row(row: bytes, put: Put, delete: Delete) -> MutateRow:
-    return MutateRow("t", [Put(row, put.cells, put.timestamp), Delete(row, delete.families, delete.columns, delete.timestamp)])
+    return MutateRow("t", [Put(row, put.cells, put.timestamp, put.ttl), Delete(row, delete.families, delete.columns, delete.timestamp)])
 
 
 OPERATIONS = st.one_of(
@@ -79,22 +81,32 @@ def _plain(answer: Any) -> Any:
 
 @given(st.lists(OPERATIONS, max_size=12))
 def test_a_step_of_the_checker_does_what_the_operation_does_in_a_store(operations: Sequence[Operation]) -> None:
-    def protocol(answers: list[Any]) -> Protocol[None]:
-        for operation in [*operations, GetRows("t", ROWS, [b"d"])]:
+    read = GetRows("t", ROWS, [b"d"])
+
+    def protocol(answers: list[Any], operations: Sequence[Operation]) -> Protocol[None]:
+        for operation in operations:
             answers.append(_plain((yield operation)))
 
     stored: list[Any] = []
-    with hb.connect("memory:") as store:
+    now = 0
+    with EmbeddedStore(None, lambda: now) as store:
         store.create_table("t", [Family(b"d")])
-        drive(store, protocol(stored))
+        drive(store, protocol(stored, [*operations, read]))
+        now = END
+        drive(store, protocol(stored, [read]))
     checked: list[Any] = []
     kinds = {row: (number, "full") for number, row in enumerate(ROWS, 1)}
     cells: Store = {}
-    alone(Translation("t", SetClock(0), kinds, ()).steps(protocol(checked)), cells)
+    alone(Translation("t", SetClock(0), kinds, ()).steps(protocol(checked, [*operations, read])), cells)
+    alone(expiring.time_passes(), cells)
+    alone(Translation("t", SetClock(0), kinds, ()).steps(protocol(checked, [read])), cells)
     assert checked == stored
 
 
 # --- mutants ----------------------------------------------------------------------------------------------------------
+
+
+MUTANTS = {**OF_ROWS, **expiring.MUTANTS}
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -126,6 +138,14 @@ SAMPLES: dict[str, Callable[[], Iterable[Configuration]]] = {
     "a write that takes too long": lambda: two(("put b", "tag b", "insert", "delete, insert"), TWO_CLOCKS, ordered=True, first={"slow": 1}),
     "rounds of two rows": lambda: batches((12,), ("note", "delete, insert"), names=("delete both", "mixed too")),
     "two indexes": lambda: places(TWO_CLOCKS),
+    "rows that expire": lambda: lives(("expiring b", "expiring tag b", "expiring b, note"), ("put b", "note", "delete"), TWO_CLOCKS),
+    "rows that expire, in two calls": lambda: lives(("expiring b",), ("expiring a", "tag b", "insert"), TWO_CLOCKS, atomic=False),
+    "rows that expire over others that do": lambda: lives(("put b", "expiring insert"), ("note", "delete, put"), stores=("expiring",)),
+    "rows that expire, and compactions": lambda: lives(("expiring a",), ("put a", "delete"), crashes=0, compaction="grace"),
+    "rows that expire, and a repairer": lambda: lives(
+        ("expiring a",), ("put b", "tag b", "delete"), (12,), stores=("live", "dead"), others=expiring.repairers
+    ),
+    "rows that expire, and queries": lambda: lives(("expiring a", "expiring b"), ("put b", "note"), (12,), others=expiring.readers),
     "increments": lambda: two(("increment", "put a", "delete, put"), TWO_CLOCKS),
 }
 
@@ -218,6 +238,24 @@ def test_two_indexes_and_a_repairer_of_one(record_property: Callable[[str, Any],
 def test_increments_beside_everything_else(record_property: Callable[[str, Any], None]) -> None:
     configurations = two(tuple(ACTIONS), TWO_CLOCKS, stores=EVERY_ROW, others=purgers)
     held(sweep(configuration for configuration in configurations if "'increment'" in configuration[0]), record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@ATOMIC
+@pytest.mark.parametrize("row", expiring.STORES)
+def test_rows_that_expire(row: str, atomic: bool, record_property: Callable[[str, Any], None]) -> None:
+    held(sweep(lives(clocks=CLOCKS, stores=(row,), atomic=atomic)), record_property)
+    held(sweep(lives(stores=(row,), atomic=atomic, crashes=0, compaction="grace")), record_property)
+    held(sweep(lives(clocks=(12,), stores=(row,), atomic=atomic, others=expiring.readers)), record_property)
+    held(sweep(lives(clocks=(12,), stores=(row,), atomic=atomic, others=expiring.repairers)), record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@ATOMIC
+def test_writes_over_a_row_that_expires(atomic: bool, record_property: Callable[[str, Any], None]) -> None:
+    held(sweep(lives(expiring.IMMORTAL, stores=("expiring",), atomic=atomic)), record_property)
 
 
 @pytest.mark.slow
