@@ -476,3 +476,61 @@ def test_no_value_of_a_row_is_told(caplog: pytest.LogCaptureFixture) -> None:
         shown = [str(hb.diff(store, model)), str(hb.create_tables(store, model)), str(hb.alter(store, model, lossy=True)), caplog.text]
         assert "max_versions" in shown[0]
         assert not any("secret" in text for text in shown)
+
+
+# --- less usual states ------------------------------------------------------------------------------------------------
+
+
+def test_a_family_that_somebody_else_adds_meanwhile_gets_the_options_all_the_same() -> None:
+    class Raced(RecordingStore):
+        def add_family(self, table: str, family: hb.Family) -> None:
+            self.inner.add_family(table, hb.Family(family.name))
+            super().add_family(table, family)
+
+    with Raced(hb.connect("memory:")) as store:
+        hb.create_tables(store, declare())
+        model = declare(extra=True, more="u", families=[hb.family("u", max_versions=4)])
+        hb.alter(store, model)
+        assert store.families(TABLE)[2].max_versions == 4
+        assert not hb.diff(store, model)
+
+
+def test_an_index_that_is_not_live_has_no_table_to_compare() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, declare())
+        hb.create_tables(store, declare(indexes=BY_TAG))
+        assert not hb.diff(store, declare()), "what is absent is missed by nobody"
+        store.create_table(f"{TABLE}.by_tag", [hb.Family(b"x", ttl=5)])
+        assert not hb.diff(store, declare(indexes=BY_TAG))
+        assert not hb.create_tables(store, declare(indexes=BY_TAG)).differences
+
+
+def test_a_registry_entry_outlives_its_table_and_still_counts() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, declare())
+        store.delete_table(TABLE)
+        other = declare(salt=hb.HashSalt(4))
+        assert (TABLE, "salt", "refused") in told(hb.diff(store, other))
+        with pytest.raises(hb.SchemaMismatch):
+            hb.alter(store, other)
+        assert TABLE not in store.tables()
+        hb.alter(store, declare())
+        assert not hb.diff(store, declare())
+
+
+def test_a_model_named_twice_and_two_views_of_one_family_are_told_once() -> None:
+    model, view = declare(), declare(extra=True)
+    with hb.connect("memory:") as store:
+        assert len(hb.diff(store, model, model)) == len(hb.diff(store, model))
+        made = hb.create_tables(store, model, model, view)
+        assert made.created == ["hbmodel", TABLE]
+        assert not hb.diff(store, model, view)
+        assert hb.drop_tables(store, model, model, view) == [TABLE]
+
+
+def test_namespaces_are_asked_for_only_where_one_may_be_missing() -> None:
+    with RecordingStore(hb.connect("memory:")) as store:
+        hb.create_tables(store, declare("area:noted"))
+        store.calls.clear()
+        hb.create_tables(store, declare("area:noted"), declare("area:more"), declare())
+        assert "namespaces" not in [call.name for call in store.calls]
