@@ -345,6 +345,7 @@ def test_replies_left_over_from_a_refusal_are_not_taken_for_others() -> None:
         ("org.apache.hadoop.hbase.TableExistsException: t", TableExists),
         ("x.DoNotRetryIOException: Field is not a long, it's 3 bytes wide", InvalidRequest),
         ("java.io.IOException: something else\n\tat java", StoreError),
+        ("Invalid method name: 'getMultiple'", StoreError),
     ],
 )
 def test_java_exceptions_become_errors_of_this_library(message: str, kind: type[StoreError]) -> None:

@@ -249,6 +249,14 @@ def test_the_gateways_certificate_is_checked(url: str, tmp_path: Path) -> None:
         store.tables()
 
 
+def test_the_wrong_kind_of_gateway_is_told(gateways: Gateways) -> None:
+    for name, scheme, other in (("https1", "hbase", "hbase+thrift2"), ("https2", "hbase+thrift2", "hbase")):
+        with hb.connect(gateways[name].replace(f"{scheme}:", f"{other}:")) as store:
+            for call in (store.tables, lambda store=store: store.get("t", [b"k"])):  # type: ignore[misc]
+                with pytest.raises(hb.StoreError, match="the second"):
+                    call()
+
+
 def test_the_wrong_transport_is_told(gateways: Gateways) -> None:
     """Each of these is a mistake in the options, told within seconds and not by a crash."""
     https, framed = gateways["https2"], gateways["compact2"]

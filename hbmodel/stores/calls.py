@@ -190,7 +190,9 @@ class Caller:
                 wait = next(waits, None)
                 if wait is None:
                     break
-                logger.warning("A call to HBase is tried again in %.2f s: %s %s", wait, reason, where.get("gateway") or "")
+                logger.warning(
+                    "A call to HBase is tried again in %.2f s: %s %s", wait, reason, where.get("gateway") or where.get("tried") or ""
+                )
                 lease.release()  # so that all threads try as long as this one, however few connections there are
                 time.sleep(wait)
                 self.repeated()

@@ -33,6 +33,10 @@ PROTOCOLS: dict[str, Callable[..., Any]] = {"binary": TBinaryProtocol, "compact"
 BUFFER_SIZE = 64 * 1024
 
 
+_LOST = "The connection to the HBase gateway was lost."
+_NO_ANSWER = "The HBase gateway hung up without an answer; if it always does, check the options transport, protocol and tls."
+
+
 @frozen
 class Wire:
     """How gateways are spoken to.
@@ -164,7 +168,7 @@ class ThriftConnection:
 
     def _read(self, read: Callable[[str], Any]) -> Any:
         if not self._in_step:
-            raise UnknownOutcome("The connection to the HBase gateway was lost.", **self._address)
+            raise UnknownOutcome(_LOST, **self._address)
         self._in_step = False
         try:
             answer = read(self._outstanding.popleft())
@@ -182,7 +186,7 @@ class ThriftConnection:
             if (refusal := refused_certificate(error, str(self.gateway))) is not None:
                 self._outstanding.clear()  # none of them was read
                 raise refusal from error
-            raise UnknownOutcome("The connection to the HBase gateway was lost.", **self._address) from error
+            raise UnknownOutcome(_LOST if self._answered else _NO_ANSWER, **self._address) from error
         except Exception as error:
             self._broke()
             raise UnknownOutcome(
@@ -197,8 +201,13 @@ class ThriftConnection:
         self._protocol.skip(TType.STRUCT)
         self._protocol.read_message_end()
 
+    @property
+    def _answered(self) -> bool:
+        """Whether any reply has come."""
+        return self.used_at > self.opened_at
+
     def _broke(self) -> None:
-        self.gateway.failed(answered=self.used_at > self.opened_at)
+        self.gateway.failed(answered=self._answered)
 
     @property
     def _address(self) -> dict[str, Any]:

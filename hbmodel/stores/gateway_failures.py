@@ -31,6 +31,11 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ("TableNotFoundException", TableNotFound, "There is no such table."),
     ("TableExistsException", TableExists, "There is already a table of that name."),
     ("Field is not a long", InvalidRequest, "Only a cell of eight bytes, or an absent one, can be incremented."),
+    (
+        "Invalid method name",
+        StoreError,
+        "The gateway is of the other kind: hbase:// is for the first one, hbase+thrift2:// for the second.",
+    ),
 )
 
 # Conditions that end by themselves: a region that moves, a server that starts, stops or is busy, a call that took too long
