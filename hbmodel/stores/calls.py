@@ -76,8 +76,7 @@ class Exchange:
 
     Args:
         requests: names and arguments, taken one by one, so that preparing one overlaps with the gateway's work on another.
-        ahead: how many may be under way; from 2 on another one always is when a request cannot be sent, so that a failure
-            halfway is never taken for one at the beginning.
+        ahead: how many may be under way.
     """
 
     def __init__(self, requests: Iterable[tuple[str, dict[str, Any]]], ahead: int = 3) -> None:
@@ -106,7 +105,7 @@ class Exchange:
                 self.replies.append(connection.receive())
                 self._sent.popleft()
         except StoreUnavailable as error:
-            if connection.outstanding:  # this request was not sent, but others were
+            if connection.outstanding or self.replies:  # this request was not carried out, but others may have been, or were
                 raise UnknownOutcome(error.message, **error.details) from error
             raise
 
