@@ -137,7 +137,7 @@ class ThriftConnection:
             self._client._send(api, **arguments)
         except (OSError, EOFError) as error:
             self._broke()
-            if (refusal := refused_certificate(error, str(self.gateway))) is not None:
+            if (refusal := refused_certificate(_last_word(self._socket.sock, error), str(self.gateway))) is not None:
                 raise refusal from error
             raise StoreUnavailable("The connection to the HBase gateway broke before the request was sent.", **self._address) from error
         except Exception:
@@ -259,6 +259,17 @@ def _opened(gateway: Gateway, wire: Wire) -> socket.socket:
         opened = secured(opened, wire.tls.context(), gateway.host, str(gateway))
     opened.settimeout(wire.timeout)
     return opened
+
+
+def _last_word(opened: socket.socket | None, error: Exception) -> Exception:
+    """Why the other side closed a connection on which sending failed: over TLS it may have said so before."""
+    if isinstance(opened, ssl.SSLSocket):
+        try:
+            opened.settimeout(0)
+            opened.recv(1)
+        except (OSError, ValueError) as word:
+            return word
+    return error
 
 
 def _is_quiet(opened: socket.socket) -> bool:
