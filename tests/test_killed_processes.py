@@ -16,6 +16,7 @@ import pytest
 from models import Order, Sample, order
 from scenarios import check_exact
 from test_flights import flights
+from workers import tables, work
 
 import hbmodel as hb
 from hbmodel.localhbase import LocalHBase
@@ -152,6 +153,24 @@ def test_a_gateway_is_killed_in_the_middle_of_scans(own: Own, count: int, kills:
             hits += scan_through_kills(own, gateway, scanner, expected, min(5, kills - hits))
             if hits == kills:
                 break
+
+
+@pytest.mark.parametrize("gateway", [pytest.param("thrift1", marks=pytest.mark.slow), "thrift2"])
+def test_a_gateway_is_killed_under_threads_that_share_a_pool(own: Own, gateway: str) -> None:
+    kills = 0
+
+    def kill() -> None:
+        nonlocal kills
+        time.sleep(2)
+        if not kills:
+            own.kill(gateway)
+            own.restart(gateway)
+            kills += 1
+
+    # Who waits for a connection is not told that the pool is too small when all that is wrong is that the gateway is away.
+    with tables(own.url(gateway)) as options, hb.connect(f"{own.url(gateway)}?{options}&timeout=3") as store:
+        assert work(store, 10, kill)
+    assert kills == 1
 
 
 # --- the server under loaders -----------------------------------------------------------------------------------------

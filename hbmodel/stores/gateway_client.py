@@ -119,7 +119,7 @@ class GatewayClient:
         self._pool: Pool[ThriftConnection] = Pool(
             partial(self._gateways.connect, self._connected),
             pool,
-            timeout,
+            max(timeout, retry_for),  # while the gateway is away every turn takes long, and that shall not look like a small pool
             http_transport.MAX_IDLE if transport == "http" else MAX_IDLE,
         )
         self._caller = Caller(self._pool, self._backoff, self._failures, self._prefix)
