@@ -11,7 +11,7 @@ from struct import Struct, calcsize
 from typing import Any
 
 from hbmodel.codecs import Codec
-from hbmodel.codecs.base import Source
+from hbmodel.codecs.base import Source, source_of
 
 UNSIGNED = "BHIQ"
 """Formats of numbers whose complement, bit by bit, is the largest number less them."""
@@ -51,7 +51,7 @@ class Code:
 
     def decode(self, codec: Codec[Any], data: str) -> str:
         """An expression for the value of a raw form; `data` is a name or is evaluated more than once."""
-        source = codec.source
+        source = source_of(codec)
         if source is None:
             return f"{self.name(codec.decode)}({data})"
         if source.word is None:
@@ -60,7 +60,7 @@ class Code:
 
     def encode(self, codec: Codec[Any], value: str) -> str:
         """An expression for the raw form of the value in a variable, given what `accepts` says."""
-        source = codec.source
+        source = source_of(codec)
         if source is None:
             return f"{self.name(codec.encode)}({value})"
         if source.word is None:
@@ -69,7 +69,7 @@ class Code:
 
     def accepts(self, codec: Codec[Any], value: str) -> str | None:
         """A condition for `encode` to hold, or None where the codec itself looks at the value."""
-        source = codec.source
+        source = source_of(codec)
         return None if source is None else f"type({value}) is {self.name(source.accepts)}"
 
     def build(self) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import Factory
 
+from hbmodel.codecs.base import source_of
 from hbmodel.compiling import Code
 from hbmodel.keys import MAX_KEY_LENGTH, KeyLayout
 from hbmodel.salting import BoundSalt
@@ -39,7 +40,7 @@ def _cell_value(code: Code, of: Field) -> str:
     """The expression of a column's value; adds the lines that it needs."""
     column = code.name(of.column)
     if of.required and not of.nullable:
-        source = of.codec.source
+        source = source_of(of.codec)
         data = f"cells[{column}].value"
         if source is not None and source.word is None and source.decode.count("{v}") > 1:
             data = _assigned(code, data)

@@ -9,7 +9,7 @@ from attrs import field, frozen
 
 from hbmodel.bounds import UNSET, Bounds
 from hbmodel.codecs import JSON, Codec, Order
-from hbmodel.codecs.base import declared_codec
+from hbmodel.codecs.base import declared_codec, source_of
 from hbmodel.compiling import UNSIGNED, Code, complement, pack_word
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, HbmodelError, QueryError
 from hbmodel.ranges import KeyRange
@@ -135,7 +135,7 @@ class Slot:
     @property
     def word(self) -> str | None:
         """Format of the number that the field is, as `struct` names it, where generated code can read it as one."""
-        source = self.of.codec.source
+        source = source_of(self.of.codec)
         if source is None or source.word is None or self.of.nullable or (self.of.desc and source.word not in UNSIGNED):
             return None
         return source.word
@@ -143,14 +143,14 @@ class Slot:
     @property
     def inline(self) -> bool:
         """Whether generated code can write the field without a call."""
-        source = self.of.codec.source
+        source = source_of(self.of.codec)
         if source is None or self.of.nullable:
             return False
         return self.word is not None or self.raw or source.part is not None
 
     def packed(self, code: Code, value: str) -> str:
         """The expression of the field's bytes, for a value that the codec's source accepts where the field is `inline`."""
-        source = self.of.codec.source
+        source = source_of(self.of.codec)
         if not self.inline or source is None:
             return f"{code.name(self.encode)}({value})"
         if self.word is not None:
@@ -162,7 +162,7 @@ class Slot:
 
     def number(self, code: Code, value: str) -> str:
         """The expression of the number that the field is, for a value that the codec's source accepts."""
-        source = self.of.codec.source
+        source = source_of(self.of.codec)
         assert source is not None
         assert self.word is not None
         number = code.fill(source.encode, source, value)
@@ -170,7 +170,7 @@ class Slot:
 
     def unpacked(self, code: Code, number: str) -> str:
         """The expression of the field's value, for a number read as `word`."""
-        source = self.of.codec.source
+        source = source_of(self.of.codec)
         assert source is not None
         assert self.word is not None
         return code.fill(source.decode, source, complement(self.word, number) if self.of.desc else number)

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Any
 
 import pytest
+from attrs import frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_queries import RandomModel, models, stored_objects
 from strategies import BYTES, Level
 
 import hbmodel as hb
+from hbmodel.codecs import JSON, FixedWidth
+from hbmodel.codecs.base import Source, source_of
 from hbmodel.errors import KeyTooLong
 from hbmodel.mapper import RowReader, plain_take, take
 from hbmodel.row_code import compile_decode, compile_take
@@ -114,3 +119,86 @@ def test_a_row_key_that_is_too_long_or_empty_is_refused() -> None:
     for text in ("", "x" * 32_768):
         with pytest.raises(KeyTooLong):
             take(hb.schema_of(Word), Word(text=text, count=1))
+
+
+# --- codecs of one's own ----------------------------------------------------------------------------------------------
+
+
+@frozen
+class Lower(type(hb.Text)):  # type: ignore[misc]
+    """Text without capitals; its base's expressions know nothing of that."""
+
+    def encode(self, value: str) -> bytes:
+        return bytes(super().encode(value.lower()))
+
+
+@frozen
+class Tenths(type(hb.Int32)):  # type: ignore[misc]
+    """Numbers in tenths, with an expression for another width."""
+
+    @property
+    def source(self) -> Source:
+        return Source(int, "{v}", "{v}", "B")
+
+
+@frozen
+class Sealed(FixedWidth[str]):
+    """One character under a byte that is new each time."""
+
+    python_type = str
+    width = 2
+
+    def encode(self, value: str) -> bytes:
+        return bytes(((key := secrets.randbelow(256)), ord(value) ^ key))
+
+    def decode(self, data: bytes) -> str:
+        return chr(data[0] ^ data[1])
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        return {}
+
+
+class Alike(Enum):
+    """Members that are equal to each other."""
+
+    A = "a"
+    B = "b"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Alike)
+
+    def __hash__(self) -> int:
+        return 1
+
+
+class Plain(Enum):
+    A = "A"
+    B = "B"
+
+
+def test_codecs_that_do_otherwise_than_their_bases_are_asked() -> None:
+    @hb.model(table="odd", family="d")
+    class Odd:
+        name: hb.Key[str] = hb.key(Lower())
+        last: hb.Key[str] = hb.key(Lower(), desc=True)
+        number: hb.Column[int] = hb.column("n", Tenths(32, True))
+        text: hb.Column[str] = hb.column("t", Lower())
+        alike: hb.Column[Alike] = hb.column("a")
+
+    schema = hb.schema_of(Odd)
+    _, row, cells = take(schema, Odd(name="AB", last="C", number=1, text="EF", alike=Alike.A))
+    assert row == b"ab\x00\x01" + bytes(255 - byte for byte in b"c\x00\x01")
+    assert cells == {b"d:n": b"\x80\x00\x00\x01", b"d:t": b"ef", b"d:a": b"a"}
+    stored: Any = StoredRow(row, {column: StoredCell(value, 1) for column, value in cells.items()})
+    found = RowReader(schema, indexed=False).values(stored)
+    assert (found["name"], found["number"], found["text"]) == ("ab", 1, "ef")
+    assert found["alike"] is Alike.A
+
+
+def test_members_are_written_as_their_codec_writes_them_then() -> None:
+    assert source_of(hb.EnumOf(Plain, hb.Text)) is not None
+    sealed = hb.EnumOf(Plain, Sealed())
+    assert source_of(sealed) is None
+    assert sealed.decode(sealed.encode(Plain.B)) is Plain.B
+    assert source_of(hb.EnumOf(Plain, Lower())) is None, "it reads back nothing of what it writes"

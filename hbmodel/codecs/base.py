@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from struct import calcsize
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from attrs import field, fields, frozen
@@ -126,7 +127,10 @@ class Codec(ABC, Generic[T]):
 
     @property
     def source(self) -> Source | None:
-        """Expressions that do the same for ordinary values, or None: generated code then calls the codec."""
+        """Expressions that do the same for ordinary values, or None: generated code then calls the codec.
+
+        They count for the class that defines them, not for its subclasses.
+        """
         return None
 
     @property
@@ -155,6 +159,14 @@ class FixedWidth(Codec[T]):
         """The value in the `width` bytes from `start` on."""
         end = start + self.width
         return self.decode(data[start:end]), end
+
+
+def source_of(codec: Codec[Any]) -> Source | None:
+    """The expressions of a codec, where they are of its very class: what a subclass does otherwise, its base's do not know."""
+    source = codec.source if "source" in vars(type(codec)) else None
+    if source is None or (source.word is not None and calcsize(">" + source.word) != codec.width):
+        return None
+    return source
 
 
 def wrong_type(expected: type | tuple[type, ...], value: object) -> EncodingError:

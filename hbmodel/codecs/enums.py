@@ -90,6 +90,13 @@ class EnumOf(Codec[E]):
         value, end = self.codec.decode_part(data, start)
         return self._member(value), end
 
+    def _settled(self, member: E, code: bytes) -> bool:
+        # Members may be equal to each other, and a codec may write a value anew each time or not read it back.
+        try:
+            return self.encode(member) == code and self.decode(code) is member
+        except (EncodingError, DecodingError):
+            return False
+
     @property
     def source(self) -> Source | None:
         """For exactly the codec's type."""
@@ -97,6 +104,8 @@ class EnumOf(Codec[E]):
             return None  # combinations are no members; or there is no looking up
         codes = {member: self.encode(member) for member in self.python_type}
         members = {code: member for member, code in codes.items()}
+        if len(members) < len(self.python_type) or not all(self._settled(*each) for each in codes.items()):
+            return None
         return Source(self.python_type, "{members}[{v}]", "{codes}[{v}]", scope={"members": members, "codes": codes})
 
     @property
