@@ -206,7 +206,7 @@ def beside(request: pytest.FixtureRequest, local_hbase: Any, table: str) -> Iter
     with (
         Proxy(url) as one,
         Proxy(url) as other,
-        connect(f"{scheme}://127.0.0.1:{one.port},127.0.0.1:{other.port}?pool=1&timeout=1") as store,
+        connect(f"{scheme}://127.0.0.1:{one.port},127.0.0.1:{other.port}?pool=1&timeout=2") as store,
     ):
         yield Beside(store, [one, other], table)
 
