@@ -27,6 +27,8 @@ from hbmodel.store import Scan
 from tests.benchmarks.mapping import mapping_cases
 
 REPEATS = 9
+WARM_UP = 4.0
+"""Seconds."""
 MANY = 201
 """Repeats of what takes a millisecond or two."""
 SUFFIX = f"{os.getpid()}"
@@ -94,8 +96,13 @@ class Result:
 def compare(
     name: str, ours: Callable[[], object], theirs: Callable[[], object], repeats: int = REPEATS, target: float | None = None
 ) -> Result:
-    """Runs both in turn, first one then the other going first, after one unmeasured run of each."""
-    ours(), theirs()
+    """Runs both in turn, first one then the other going first, after some seconds of unmeasured runs.
+
+    The gateways are Java programs, each its own, and become several times as fast while the same call is repeated.
+    """
+    warm = time.perf_counter() + WARM_UP
+    while time.perf_counter() < warm:
+        ours(), theirs()
     measured: dict[str, list[float]] = {"ours": [], "theirs": []}
     for turn in range(repeats):
         order = [("ours", ours), ("theirs", theirs)]
