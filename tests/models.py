@@ -112,6 +112,28 @@ class Legacy:
     tag: hb.Column[str | None] = hb.column("tag", default=None, null="delete")
 
 
+@hb.model(table="visits", family="d")
+class Visit:
+    """Indexed, with a column outside the index."""
+
+    name: hb.Key[str] = hb.key()
+    page: hb.Column[str] = hb.column("p")
+    note: hb.Column[str | None] = hb.column("n", default=None)
+    extra: hb.Column[str | None] = hb.column("e", default=None)
+
+    by_page = hb.index("page", covers=("note",))
+
+
+@hb.model(table="tokens", family="d", exists=hb.flag("k"))
+class Token:
+    """Without an index, with a flag."""
+
+    name: hb.Key[str] = hb.key()
+    page: hb.Column[str] = hb.column("p")
+    note: hb.Column[str | None] = hb.column("n", default=None)
+    extra: hb.Column[str | None] = hb.column("e", default=None)
+
+
 def declare_thing(table: str, salt: hb.Salt | None, index_salt: hb.Salt | None, *, immutable: bool = False, nullable: bool = True) -> Any:
     """A model for random operations: text that needs escaping, None and descending fields in keys and indexes.
 

@@ -40,11 +40,13 @@ def load_checker() -> ModuleType:
 mc: Any = load_checker()
 
 BOUND = 1_000
-BEGAN, ACKNOWLEDGED, BROKEN, REPAIRED, EXPIRED = "begun", ("acknowledged", 0), ("broken", 0), ("repaired", 0), ("expired", 0)
+BEGAN, ACKNOWLEDGED, BROKEN, REPAIRED = "begun", ("acknowledged", 0), ("broken", 0), ("repaired", 0)
+EXPIRED, AGED = ("expired", 0), ("aged", 0)
 """Keys of the checker's store that are no rows: each write that began (with its number), those acknowledged, a violation seen by a step,
-the latest time that a repairer took to be older than the grace time, and whether what has a TTL has expired."""
+the latest time that a repairer took to be older than the grace time, whether what has a TTL of its own has expired, and the latest time
+whose cells have expired with a family's TTL."""
 
-NO_ROWS = frozenset((BEGAN, ACKNOWLEDGED[0], BROKEN[0], REPAIRED[0], EXPIRED[0]))
+NO_ROWS = frozenset((BEGAN, ACKNOWLEDGED[0], BROKEN[0], REPAIRED[0], EXPIRED[0], AGED[0]))
 BENEATH = "beneath"
 """A row whose cells may expire is kept once more without them, in the table (BENEATH, table), as long as that differs."""
 
@@ -163,7 +165,8 @@ def _begin(store: Store, step: Step) -> Told:
         store[(BEGAN, write)] = Began(row, kind, mc.NEG, (), not alive, over)
     else:
         store[(BEGAN, write)] = evolve(before, again=(not alive, over), new=True)
-    return Told((max(store.get(REPAIRED, mc.NEG), store.get(EXPIRED, mc.NEG)), Told(visible(store, table, row, columns))))
+    passed = max(store.get(key, mc.NEG) for key in (REPAIRED, EXPIRED, AGED))
+    return Told((passed, Told(visible(store, table, row, columns))))
 
 
 def _write(store: Store, step: Step) -> None:
@@ -236,6 +239,14 @@ COUNTER = b"d:v"
 """The column of the one counter of the models."""
 
 
+def _age(store: Store, step: Step) -> None:
+    """Every cell of these rows up to a time has expired with its family's TTL, those too that come later."""
+    _, rows, timestamp = step
+    for table, row in rows:
+        _put(store, table, row, [("row", timestamp)], None)
+    store[AGED] = timestamp
+
+
 def _repair(store: Store, step: Step) -> None:
     """A repairer's delete of a whole row, with the time that it has found to be older than the grace time before, or -1."""
     _, table, row, timestamp, aged = step
@@ -264,7 +275,7 @@ def _check(store: Store, step: Step) -> bool:
     ((_, put, timestamp, expires),) = [change for change in changes if change[0] == "put"]
     if _is_live(cells):
         store[BROKEN] = f"TWICE: insert {write} succeeds over a live row"
-    elif EXPIRED in store and (expires or _one_expired(store, store[(BEGAN, write)].over)):
+    elif timestamp <= store.get(AGED, mc.NEG) or (EXPIRED in store and (expires or _one_expired(store, store[(BEGAN, write)].over))):
         pass  # it came too late, or a row that expires began and ended meanwhile, to which it has lost
     elif after.get(column) != (timestamp, dict(put).get(column, (LIVE,))[0]) or any(after.get(c, (mc.NEG,))[0] < timestamp for c, _ in put):
         store[BROKEN] = f"HIDDEN: insert {write}@{timestamp} succeeds, and the row is {after}"
@@ -298,7 +309,9 @@ def _late(store: Store, step: Step) -> int:
     return int(store.get(REPAIRED, mc.NEG))
 
 
-mc.OPS.update(old=_old, late=_late, read=_read, begin=_begin, write=_write, repair=_repair, check=_check, inc=_increment, expire=_expire)
+mc.OPS.update(
+    old=_old, late=_late, read=_read, begin=_begin, write=_write, repair=_repair, check=_check, inc=_increment, expire=_expire, age=_age
+)
 
 
 # --- from operations to steps -----------------------------------------------------------------------------------------

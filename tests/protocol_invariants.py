@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from attrs import define, field, frozen
-from protocol_adapter import ACKNOWLEDGED, BEGAN, BROKEN, EXPIRED, NO_ROWS, Began, Step, Steps, Store, found_row, mc, visible
+from protocol_adapter import ACKNOWLEDGED, AGED, BEGAN, BROKEN, EXPIRED, NO_ROWS, Began, Step, Steps, Store, found_row, mc, visible
 
 from hbmodel.errors import HbmodelError
 from hbmodel.mapper import KeyMapper, RowReader
@@ -167,12 +167,12 @@ class Watch:
                 for column, whose in view.writers.items():
                     if old := whose & write.over:
                         yield f"LEFTOVER: {column!r} of write {set(old)} shows in the row that {_name(number, write)} put over a dead one"
-            purged = view.times and self.schema.liveness_column not in view.times and EXPIRED not in store
+            purged = view.times and self.schema.liveness_column not in view.times and not store.keys() & {EXPIRED, AGED}
             if self.strict and write.kind == "delete" and (done or purged):
                 for column in view.writers.keys() - self._counters:
                     if old := view.writers[column] & write.over:
                         yield f"KEPT: {column!r} of write {set(old)} is still there after {_name(number, write)}"
-            ended = write.expires and EXPIRED in store
+            ended = (write.expires and EXPIRED in store) or write.timestamp <= store.get(AGED, mc.NEG)
             if done and write.kind != "delete" and not ended and self._lost(number, write, view) and not _excused(number, write, history):
                 yield f"LOST: {_name(number, write)} is acknowledged, nothing after it deletes, cells {sorted(view.times.items())}"
 

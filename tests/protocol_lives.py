@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from attrs import evolve
@@ -116,6 +117,80 @@ def lives(
             yield label, ProtocolModel(watch, STORES[kind], running, crashes, compaction)
 
 
+# --- a family with a TTL ----------------------------------------------------------------------------------------------
+
+
+@hb.model(table="fleeting", family=hb.family("d", ttl=timedelta(days=1)))
+class Fleeting:
+    """As `Leaf`, in a family whose cells expire."""
+
+    name: hb.Key[str] = hb.key()
+    tag: hb.Column[str] = hb.column("t")
+    extra: hb.Column[str | None] = hb.column("e", default=None)
+    note: hb.Column[str | None] = hb.column("n", default=None)
+
+    by_tag = hb.index("tag", covers=("extra",))
+
+
+FLEETING = hb.schema_of(Fleeting)
+FADING: Mapping[str, tuple[Action, ...]] = {
+    "put a": (full_write(FLEETING, Fleeting(name="k", tag="a")),),
+    "put b": (full_write(FLEETING, Fleeting(name="k", tag="b", note="new")),),
+    "tag b": (change(Fleeting, "k", tag="b"),),
+    "note": (change(Fleeting, "k", note="n"),),
+    "extra": (change(Fleeting, "k", extra="f"),),
+    "delete": (gone(Fleeting, "k"),),
+    "insert": (Insert(full_write(FLEETING, Fleeting(name="k", tag="b"))),),
+    "delete, put": (gone(Fleeting, "k"), full_write(FLEETING, Fleeting(name="k", tag="b"))),
+    "note, tag b": (change(Fleeting, "k", note="n"), change(Fleeting, "k", tag="b")),
+}
+FADING_STORES: Mapping[str, Store] = {
+    "live": prepared(FLEETING, (10, full_write(FLEETING, Fleeting(name="k", tag="a", extra="e", note="old")))),
+    "dead": prepared(FLEETING, (9, full_write(FLEETING, Fleeting(name="k", tag="a", note="old"))), (10, gone(Fleeting, "k"))),
+}
+
+
+def fading(
+    first: Sequence[str] = tuple(FADING),
+    second: Sequence[str] = tuple(FADING),
+    clocks: Sequence[int] = (5, 12),
+    rules: Rules = SHIPPED,
+    *,
+    stores: Sequence[str] = ("live",),
+    ages: Sequence[int] = (10, 11),
+    repair: bool = False,
+    crashes: int = 1,
+    **options: Any,
+) -> Iterator[Configuration]:
+    """Two writers of a row in a family with a TTL, and the moment at which all cells up to an age have expired."""
+    watch, index = Watch(FLEETING), FLEETING.indexes["by_tag"]
+    rows = ((FLEETING.table, b"k"), *((index.table, tag + b"\x00\x01k") for tag in (b"a", b"b")))
+    for kind, age, one, two, *readings in itertools.product(stores, ages, first, second, clocks, clocks):
+
+        def ageing(age: int = age) -> Steps:
+            yield ("age", rows, age)
+
+        running: list[Process] = [
+            (f"W{n}", writer(FLEETING, n, FADING[name], reading, rules, **options), reading)
+            for n, (name, reading) in enumerate(zip((one, two), readings, strict=True), 1)
+        ]
+        running += [("T", ageing, 0), *([("G", repairer(FLEETING, index, rules, purge=b"k"), 0)] if repair else [])]
+        label = f"{kind} row, {one} at {readings[0]}, {two} at {readings[1]}, cells up to {age} expire, {options}"
+        yield label, ProtocolModel(watch, FADING_STORES[kind], running, crashes)
+
+
+class ChangesAlone(IndexedWriter):
+    """An update where a family has a TTL writes only what it changes (and the group with it)."""
+
+    def _partial(self, write: PartialWriteOf, old: OldRow, timestamp: int) -> RowPlan:
+        mortal = self.schema
+        object.__setattr__(self, "schema", evolve(mortal, families=()))
+        try:
+            return super()._partial(write, old, timestamp)
+        finally:
+            object.__setattr__(self, "schema", mortal)
+
+
 # --- rules broken on purpose ------------------------------------------------------------------------------------------
 
 
@@ -188,5 +263,9 @@ MUTANTS: Mapping[str, Mutant] = {
     "entries with a shorter TTL": Mutant(writing(EntriesDieFirst), pair("expiring b", "note"), "MISSING"),
     "rows that do not say when they end": Mutant(writing(NoEnd), pair("expiring b, note", "delete"), "LOST"),
     "an update that expires alone": Mutant(writing(ChangesExpire), pair("expiring b, note", "put b", crashes=0), "STALE"),
+    "an update in a family with a TTL changes single columns": Mutant(
+        writing(ChangesAlone), lambda rules: fading(("note",), ("extra",), rules=rules), "LOST"
+    ),
+    "a group in a family with a TTL alone": Mutant(writing(ChangesAlone), lambda rules: fading(("tag b",), ("note",), rules=rules), "LOST"),
     "repair of a row that expires": Mutant(Rules(spare=False), pair("expiring a", "put b", others=repairers), "MISSING"),
 }

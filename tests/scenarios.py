@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from operator import attrgetter
 from typing import Any
 
 from attrs import frozen
 from beds import cells_of
-from models import DAY, Fact, Flagged, Hit, Legacy, Order, Person, Sample, order
+from models import DAY, Fact, Flagged, Hit, Legacy, Order, Person, Sample, Token, Visit, order
 from strategies import declared_order
 
 import hbmodel as hb
@@ -137,6 +138,7 @@ def _sample(label: str, level: int = 0, remark: str | None = None) -> Sample:
     return Sample(station="s", label=label, level=level, remark=remark)
 
 
+HOUR = timedelta(hours=1)
 PEOPLE = [Person(name="ann", city="Oslo", street="A", story="long"), Person(name="bob", city="Oslo"), Person(name="cid")]
 FACTS = [Fact(number=n, topic="odd" if n % 2 else "even", body="b") for n in range(4)]
 SAMPLES = [_sample("a", 1, "r"), _sample("b", 2), _sample("c", 3, "")]
@@ -191,6 +193,39 @@ SCENARIOS: dict[str, Scenario] = {
         ],
     ),
     "unindexed insert": Scenario(Sample, SAMPLES, [lambda s: s.insert(_sample("d", 4))], atomic=True, at_once=True),
+    "expiring batch": Scenario(
+        Visit,
+        [Visit(name=name, page="x", note=name) for name in "abcd"],
+        [
+            lambda s: s.add(Visit(name="a", page="y"), ttl=HOUR),
+            lambda s: s.add(Visit(name="e", page="y"), ttl=2 * HOUR),
+            lambda s: s.update(Visit(name="b", page="?"), extra="f", ttl=HOUR),
+            lambda s: s.delete(Visit(name="c", page="?")),
+            lambda s: s.update(Visit(name="a", page="?"), note="second round"),
+            lambda s: s.add(Visit(name="e", page="z")),
+        ],
+    ),
+    "expiring row": Scenario(Visit, [Visit(name="a", page="x")], [lambda s: s.add(Visit(name="a", page="y"), ttl=HOUR)], lone_delete=True),
+    "expiring insert": Scenario(
+        Visit, [Visit(name="a", page="x")], [lambda s: s.insert(Visit(name="b", page="x"), ttl=HOUR)], atomic=True, at_once=True
+    ),
+    "unindexed expiring batch": Scenario(
+        Token,
+        [Token(name=name, page="x", note=name) for name in "abc"],
+        [
+            lambda s: s.add(Token(name="a", page="y"), ttl=HOUR),
+            lambda s: s.update(Token(name="b", page="?"), extra="f", ttl=HOUR),
+            lambda s: s.delete(Token(name="c", page="?")),
+            lambda s: s.update(Token(name="a", page="?"), note="second round"),
+            lambda s: s.add(Token(name="b", page="z")),
+        ],
+    ),
+    "unindexed expiring row": Scenario(
+        Token, [Token(name="a", page="x")], [lambda s: s.add(Token(name="a", page="y"), ttl=HOUR)], lone_delete=True
+    ),
+    "unindexed expiring insert": Scenario(
+        Token, [Token(name="a", page="x")], [lambda s: s.insert(Token(name="b", page="x"), ttl=HOUR)], atomic=True, at_once=True
+    ),
     "flagged": Scenario(
         Flagged,
         [Flagged(name="a", text="t"), Flagged(name="b")],

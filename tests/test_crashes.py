@@ -257,7 +257,7 @@ def test_a_crash_between_marker_and_row_delete_leaves_a_deleted_row() -> None:
 # --- on a real HBase --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["batch", "add over a deleted row", "insert", "unindexed batch"])
+@pytest.mark.parametrize("name", ["batch", "add over a deleted row", "insert", "unindexed batch", "expiring row", "unindexed expiring row"])
 def test_a_crash_at_any_call_on_hbase(hbase_bed: Bed, name: str) -> None:
     scenario = SCENARIOS[name]
     if scenario.atomic and not hbase_bed.atomic:

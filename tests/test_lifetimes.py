@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from beds import HBASE, Bed, cells_of, fresh
-from faulty import RecordingStore
-from models import DAY, Fact, Flagged, Hit, Legacy, Sample, order
+from faulty import MODES, Crash, FaultyStore, Mode, RecordingStore
+from models import DAY, Fact, Flagged, Hit, Legacy, Sample, Token, Visit, order
 from scenarios import check_exact, check_queries, objects
 
 import hbmodel as hb
@@ -21,28 +22,6 @@ from hbmodel.stores.embedded import EmbeddedStore
 
 SOON = timedelta(milliseconds=700)
 LATER = timedelta(hours=1)
-
-
-@hb.model(table="visits", family="d")
-class Visit:
-    """Indexed, with a column outside the index."""
-
-    name: hb.Key[str] = hb.key()
-    page: hb.Column[str] = hb.column("p")
-    note: hb.Column[str | None] = hb.column("n", default=None)
-    extra: hb.Column[str | None] = hb.column("e", default=None)
-
-    by_page = hb.index("page", covers=("note",))
-
-
-@hb.model(table="tokens", family="d", exists=hb.flag("k"))
-class Token:
-    """Without an index, with a flag."""
-
-    name: hb.Key[str] = hb.key()
-    page: hb.Column[str] = hb.column("p")
-    note: hb.Column[str | None] = hb.column("n", default=None)
-    extra: hb.Column[str | None] = hb.column("e", default=None)
 
 
 @hb.model(table="slips", family="d", foreign=True)
@@ -419,6 +398,72 @@ def test_a_cell_from_the_future_is_refused(bed: TimedBed) -> None:
     with pytest.raises(hb.ClockError):
         session.commit()
     bed.store.delete("tokens", [Delete(b"a", families=[b"d"], timestamp=wall_time() + 3_600_000)])
+
+
+# --- crashes ----------------------------------------------------------------------------------------------------------
+
+CRASHES: dict[str, Callable[[hb.Session, Any], object]] = {
+    "add": lambda session, model: session.add(model(name="a", page="y"), ttl=SOON),
+    "add two": lambda session, model: session.add_all([model(name="a", page="y"), model(name="b", page="y", note="m")], ttl=SOON),
+    "update with a ttl": lambda session, model: session.update(model(name="a", page="?"), page="y", ttl=SOON),
+    "update": lambda session, model: session.update(model(name="c", page="?"), page="y"),
+}
+
+
+def crashed(model: Any, name: str, limited: bool, at: int | None, mode: Mode) -> tuple[TimedBed, FaultyStore]:
+    """A bed with rows on which a write crashed at one of its calls: two rows that stay and one that expires."""
+    clock = ServerTime()
+    store = EmbeddedStore(None, clock)
+    bed = TimedBed("memory", RecordingStore(store))
+    bed.clock = clock
+    session = bed.use(model)
+    session.add_all([model(name="a", page="x", note="old"), model(name="b", page="x", extra="old")])
+    session.add(model(name="c", page="x", note="older"))
+    session.commit()
+    session.add(model(name="c", page="x", note="old"), ttl=SOON)
+    session.commit()
+    failing = FaultyStore(store, at, mode, crash=True, limited=limited)
+    try:
+        writing = hb.Session(failing)
+        CRASHES[name](writing, model)
+        writing.commit()
+    except Crash:
+        pass
+    return bed, failing
+
+
+@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("name", CRASHES)
+@pytest.mark.parametrize("model", [Visit, Token])
+def test_a_crash_at_any_call_leaves_rows_that_end_whole(model: Any, name: str, limited: bool) -> None:
+    before = {
+        "a": model(name="a", page="x", note="old"), "b": model(name="b", page="x", extra="old"), "c": model(name="c", page="x", note="old")
+    }  # fmt: skip
+    bed, unharmed = crashed(model, name, limited, None, "before")
+    after = {obj.name: obj for obj in objects(bed.store, model).values()}
+    met = 0
+    for at, mode in itertools.product(range(len(unharmed.calls)), MODES):
+        for repeated in (False, True):
+            bed, failing = crashed(model, name, limited, at, mode)
+            assert len(failing.calls) == at + 1
+            found = {obj.name: obj for obj in objects(bed.store, model).values()}
+            assert all(found[key] in {repr(state): state for state in (before[key], after[key])}.values() for key in before)
+            check_queries(bed.store, model)
+            if repeated:
+                session = hb.Session(bed.store)
+                CRASHES[name](session, model)
+                session.commit()
+                assert {obj.name: obj for obj in objects(bed.store, model).values()} == after
+            bed.pass_time(2_000)
+            left = {obj.name: obj for obj in objects(bed.store, model).values()}
+            expected = {key: before[key] for key in "ab" if repeated is False or after[key] == before[key]}
+            # Without a repetition a row is gone, or it is as it was before the write that nobody acknowledged.
+            assert all(left[key] == before[key] for key in left)
+            assert "c" not in left
+            assert left.keys() <= expected.keys() if not repeated else left == expected
+            check_queries(bed.store, model)
+            met += 1
+    assert met >= 16
 
 
 # --- families with a TTL ----------------------------------------------------------------------------------------------

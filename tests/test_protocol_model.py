@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from protocol_adapter import END, SetClock, Store, Translation, alone
-from protocol_lives import lives
+from protocol_lives import fading, lives
 from protocol_mutants import MUTANTS as OF_ROWS
 from protocol_processes import Rules
 from protocol_sweeps import ACTIONS, CLOCKS, Configuration, Found, batches, places, purgers, ranges, readers, repairers, sweep, two
@@ -146,6 +146,10 @@ SAMPLES: dict[str, Callable[[], Iterable[Configuration]]] = {
         ("expiring a",), ("put b", "tag b", "delete"), (12,), stores=("live", "dead"), others=expiring.repairers
     ),
     "rows that expire, and queries": lambda: lives(("expiring a", "expiring b"), ("put b", "note"), (12,), others=expiring.readers),
+    "a family with a TTL": lambda: fading(("put b", "tag b", "note"), ("note", "delete", "insert"), TWO_CLOCKS),
+    "a family with a TTL, in two calls, and a repairer": lambda: fading(
+        ("tag b",), ("note", "delete"), (12,), repair=True, atomic=False, ages=(10,)
+    ),
     "increments": lambda: two(("increment", "put a", "delete, put"), TWO_CLOCKS),
 }
 
@@ -249,6 +253,15 @@ def test_rows_that_expire(row: str, atomic: bool, record_property: Callable[[str
     held(sweep(lives(stores=(row,), atomic=atomic, crashes=0, compaction="grace")), record_property)
     held(sweep(lives(clocks=(12,), stores=(row,), atomic=atomic, others=expiring.readers)), record_property)
     held(sweep(lives(clocks=(12,), stores=(row,), atomic=atomic, others=expiring.repairers)), record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@ATOMIC
+@pytest.mark.parametrize("row", expiring.FADING_STORES)
+def test_a_family_with_a_ttl(row: str, atomic: bool, record_property: Callable[[str, Any], None]) -> None:
+    held(sweep(fading(stores=(row,), atomic=atomic, ages=(10, 11, 12))), record_property)
+    held(sweep(fading(clocks=(12,), stores=(row,), atomic=atomic, repair=True)), record_property)
 
 
 @pytest.mark.slow
