@@ -149,10 +149,10 @@ class KeyLayout:
         try:
             return self._pack(values)
         except Exception:
-            # Another number of values than fields, or one that cannot be stored: plain code tells which.
-            if len(values) != len(self._slots):
-                raise self._wrong_count(values) from None
-            return [slot.pack(value) for slot, value in zip(self._slots, values, strict=True)]
+            pass  # another number of values than fields, or one that cannot be stored: plain code tells which
+        if len(values) != len(self._slots):
+            raise self._wrong_count(values)
+        return [slot.pack(value) for slot, value in zip(self._slots, values, strict=True)]
 
     def pack(self, values: Sequence[object]) -> bytes:
         """The key, without salt and tail; errors as `pack_parts`."""
@@ -187,7 +187,8 @@ class KeyLayout:
         try:
             return self._unpack(data, start)
         except Exception:
-            return self._slowly(data, start)
+            pass  # plain code tells what is wrong; outside, so that its errors carry no stored bytes along as their context
+        return self._slowly(data, start)
 
     def _slowly(self, data: bytes, start: int) -> tuple[Any, ...]:
         """Reads a key field by field, so that an error tells which one it is about."""
@@ -225,7 +226,9 @@ class KeyLayout:
                 joined.append(f"{code.name(words.pack)}({', '.join(slot.number(code, name) for slot, name, _ in found)})")
             else:
                 joined += [part for _, _, part in found]
-        return conditions, " + ".join(joined)
+        if all(slot.inline for slot in self._slots):
+            return conditions, " + ".join(joined)
+        return conditions, f"b''.join(({', '.join(joined)},))"  # whatever such codecs make of a value, if they make bytes of it
 
     def order_of(self, position: int) -> Order:
         """How byte order at this position follows the order of values, codec, direction and position taken into account.

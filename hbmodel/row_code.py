@@ -32,16 +32,19 @@ def compile_decode(schema: TableSchema, fields: Sequence[Field], slow: Callable[
     items = ", ".join(f"{code.name(name)}: {value}" for name, value in pairs.items())
     code.add(f"return {{{items}}}", 2)
     code.add("except Exception:")
-    code.add(f"return {code.name(slow)}(row)", 2)
+    code.add("pass", 2)
+    code.add(f"return {code.name(slow)}(row)")  # outside, so that its errors carry no stored bytes along as their context
     return code.build()
 
 
 def _cell_value(code: Code, of: Field) -> str:
     """The expression of a column's value; adds the lines that it needs."""
     column = code.name(of.column)
+    source = source_of(of.codec)
+    # Where an empty cell is none, codecs that read a number refuse it by themselves; others might make something of it.
+    doubtful = of.empty_is_missing and (source is None or source.word is None)
     if of.required and not of.nullable:
-        source = source_of(of.codec)
-        data = f"cells[{column}].value"
+        data = f"(cells[{column}].value or {code.name(_nothing)}())" if doubtful else f"cells[{column}].value"
         if source is not None and source.word is None and source.decode.count("{v}") > 1:
             data = _assigned(code, data)
         return code.decode(of.codec, data)
@@ -52,7 +55,12 @@ def _cell_value(code: Code, of: Field) -> str:
         value = f"(None if not {data} else {_some_value(code, of, data)})"
     else:
         value = f"({code.decode(of.codec, data)})"
-    return value if of.required else f"({_default(code, of)} if {cell} is None else {value})"
+    missing = f"{cell} is None or not {cell}.value" if doubtful else f"{cell} is None"
+    return value if of.required else f"({_default(code, of)} if {missing} else {value})"
+
+
+def _nothing() -> bytes:
+    raise LookupError
 
 
 def _some_value(code: Code, of: Field, data: str) -> str:

@@ -14,7 +14,7 @@ from random_queries import RandomModel, models, stored_objects
 from strategies import BYTES, Level
 
 import hbmodel as hb
-from hbmodel.codecs import JSON, FixedWidth
+from hbmodel.codecs import JSON, Codec, FixedWidth
 from hbmodel.codecs.base import Source, source_of
 from hbmodel.errors import KeyTooLong
 from hbmodel.mapper import RowReader, plain_take, take
@@ -202,3 +202,66 @@ def test_members_are_written_as_their_codec_writes_them_then() -> None:
     assert source_of(sealed) is None
     assert sealed.decode(sealed.encode(Plain.B)) is Plain.B
     assert source_of(hb.EnumOf(Plain, Lower())) is None, "it reads back nothing of what it writes"
+
+
+@frozen
+class Big(Codec[int]):
+    """Numbers of any size, which makes a number of nothing too, and a mutable buffer of a number."""
+
+    python_type = int
+
+    def encode(self, value: int) -> bytes:
+        return bytearray(value.to_bytes(2, "big"))
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> int:
+        return int.from_bytes(data, "big")
+
+    def decode_part(self, data: bytes, start: int) -> tuple[int, int]:
+        return self.decode(data[start : start + 2]), start + 2
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        return {}
+
+
+@hb.model(table="bigs", family="d")
+class Bigs:
+    number: hb.Key[int] = hb.key(Big())
+    needed: hb.Column[int] = hb.column("n", Big())
+    other: hb.Column[int] = hb.column("o", Big(), default=7)
+
+
+def test_a_blank_is_no_value_though_its_codec_would_make_one_of_it() -> None:
+    reader = RowReader(hb.schema_of(Bigs), indexed=False)
+
+    def values(needed: bytes, other: bytes) -> Any:
+        stored: Any = StoredRow(b"\0\1", {b"d:n": StoredCell(needed, 1), b"d:o": StoredCell(other, 1)})
+        assert outcome(reader.values, stored) == outcome(reader.plain_values, stored)
+        return reader.values(stored)
+
+    assert values(b"\0\2", b"\0\3") == {"number": 1, "needed": 2, "other": 3}
+    assert values(b"\0\2", b"") == {"number": 1, "needed": 2, "other": 7}
+    with pytest.raises(hb.IncompleteRow):
+        values(b"", b"")
+
+
+def test_row_keys_are_bytes_whatever_their_codecs_make() -> None:
+    _, row, _ = take(hb.schema_of(Bigs), Bigs(number=1, needed=2))
+    assert (type(row), row) == (bytes, b"\0\1")
+
+
+def test_a_refusal_carries_nothing_of_generated_code_that_gave_up() -> None:
+    @hb.model(table="levels", family="d")
+    class Levels:
+        number: hb.Key[int] = hb.key()
+        level: hb.Column[Level] = hb.column("l")
+
+    stored: Any = StoredRow(hb.row_key(Levels, number=1), {b"d:l": StoredCell(b"secret", 1)})
+    with pytest.raises(hb.DecodingError) as caught:
+        RowReader(hb.schema_of(Levels), indexed=False).values(stored)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert "secret" not in repr(error)
+        error = error.__context__
