@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 from attrs import evolve, frozen
@@ -111,8 +111,7 @@ class PlanReader:
 
     def _merged(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> Generator[Iterable[Row], None, None]:
         """Batches of the rows of all buckets, in the order of their unsalted keys; scans are closed with the iterator."""
-        runs = self._runs(buckets, table_filter, columns)
-        try:
+        with self._runs(buckets, table_filter, columns) as runs:
             if len(runs) == 1:
                 yield from runs[0]
             elif runs:
@@ -120,34 +119,34 @@ class PlanReader:
                 # Equal keys of a random salt come out by bucket: the order is (key, bucket) in both directions.
                 rows = [itertools.chain.from_iterable(run) for run in runs]
                 yield heapq.merge(*rows, key=lambda row: row.row[width:], reverse=self.plan.backwards)
-        finally:
-            for run in runs:
-                run.close()
 
     def _one_by_one(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> Iterator[Sequence[Row]]:
         """Batches of the rows of all buckets, one bucket behind the other; scans are closed with the iterator."""
-        runs = self._runs(buckets, table_filter, columns)
-        try:
+        with self._runs(buckets, table_filter, columns) as runs:
             yield from itertools.chain.from_iterable(runs)
-        finally:
-            for run in runs:
-                run.close()
 
+    @contextmanager
     def _runs(
         self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]
-    ) -> Sequence[Generator[Sequence[Row], None, None]]:
-        """The batches of each bucket that has any ranges."""
+    ) -> Iterator[Sequence[Generator[Sequence[Row], None, None]]]:
+        """The batches of each bucket that has any ranges; every scan is closed at the end, also one that nobody has read yet."""
         live = [bucket for bucket in buckets if bucket.ranges]
         if not live:
-            return ()
+            yield ()
+            return
         ordered = [tuple(reversed(bucket.ranges)) if self.plan.backwards else tuple(bucket.ranges) for bucket in live]
-        table = self.plan.path.table
         # The first range of every bucket is started at once, so that a store can have all requests under way.
-        started = self.store.scan(table, [self._scan(ranges[0], table_filter, columns) for ranges in ordered])
-        return [
-            self._run(first, [self._scan(r, table_filter, columns) for r in ranges[1:]])
-            for first, ranges in zip(started, ordered, strict=True)
-        ]
+        started = self.store.scan(self.plan.path.table, [self._scan(ranges[0], table_filter, columns) for ranges in ordered])
+        with ExitStack() as closed:
+            for batches in started:
+                closed.callback(_close, batches)
+            runs = [
+                self._run(first, [self._scan(r, table_filter, columns) for r in ranges[1:]])
+                for first, ranges in zip(started, ordered, strict=True)
+            ]
+            for run in runs:
+                closed.callback(run.close)
+            yield runs
 
     def _run(self, first: Iterator[Sequence[Row]], rest: Sequence[Scan]) -> Generator[Sequence[Row], None, None]:
         batches = first
@@ -157,9 +156,7 @@ class PlanReader:
                 (batches,) = self.store.scan(self.plan.path.table, [scan])
                 yield from batches
         finally:
-            close = getattr(batches, "close", None)
-            if close is not None:
-                close()
+            _close(batches)
 
     # --- from rows to items -------------------------------------------------------------------------------------------
 
@@ -211,6 +208,12 @@ class PlanReader:
             return all(test(values) for test in tests)
 
         return passes
+
+
+def _close(batches: Iterator[Sequence[Row]]) -> None:
+    close = getattr(batches, "close", None)
+    if close is not None:
+        close()
 
 
 def _anything(values: Values) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from beds import Bed, cells_of, fresh, rows_of
@@ -15,7 +15,7 @@ from orders import entry_of, filled, numbers
 import hbmodel as hb
 from hbmodel.paging import decode_token
 from hbmodel.reading import GET_CHUNK
-from hbmodel.store import Delete, Put
+from hbmodel.store import Delete, Put, Row, Scan
 
 TOKEN_KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
@@ -299,6 +299,44 @@ def test_an_error_in_the_middle_of_a_stream_is_the_stores(bed: Bed) -> None:
         query.all()
     assert [call.name for call in store.calls] == ["get", "scan", "get"]
     assert len(query.all()) == len(session.query(Order).where(Order.state == "odd").all()) == 20
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_scans_that_nobody_has_read_yet_are_closed_when_the_first_one_breaks_off(filtered: bool) -> None:
+    class Broken(Iterator[Sequence[Row]]):
+        def __init__(self) -> None:
+            self.closed = False
+
+        def __next__(self) -> Sequence[Row]:
+            raise hb.StoreError("The scan broke off.")
+
+        def close(self) -> None:
+            self.closed = True
+
+    class Breaking(RecordingStore):
+        started: ClassVar[list[Broken]] = []
+
+        def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+            broken = [Broken() for _ in scans]
+            if table == "stamped":
+                self.started.extend(broken)
+                return broken
+            return super().scan(table, scans)
+
+    @hb.model(table="stamped", salt=hb.HashSalt(4), exists=hb.flag("e") if filtered else None)
+    class Stamped:
+        number: hb.Key[int] = hb.key()
+        text: hb.Column[str] = hb.column("t")
+
+    with fresh(Stamped) as inner:
+        store = Breaking(inner)
+        query = hb.Session(store).query(Stamped).allow_full_scan()
+        for read in (query.all, query.count, query.first, lambda: query.page(2)):
+            with pytest.raises(hb.StoreError) as kept:
+                read()
+            assert [each.closed for each in store.started] == [True] * 4
+            store.started.clear()
+            del kept
 
 
 def test_rows_deleted_while_a_stream_runs_are_left_out(bed: Bed) -> None:
