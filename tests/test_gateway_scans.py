@@ -396,6 +396,27 @@ def test_an_interrupted_scan_never_goes_on_as_if_nothing_had_happened(store: Gat
     assert read(store, Scan(NUMBERED)) == [KEYS]
 
 
+def test_an_interrupted_close_leaves_the_other_scans_of_the_connection_right(
+    gateway: Gateway, store: GatewayStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(gateway.url + "?pool=1") as single:
+        one, other = single.scan(TABLE, [Scan(NUMBERED, batch_size=20)] * 2)
+        assert one._lane is other._lane
+        found = [[row.row for _ in range(3) for row in next(scan)] for scan in (one, other)]
+        assert found == [KEYS[:60]] * 2
+        send = scan_lane.ThriftConnection.send
+
+        def interrupted(self: Any, api: str, **arguments: Any) -> None:
+            send(self, api, **arguments)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(scan_lane.ThriftConnection, "send", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                one.close()
+        assert KEYS[:60] + flat(other) == KEYS
+
+
 @pytest.mark.filterwarnings("ignore:This process.*fork:DeprecationWarning")
 def test_a_forked_child_goes_on_with_a_scan_and_so_does_the_parent(store: GatewayStore, caplog: pytest.LogCaptureFixture) -> None:
     [scan] = store.scan(TABLE, [Scan(NUMBERED, batch_size=40)])

@@ -138,6 +138,7 @@ def scan_through_kills(own: Own, gateway: str, scanner: Scanner, expected: list[
     return hits
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("count", "kills"), [(60_000, 10), pytest.param(336_776, 20, marks=pytest.mark.slow)])
 def test_a_gateway_is_killed_in_the_middle_of_scans(own: Own, count: int, kills: int) -> None:
     everything = flown(count)

@@ -120,8 +120,12 @@ class Lane:
             cursor.batches.clear()
             if not cursor.finished:
                 cursor.finished = True
-                with _Later(self):
-                    self._close(cursor)
+                try:
+                    with _Later(self):
+                        self._close(cursor)
+                except BaseException as error:  # interrupted, perhaps between sending a request and taking note of it
+                    self._lost(error)
+                    raise
 
     def forget(self, cursor: Cursor) -> None:
         """For finalisers: gives the connection up once none of its scans has an owner."""
