@@ -233,9 +233,14 @@ def test_several_processes_over_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.hbase
 def test_several_processes_over_hbase(local_hbase: Any) -> None:
-    url = f"{local_hbase.thrift2_url}?table_prefix=p{uuid4().hex[:8]}"
+    prefix = f"?table_prefix=p{uuid4().hex[:8]}"
+    url = local_hbase.thrift2_url + prefix
     try:
         check_processes(url)
+        with hb.connect(url) as store, hb.connect(local_hbase.url + prefix) as first:
+            ours, theirs = (hb.Session(s).query(Order).where(Order.state > "a") for s in (store, first))
+            assert theirs.split(3) == ours.split(3)
+            assert [obj for part in ours.split(3) for obj in hb.Session(first).read(part)] == ours.all()
     finally:
         with hb.connect(url) as store:
             for table in store.tables():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import assert_type
 
 from models import Action, User
@@ -39,6 +39,9 @@ assert_type(session.load([user], batch_size=10, shuffle=3), int)
 assert_type(session.commit(), list[hb.Outcome])
 session.add(user)
 session.add_all([user])
+session.add(user, ttl=timedelta(hours=1))
+session.insert(user, ttl=timedelta(hours=1))
+session.update(user, ttl=timedelta(hours=1))
 session.delete(user)
 session.delete_key(User, name="ann", nick=None)
 session.discard()
@@ -55,6 +58,7 @@ session.get(user, name="ann")  # E: arg-type reportArgumentType
 session.get()  # E: call-arg reportCallIssue
 session.increment(user, User.name)  # E: arg-type reportArgumentType
 session.query("User")  # E: arg-type reportArgumentType
+session.add(user, ttl=3600)  # E: arg-type reportArgumentType
 session.add_all(user)  # E: arg-type reportArgumentType
 hb.Session("memory:")  # E: arg-type reportArgumentType
 hb.connect(3)  # E: arg-type reportArgumentType
