@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from attrs import evolve
 from beds import HBASE, Bed, cells_of, fresh
 from faulty import MODES, Crash, FaultyStore, Mode, RecordingStore
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from models import DAY, Fact, Flagged, Hit, Legacy, Sample, Token, Visit, order
 from scenarios import check_exact, check_queries, objects
 
@@ -398,6 +402,67 @@ def test_a_cell_from_the_future_is_refused(bed: TimedBed) -> None:
     with pytest.raises(hb.ClockError):
         session.commit()
     bed.store.delete("tokens", [Delete(b"a", families=[b"d"], timestamp=wall_time() + 3_600_000)])
+
+
+# --- any history ------------------------------------------------------------------------------------------------------
+
+NAMES, PAGES = st.sampled_from("aab"), st.sampled_from(["x", "y"])
+NOTES = st.none() | st.sampled_from(["m", "n"])
+TTLS = st.sampled_from([None, None, 3, 3, 11, 41])
+OPERATIONS = st.one_of(
+    st.tuples(st.just("add"), NAMES, st.fixed_dictionaries({"page": PAGES, "note": NOTES, "extra": NOTES}), TTLS),
+    st.tuples(
+        st.just("update"), NAMES, st.dictionaries(st.sampled_from(["note", "extra"]), NOTES, min_size=1) | st.builds(dict, page=PAGES), TTLS
+    ),
+    st.tuples(st.just("insert"), NAMES, st.fixed_dictionaries({"page": PAGES, "note": NOTES}), TTLS),
+    st.tuples(st.just("delete"), NAMES),
+    st.tuples(st.just("pass"), st.sampled_from([4, 4, 20])),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from([Visit, Token, Slip]), st.booleans(), st.lists(OPERATIONS, min_size=4, max_size=14))
+def test_any_history_leaves_what_its_last_writes_say(model: Any, limited: bool, history: list[Any]) -> None:
+    clock, now = ServerTime(), 0
+    known: dict[str, tuple[Any, float]] = {}
+    with RecordingStore(EmbeddedStore(None, clock), limited=limited) as store:
+        hb.create_tables(store, model)
+        for kind, *details in history:
+            # Every clock measures the server's anew, as those of programs do that do not run for the whole history.
+            session = hb.Session(store, clock_bound=250)
+            if kind == "pass":
+                now += details[0]
+                clock.ahead += 1000 * details[0]
+                known = {name: (obj, end) for name, (obj, end) in known.items() if now < end}
+            elif kind == "delete":
+                session.delete_key(model, name=details[0])
+                session.commit()
+                known.pop(details[0], None)
+            else:
+                name, values, seconds = details
+                ttl, end = (None, math.inf) if seconds is None else (timedelta(seconds=seconds), now + seconds)
+                if kind == "update":
+                    session.update(model(name=name, page="?"), **values, **({} if ttl is None else {"ttl": ttl}))
+                    if name not in known:
+                        with pytest.raises(hb.RowNotFound):
+                            session.commit()
+                    else:
+                        session.commit()
+                        obj, before = known[name]
+                        known[name] = (evolve(obj, **values), end if ttl is not None else before)
+                elif kind == "add":
+                    session.add(model(name=name, **values), ttl=ttl)
+                    session.commit()
+                    known[name] = (model(name=name, **values), end)
+                elif not limited and model is not Slip:
+                    if name in known:
+                        with pytest.raises(hb.RowExists):
+                            session.insert(model(name=name, **values), ttl=ttl)
+                    else:
+                        session.insert(model(name=name, **values), ttl=ttl)
+                        known[name] = (model(name=name, **values), end)
+            assert {obj.name: obj for obj in objects(store, model).values()} == {name: obj for name, (obj, _) in known.items()}
+            check_queries(store, model)
 
 
 # --- crashes ----------------------------------------------------------------------------------------------------------
