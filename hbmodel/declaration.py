@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from keyword import iskeyword
 from typing import Any
+from unicodedata import normalize
 
 from attrs import Factory, frozen
 
@@ -70,6 +72,8 @@ def build_schema(model: type[Any], fields: Sequence[Field], indexes: Mapping[str
         raise DeclarationError("RandomSalt needs @hb.model(immutable=True): a row's bucket cannot be found again to change it.", model=name)
     if indexes and options.foreign:
         raise DeclarationError("A foreign table cannot have indexes: its other writers would not keep them.", model=name)
+    if indexes and salt.random and any(prefix != bytes((bucket % 256,)) for bucket, prefix in enumerate(salt.prefixes)):
+        raise DeclarationError("Under indexes the prefix of a random salt is one byte, the number of the bucket.", model=name)
     by_name = {f.name: f for f in fields}
     return TableSchema(
         model=model,
@@ -135,6 +139,12 @@ def as_qualifier(model: str, alias: Any, **details: Any) -> bytes:
     if alias.startswith("_"):
         raise DeclarationError("Column aliases that begin with '_' are kept for system cells: give another alias.", model=model, **details)
     return _utf8(model, alias, MAX_ROW_LENGTH, "A column alias is at most 32,767 bytes long.", **details)
+
+
+def is_field_name(name: str) -> bool:
+    """Whether code can name an attribute so, and Python nothing else; a class that is made by a call can have any names."""
+    special = name.startswith("__") and name.endswith("__")
+    return name.isidentifier() and not iskeyword(name) and not special and normalize("NFKC", name) == name
 
 
 def _utf8(model: str, text: str, longest: int, message: str, **details: Any) -> bytes:

@@ -13,7 +13,7 @@ from typing_extensions import dataclass_transform
 
 from hbmodel.annotations import allows_none, annotations_of, fits, is_class_var
 from hbmodel.codecs import Codec, JavaLong, codec_for
-from hbmodel.declaration import IndexField, IndexSpec, ModelOptions, as_qualifier, build_schema, check_options
+from hbmodel.declaration import IndexField, IndexSpec, ModelOptions, as_qualifier, build_schema, check_options, is_field_name
 from hbmodel.errors import DeclarationError
 from hbmodel.expressions import FieldExpression
 from hbmodel.family_options import family_name
@@ -339,6 +339,8 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         raise mistake("The codec reads values of another type than the annotation says.", annotation=repr(hint), codec=repr(codec))
     if name == "self":
         raise mistake("A field cannot be called self: the constructor takes fields by name.")
+    if not is_field_name(name):
+        raise mistake("The name of a field is an identifier, neither a keyword nor one that Python itself gives a meaning.")
     if spec.nullable and not nullable:
         raise mistake("nullable=True needs an annotation that allows None, such as hb.Key[str | None].")
     if spec.kind == "counter" and inner is not int:

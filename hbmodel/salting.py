@@ -31,7 +31,8 @@ class Salt(ABC):
         buckets: how many there are.
         width: length of every bucket's prefix, in bytes.
         by: names of the key fields whose bytes choose the bucket; empty means all.
-        random: whether the bucket is drawn and not computed.
+        random: whether the bucket is drawn and not computed. A model with indexes then needs a prefix of one byte, the bucket's
+            number: it ends the index entries too.
     """
 
     __slots__ = ()
@@ -69,12 +70,15 @@ class Salt(ABC):
         """The salt applied to the keys of a layout.
 
         Raises:
-            DeclarationError: `by` names something that is no field of the key.
+            DeclarationError: `by` names something that is no field of the key, or the prefixes are not as they must be.
         """
         unknown = [name for name in self.by if name not in layout.names]
         if unknown:
             raise DeclarationError("A salt names fields that are not in the key.", unknown=unknown, fields=layout.names)
-        return BoundSalt(self, layout.names)
+        bound = BoundSalt(self, layout.names)
+        if not bound.prefixes or len(set(bound.prefixes)) < bound.buckets or {len(p) for p in bound.prefixes} != {self.width}:
+            raise DeclarationError("Every bucket of a salt has a prefix of its own, as long as its width says.", salt=type(self).__name__)
+        return bound
 
 
 def _bucket_count(buckets: Any) -> int:

@@ -537,6 +537,50 @@ def with_options(**options: Any) -> None:
         a: hb.Column[int] = hb.column("a")
 
 
+def _named(name: str, kind: Callable[[], Any]) -> Declaration:
+    names = {"k": hb.key(), name: kind(), "__annotations__": {"k": hb.Key[int], name: hb.Column[int]}}
+    return lambda: hb.model(table="t")(type("Bad", (), names))
+
+
+for _kind in (lambda: hb.column("a"), lambda: hb.counter("a")):
+    for _name in ("class", "a b", "a=1, b", "a\nimport os", "__dict__", "__eq__", "\ufb01", "1", ""):
+        MISTAKES.append(pytest.param(_named(_name, _kind), "name of a field is an identifier", {"field": _name}))
+
+
+class OddSalt(hb.Salt):
+    """A salt of one's own whose prefixes are given."""
+
+    random = True
+    width = 1
+
+    def __init__(self, *prefixes: bytes) -> None:
+        self.prefixes = prefixes
+        self.buckets = len(prefixes)
+
+    def prefix(self, bucket: int) -> bytes:
+        return self.prefixes[bucket]
+
+    def bucket(self, data: bytes) -> int:
+        return 0
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {"salt": "odd"}
+
+
+for _prefixes in ([], [b"a", b"a"], [b"a", b"bc"], [b""]):
+    MISTAKES.append(pytest.param(lambda p=_prefixes: with_options(salt=OddSalt(*p), immutable=True), "a prefix of its own", {}))
+
+
+@mistake("one byte, the number of the bucket")
+def index_under_letters_drawn_at_random() -> None:
+    @hb.model(table="t", salt=OddSalt(b"a", b"b"), immutable=True)
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+        by_a = hb.index("a")
+
+
 @mistake("RandomSalt needs @hb.model(immutable=True)")
 def random_salt_on_a_mutable_model() -> None:
     with_options(salt=hb.RandomSalt(4))
