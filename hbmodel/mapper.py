@@ -39,7 +39,7 @@ class RowReader:
         """The one reader of a model for these fields."""
         found: RowReader | None = schema.compiled.get((indexed, names))
         if found is None:
-            found = schema.compiled[indexed, names] = cls(schema, indexed, names)
+            found = schema.keep((indexed, names), cls(schema, indexed, names))
         return found
 
     @cached_property
@@ -96,10 +96,10 @@ class RowReader:
     @cached_property
     def values(self) -> Callable[[Row], Values]:
         """Decodes the key and the wanted cells of an existing row; raises `IncompleteRow` and `DecodingError`."""
-        compiled = self.schema.compiled
-        found: Callable[[Row], Values] | None = compiled.get(("values", self.names))
+        schema = self.schema
+        found: Callable[[Row], Values] | None = schema.compiled.get(("values", self.names))
         if found is None:
-            found = compiled["values", self.names] = compile_decode(self.schema, self.fields, self.plain_values)
+            found = schema.keep(("values", self.names), compile_decode(schema, self.fields, self.plain_values))
         return found
 
     @property
@@ -190,10 +190,10 @@ class KeyMapper:
 
     def entry(self, index: Index, values: Mapping[str, Any], row: bytes) -> bytes:
         """Row key of the entry in `index` for the object with these values stored under `row`."""
-        compiled = self.schema.compiled
-        made: Callable[[Mapping[str, Any], bytes], bytes] | None = compiled.get(("entry", index.name))
+        schema = self.schema
+        made: Callable[[Mapping[str, Any], bytes], bytes] | None = schema.compiled.get(("entry", index.name))
         if made is None:
-            made = compiled["entry", index.name] = compile_entry(index, partial(self.plain_entry, index))
+            made = schema.keep(("entry", index.name), compile_entry(index, partial(self.plain_entry, index)))
         return made(values, row)
 
     def plain_entry(self, index: Index, values: Mapping[str, Any], row: bytes) -> bytes:
@@ -240,7 +240,7 @@ def take(schema: TableSchema, obj: object) -> Taken:
     """
     taken: Callable[[object], Taken] | None = schema.compiled.get("take")
     if taken is None:
-        taken = schema.compiled["take"] = compile_take(schema, partial(plain_take, schema))
+        taken = schema.keep("take", compile_take(schema, partial(plain_take, schema)))
     return taken(obj)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import attrs
 from attrs import Factory, frozen
@@ -27,6 +27,9 @@ LIVE = b"\x01"
 
 COUNTER_ZERO = bytes(8)
 
+COMPILED_KEPT = 256
+"""Generated functions, and readers, that a model remembers."""
+
 PRIMARY: Final = "primary"
 """Name of the path through the primary table, beside the names of indexes."""
 
@@ -38,6 +41,8 @@ class Required(Enum):
 
 
 REQUIRED: Final = Required.REQUIRED
+
+T = TypeVar("T")
 
 FieldKind = Literal["key", "column", "counter"]
 
@@ -184,7 +189,7 @@ class TableSchema:
         foreign: whether other programs write the table; deletes then touch mapped columns only.
         exists: qualifier of the flag that marks existence, or None.
         families: options of the model's families.
-        compiled: functions that were generated for the model, by what they are for; filled when first needed.
+        compiled: functions that were generated for the model, by what they are for; see `keep`.
     """
 
     model: type[Any]
@@ -199,6 +204,13 @@ class TableSchema:
     exists: bytes | None = None
     families: Sequence[Family] = attrs.field(factory=tuple)
     compiled: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
+
+    def keep(self, what: Hashable, made: T) -> T:
+        """Remembers in `compiled` what was made for the model; programs whose users choose fields may ask for ever more of it."""
+        if len(self.compiled) >= COMPILED_KEPT:
+            self.compiled.clear()
+        self.compiled[what] = made
+        return made
 
     @cached_property
     def by_name(self) -> Mapping[str, Field]:

@@ -19,6 +19,7 @@ from hbmodel.codecs.base import Source, source_of
 from hbmodel.errors import KeyTooLong
 from hbmodel.mapper import RowReader, plain_take, take
 from hbmodel.row_code import compile_decode, compile_take
+from hbmodel.schema import COMPILED_KEPT
 from hbmodel.stores.embedded.cells import StoredCell, StoredRow
 
 
@@ -108,6 +109,18 @@ def test_a_function_is_made_once_for_a_model_and_a_choice_of_fields() -> None:
     names = frozenset({"name"})
     assert RowReader(schema, False, names).values is RowReader(schema, False, frozenset(names)).values
     assert RowReader(schema, False, names).values is not RowReader(schema, False).values
+
+
+def test_a_model_remembers_so_many_choices_of_fields_and_no_more() -> None:
+    fields = [f"f{n}" for n in range(9)]
+    declared = {name: hb.column(name, default=0) for name in fields}
+    annotations = {"number": hb.Key[int], **dict.fromkeys(fields, hb.Column[int])}
+    schema = hb.schema_of(hb.model(table="wide")(type("Wide", (), {"number": hb.key(), **declared, "__annotations__": annotations})))
+    stored: Any = StoredRow(bytes(8), {b"d:f0": StoredCell(bytes(8), 1)})
+    for bits in range(2 ** len(fields)):
+        names = frozenset(name for at, name in enumerate(fields) if bits >> at & 1)
+        assert RowReader.of(schema, False, names).values(stored).keys() == {"number", *names}
+        assert len(schema.compiled) <= COMPILED_KEPT
 
 
 def test_a_row_key_that_is_too_long_or_empty_is_refused() -> None:
