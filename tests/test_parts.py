@@ -21,11 +21,11 @@ from models import Hit, Logged, Order, Sample, day, order
 from orders import entry_of
 from part_readers import read_part
 from random_queries import RandomModel, StoredObject, conditions, models, paths, stored_key, stored_objects
-from strategies import plain
 
 import hbmodel as hb
 from hbmodel.errors import QueryError, SchemaMismatch
 from hbmodel.guard import Guard
+from hbmodel.mapper import KeyMapper, key_of
 from hbmodel.partition import partition
 from hbmodel.parts import QueryPart, described, rebuilt
 from hbmodel.query import Query
@@ -250,8 +250,8 @@ def test_several_processes_over_hbase(local_hbase: Any) -> None:
 # --- every layout, every query ----------------------------------------------------------------------------------------
 
 
-def keys_of(items: Sequence[Any], schema: TableSchema) -> list[Any]:
-    return sorted((repr([plain(getattr(item, name)) for name in schema.layout.names]) for item in items), key=repr)
+def keys_of(items: Sequence[Any], schema: TableSchema) -> list[tuple[bytes, ...]]:
+    return sorted(tuple(KeyMapper(schema).parts(key_of(schema, item))) for item in items)
 
 
 def filled(store: Store, of: RandomModel, objects: Sequence[StoredObject], cuts: Sequence[tuple[int, int]]) -> hb.Session | QueryReader:
@@ -299,7 +299,8 @@ def check_parts(store: Store, data: st.DataObject) -> None:
             assert restricted.count() == len(items)
             found += items
         assert keys_of(found, schema) == keys_of(query.all(), schema)
-        matching = {repr([plain(obj.values[name]) for name in schema.layout.names]) for obj in objects if oracle(obj.values)}
+        keys = [(obj, [obj.values[name] for name in schema.layout.names]) for obj in objects]
+        matching = {tuple(KeyMapper(schema).parts(key)) for obj, key in keys if oracle(obj.values)}
         assert set(keys_of(found, schema)) == matching
         assert len(found) == len(matching)
     finally:
