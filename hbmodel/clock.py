@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from hbmodel.errors import ClockError, SessionError
+from hbmodel.errors import ClockError, SessionError, StoreUnavailable, UnknownOutcome
 
 GRACE = 3_600_000
 """Default grace time G in ms: how old an entry must be before a repairer may take it for an orphan."""
@@ -68,11 +68,10 @@ class ServerClock:
 
         Raises:
             ClockError: the two clocks differ by more than the bound.
+            StoreUnavailable: the server cannot be asked.
         """
         if self._offset is None:
-            before = self._wall()
-            server = self._probe()
-            after = self._wall()
+            before, server, after = self._ask()
             offset = server - (before + after) // 2
             if abs(offset) > self.bound:
                 raise ClockError(
@@ -94,6 +93,21 @@ class ServerClock:
         """A time, in ms since 1970, that the server's clock has reached however the answer to the probe was delayed."""
         now = self.now()
         return now - self._uncertain
+
+    def _ask(self) -> tuple[int, int, int]:
+        """The server's time, between two readings of the wall clock.
+
+        A question that got lost is asked once more: it writes, but nothing of anybody's.
+        """
+        before = self._wall()
+        try:
+            return before, self._probe(), self._wall()
+        except UnknownOutcome:
+            before = self._wall()
+        try:
+            return before, self._probe(), self._wall()
+        except UnknownOutcome as error:
+            raise StoreUnavailable("The server's clock cannot be asked; nothing was written.", **error.details) from error
 
     def fresh(self, since: int) -> bool:
         """Whether less than half the grace time has passed since the reading `since` of `now`, and the schema is current."""

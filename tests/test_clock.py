@@ -7,7 +7,7 @@ import time
 import pytest
 
 from hbmodel.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, running_time, wall_time
-from hbmodel.errors import ClockError, SessionError, StoreUnavailable
+from hbmodel.errors import ClockError, SessionError, StoreUnavailable, UnknownOutcome
 
 
 class Clocks:
@@ -76,6 +76,24 @@ def test_a_failed_probe_is_made_again() -> None:
     with pytest.raises(StoreUnavailable):
         clock.now()
     assert clock.now() == 1_000_700
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_probe_that_got_lost_is_asked_once_more_and_takes_nothing_into_the_measure(lost: int) -> None:
+    clocks = Clocks(ahead=3_000)
+
+    def probe() -> int:
+        if clocks.probes < lost:
+            clocks.probes += 1
+            clocks.pass_time(30_000)
+            raise UnknownOutcome("lost")
+        return clocks.probe()
+
+    clock = ServerClock(probe, lambda: True, wall=lambda: clocks.wall, running=lambda: clocks.running)
+    if lost == 2:
+        with pytest.raises(StoreUnavailable):  # not that anything of the user's may be written
+            clock.now()
+    assert clock.now() == clocks.wall + 3_000
 
 
 @pytest.mark.parametrize("jump", [CLOCK_BOUND + 1, -CLOCK_BOUND - 1, 10 * GRACE])
