@@ -45,13 +45,15 @@ def _open(url: str) -> Store:
     scheme, colon, rest = url.partition(":")
     if scheme == "memory" and colon:
         if rest:
-            raise StoreURLError("A memory store takes no path: write 'memory:'.")
+            raise StoreURLError("A memory store takes no path and no options: write 'memory:'.")
         from hbmodel.stores.embedded import EmbeddedStore
 
         return EmbeddedStore(None)
     if scheme == "embedded" and colon:
         if not rest:
             raise StoreURLError("An embedded store needs the path of its file: 'embedded:dev.db'.")
+        if "?" in rest:
+            raise StoreURLError("An embedded store takes no options: 'embedded:' and the path of its file, without '?'.")
         from hbmodel.stores.embedded import EmbeddedStore
 
         return EmbeddedStore(rest)

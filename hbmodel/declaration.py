@@ -116,7 +116,7 @@ def check_options(model: str, options: ModelOptions) -> None:
         check_family(options.family, model=model)
     else:
         family_name(options.family, model=model)
-    if isinstance(options.families, str) or not all(isinstance(family, Family) for family in options.families):
+    if not isinstance(options.families, list | tuple) or not all(isinstance(family, Family) for family in options.families):
         raise DeclarationError('families takes families with options: families=(hb.family("t", ttl=...),).', model=model, option="families")
     names = [options.family_name]
     for family in options.families:

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import CapabilityError, SchemaMismatch
+from hbmodel.errors import CapabilityError, DeclarationError, SchemaMismatch
 from hbmodel.registry import ABSENT, REGISTRY_TABLE, IndexState, Registration, Registry, compare_layouts, same_spec
 from hbmodel.schema import TableSchema, schema_of
-from hbmodel.store import Family, Store
+from hbmodel.store import Family, Store, check_store
 from hbmodel.table_plan import PlannedTable, SplitsOption, plan_tables
 
 Kind = Literal["namespace", "table", "family", "option", "splits", "entry", "layout", "column", "index"]
@@ -110,9 +110,12 @@ def diff(store: Store, *models: type[Any], splits: SplitsOption = None, registry
         registry: name of the registry table.
 
     Raises:
-        DeclarationError: a strategy for splits does not suit its table.
+        DeclarationError: no model was given, or a strategy for splits does not suit its table.
         SchemaMismatch: two of the models share a family or an index name.
     """
+    check_store(store)
+    if not models:
+        raise DeclarationError("Give at least one model: without any there is nothing to compare.")
     planned = plan_tables([schema_of(model) for model in models], splits)
     return Diff(tuple(_differences(store, planned, Registry(store, registry))))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from hbmodel.errors import SchemaMismatch, TableNotFound
+from hbmodel.errors import DeclarationError, SchemaMismatch, TableNotFound
 from hbmodel.registry import REGISTRY_TABLE, Registry, registry_row
 from hbmodel.schema import schema_of
-from hbmodel.store import Delete, Store
+from hbmodel.store import Delete, Store, check_store
 
 
 def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE) -> list[str]:
@@ -26,8 +26,12 @@ def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE
         The names of the tables that were dropped.
 
     Raises:
+        DeclarationError: no model was given.
         SchemaMismatch: another model lives in one of the tables, and is not named.
     """
+    check_store(store)
+    if not models:
+        raise DeclarationError("Give the models whose tables are to be dropped.")
     schemas = list(dict.fromkeys(schema_of(model) for model in models))
     catalog = Registry(store, registry)
     existing = set(store.tables())

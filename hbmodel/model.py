@@ -209,6 +209,8 @@ def desc(name: str) -> IndexField:
 
 @dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, counter))
 def model(
+    misplaced: None = None,
+    /,
     *,
     table: str,
     family: str | Family = "d",
@@ -239,6 +241,8 @@ def model(
     Raises:
         DeclarationError: names the field and says what to do.
     """
+    if misplaced is not None:  # a bare @hb.model gives the class here, and Python misses the table
+        raise DeclarationError("hb.model takes options by name and gives a decorator: write @hb.model(table=...) above the class.")
     flagged = exists.alias if isinstance(exists, FlagSpec) else None
     options = ModelOptions(table=table, family=family, families=families, salt=salt, immutable=immutable, foreign=foreign, exists=flagged)
 

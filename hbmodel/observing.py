@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from attrs import frozen
 
+from hbmodel.errors import DeclarationError
 from hbmodel.store import Capabilities, Delete, Family, Put, Region, RepeatingStore, Row, Scan, Store
 
 logger = logging.getLogger("hbmodel")
@@ -81,6 +82,8 @@ class ObservedStore:
     """
 
     def __init__(self, store: Store, on_call: OnCall, repeated: Callable[[], None] | None = None) -> None:
+        if not callable(on_call):
+            raise DeclarationError("on_call takes a function that is told of each call.", found=type(on_call).__name__)
         self.token_key: bytes | str | None = getattr(store, "token_key", None)
         self._store = store
         self._on_call = on_call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import index
-from typing import Any, Final, Generic, Protocol, SupportsIndex, TypeVar, overload
+from typing import Any, Final, Generic, NoReturn, Protocol, SupportsIndex, TypeVar, overload
 
 from attrs import evolve, field, frozen
 
@@ -13,7 +13,7 @@ from hbmodel.explanation import Explanation
 from hbmodel.expressions import And, FieldExpression, Ordering, Predicate, conjuncts
 from hbmodel.paging import Page
 from hbmodel.parts import QueryPart
-from hbmodel.schema import PRIMARY, Field, TableSchema
+from hbmodel.schema import PRIMARY, Field, Index, TableSchema
 
 R_co = TypeVar("R_co", covariant=True)
 A = TypeVar("A")
@@ -58,7 +58,7 @@ class Query(Generic[R_co]):
     Iterating it streams the items in bounded memory. Without `order_by` their order is the chosen path's and not promised.
     """
 
-    schema: TableSchema
+    schema: TableSchema = field(repr=lambda schema: schema.model.__name__)
     source: Source = field(repr=False)
     predicate: Predicate | None = None
     ordering: Sequence[Ordering] = ()
@@ -108,10 +108,13 @@ class Query(Generic[R_co]):
             _check_field(self.schema, part.field)
         return evolve(self, ordering=ordering)
 
-    def use_index(self, name: str | None) -> Query[R_co]:
-        """Reads through that index; `"primary"` reads the primary table, None leaves the choice to the planner."""
+    def use_index(self, name: str | Index | None) -> Query[R_co]:
+        """Reads through that index, given by name or as `Model.by_name`.
+
+        `"primary"` reads the primary table, None leaves the choice to the planner.
+        """
         if name is not None and name != PRIMARY:
-            self.schema.index(name)
+            name = self.schema.index(name).name
         return evolve(self, index_name=name)
 
     def allow_full_scan(self) -> Query[R_co]:
@@ -191,10 +194,7 @@ class Query(Generic[R_co]):
         Raises:
             TokenError: the token is damaged or belongs to another query.
         """
-        items = _whole(size, "page")
-        if items < 1:
-            raise QueryError("A page holds at least one item.")
-        return self.source.page(self, items, after)
+        return self.source.page(self, _whole(size, "page", 1), after)
 
     def explain(self) -> Explanation:
         """How the query would be carried out; print it."""
@@ -210,9 +210,7 @@ class Query(Generic[R_co]):
         Raises:
             QueryError: the query has a limit, an offset or an order, which no part could keep, or is a part itself.
         """
-        parts = _whole(count, "split")
-        if parts < 1:
-            raise QueryError("A query is split into at least one part.")
+        parts = _whole(count, "split", 1)
         if self.maximum is not None or self.skipped:
             raise QueryError("A query with limit() or offset() cannot be split: no part knows how many items the others have.")
         if self.ordering:
@@ -221,20 +219,25 @@ class Query(Generic[R_co]):
             raise QueryError("A part of a query is not split again.")
         return self.source.split(self, parts)
 
+    def __reduce__(self) -> NoReturn:
+        raise QueryError("A query belongs to its session and cannot be pickled: pickle the parts of split(), see Session.read.")
 
-def _whole(count: SupportsIndex, what: str) -> int:
+
+def _whole(count: SupportsIndex, what: str, least: int = 0) -> int:
     try:
         number = -1 if isinstance(count, bool) else index(count)
     except TypeError:
         number = -1
-    if not 0 <= number <= MOST:
-        raise QueryError("Give a whole number, zero or more.", argument=what, found=repr(count))
+    if not least <= number <= MOST:
+        raise QueryError(f"Give a whole number, {'one' if least else 'zero'} or more.", argument=what, found=repr(count))
     return number
 
 
 def _field_of(part: object) -> Field:
     if not isinstance(part, FieldExpression):
-        raise QueryError("Give fields as they stand on the model class, such as Model.field.", found=type(part).__name__)
+        raise QueryError(
+            "Give fields as they stand on the model class: Model.field, and in an order Model.field.desc().", found=type(part).__name__
+        )
     return part.of
 
 

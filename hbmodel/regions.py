@@ -12,10 +12,10 @@ from hbmodel.codecs import Codec
 from hbmodel.errors import DeclarationError
 from hbmodel.ranges import KeyRange
 from hbmodel.salting import BoundSalt
-from hbmodel.schema import schema_of
+from hbmodel.schema import Index, schema_of
 from hbmodel.slots import COMPLEMENT, KeyField
 from hbmodel.splits import sample_keys
-from hbmodel.store import Region, Store
+from hbmodel.store import Region, Store, check_store
 
 ANY_BYTE = bytes(range(256))
 UTF8_BYTES = bytes(b for b in range(256) if b < 0xC0 or 0xC2 <= b <= 0xF4)
@@ -38,14 +38,14 @@ class RegionUse:
 
 
 def check_regions(
-    store: Store, model: type[Any], *, index: str | None = None, sample: Iterable[Any] = (), alphabet: bytes | None = None
+    store: Store, model: type[Any], *, index: str | Index | None = None, sample: Iterable[Any] = (), alphabet: bytes | None = None
 ) -> list[RegionUse]:
     """Holds the regions of a live table against the keys of a model.
 
     Args:
         store: that has the table.
         model: whose primary table, or index table, it is.
-        index: name of an index, for its table.
+        index: an index or its name, for its table.
         sample: objects of the model, to see how many rows each region gets.
         alphabet: the bytes that values of the leading field are made of, where they are fewer than its codec allows, such as
             `b"0123456789abcdef"` for digests as text.
@@ -53,6 +53,7 @@ def check_regions(
     Raises:
         TableNotFound: the table is not there.
     """
+    check_store(store)
     schema = schema_of(model)
     found = None if index is None else schema.index(index)
     table, layout, salt = (schema.table, schema.layout, schema.salt) if found is None else (found.table, found.layout, found.salt)
@@ -70,6 +71,8 @@ def check_regions(
 
 def _leading_bytes(leading: KeyField, alphabet: bytes | None) -> bytes:
     """The bytes that the packed leading field is made of, behind its marker for None if it has one."""
+    if isinstance(alphabet, str):
+        raise DeclarationError("An alphabet is bytes, such as b'0123456789abcdef'.")
     allowed = bytes(sorted(set(alphabet))) if alphabet is not None else codec_bytes(leading.codec)
     if not allowed:
         raise DeclarationError("An alphabet needs at least one byte.")

@@ -156,10 +156,10 @@ class Index:
     name: str
     table: str
     fields: Sequence[str]
-    layout: KeyLayout
-    salt: BoundSalt
+    layout: KeyLayout = attrs.field(repr=False)
+    salt: BoundSalt = attrs.field(repr=False)
     covers: Sequence[str]
-    primary_positions: Sequence[int]
+    primary_positions: Sequence[int] = attrs.field(repr=False)
 
     @cached_property
     def spec(self) -> Mapping[str, Any]:
@@ -264,11 +264,13 @@ class TableSchema:
             raise UnknownField("The model has no such field.", table=self.table, field=name, known=sorted(self.by_name))
         return found
 
-    def index(self, name: str) -> Index:
-        """The index of that name; raises `UnknownIndex`."""
+    def index(self, wanted: str | Index) -> Index:
+        """The index of that name, or the index itself as it stands on the model class; raises `UnknownIndex`."""
+        name = wanted.name if isinstance(wanted, Index) else wanted
         found = self.indexes.get(name) if isinstance(name, str) else None
-        if found is None:
-            raise UnknownIndex("The model has no such index.", table=self.table, index=name, known=sorted(self.indexes))
+        if found is None or (isinstance(wanted, Index) and found is not wanted):
+            told = name if isinstance(name, str) else type(name).__name__
+            raise UnknownIndex("The model has no such index.", table=self.table, index=told, known=sorted(self.indexes))
         return found
 
     @cached_property
@@ -290,6 +292,10 @@ def schema_of(model: type[Any]) -> TableSchema:
     """The schema that the decorator put on `model`; raises `DeclarationError`, a `TypeError`, for any other class."""
     found = vars(model).get("__hbmodel__") if isinstance(model, type) else None
     if not isinstance(found, TableSchema):
+        if model is type:  # the type of what was given for an object
+            raise DeclarationError("Give an object of a model, not a class.")
         name = model.__qualname__ if isinstance(model, type) else type(model).__qualname__
+        if isinstance(vars(type(model)).get("__hbmodel__"), TableSchema):
+            raise DeclarationError("Give the class of a model, not an object of it.", found=name)
         raise DeclarationError("This is not a model: declare the class with @hb.model(table=...).", found=name)
     return found

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from hbmodel.clock import CLOCK_BOUND, GRACE, ServerClock
 from hbmodel.errors import (
@@ -33,7 +33,7 @@ from hbmodel.query import Query
 from hbmodel.query_reader import QueryReader
 from hbmodel.registry import REGISTRY_TABLE, Binding, Registry
 from hbmodel.schema import TableSchema, schema_of
-from hbmodel.store import Store
+from hbmodel.store import Store, check_store
 from hbmodel.writing import Pending, UnitOfWork
 
 T = TypeVar("T")
@@ -73,6 +73,7 @@ class Session:
     ) -> None:
         if isinstance(store, str):
             raise SessionError("A session takes a store: Session(hb.connect(url)).")
+        check_store(store)
         if on_call is not None:
             store = ObservedStore(store, on_call)
         self.store = store
@@ -85,6 +86,9 @@ class Session:
         self._work = UnitOfWork(store, self._bind, self._clock)
         self._guard = Guard()
         self._reader = QueryReader(store, self._planning_binding, self._seal, self._guard)
+
+    def __reduce__(self) -> NoReturn:
+        raise SessionError("A session cannot be pickled: open one in each process, on a store of its own.")
 
     # --- life ---------------------------------------------------------------------------------------------------------
 

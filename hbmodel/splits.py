@@ -18,7 +18,7 @@ from hbmodel.errors import DeclarationError, EncodingError
 from hbmodel.keys import KeyLayout, check_length
 from hbmodel.mapper import KeyMapper, key_of
 from hbmodel.salting import BoundSalt
-from hbmodel.schema import TableSchema, schema_of
+from hbmodel.schema import Index, TableSchema, schema_of
 
 HEX_DIGITS = 16
 
@@ -29,11 +29,17 @@ def _at_least_two(regions: Any) -> int:
     return regions
 
 
+def _within(strategy: Any) -> Any:
+    if strategy is not None and not isinstance(strategy, Uniform | Hexadecimal):
+        raise DeclarationError("Buckets are split further by hb.Uniform or hb.Hexadecimal: ByBucket(within=...).", found=repr(strategy))
+    return strategy
+
+
 @frozen
 class ByBucket:
     """A region for each salt bucket; with `within`, each bucket is split further by that strategy."""
 
-    within: Uniform | Hexadecimal | None = None
+    within: Uniform | Hexadecimal | None = field(default=None, converter=_within)
 
 
 @frozen
@@ -95,13 +101,13 @@ class AtKeys:
 Splits = ByBucket | Uniform | Hexadecimal | FromSample | AtKeys
 
 
-def split_keys(model: type[Any], splits: Splits, *, index: str | None = None) -> list[bytes]:
+def split_keys(model: type[Any], splits: Splits, *, index: str | Index | None = None) -> list[bytes]:
     """The split keys that a strategy gives for a model's primary table or one of its index tables.
 
     Args:
         model: whose table.
         splits: the strategy.
-        index: name of an index, for its table.
+        index: an index or its name, for its table.
 
     Returns:
         Sorted, without repeats.
@@ -111,6 +117,8 @@ def split_keys(model: type[Any], splits: Splits, *, index: str | None = None) ->
         EncodingError: a bound cannot be stored in the leading field.
     """
     schema = schema_of(model)
+    if not isinstance(splits, Splits):
+        raise DeclarationError("This is not a strategy for splits, such as hb.ByBucket().", found=repr(splits))
     layout, salt = (schema.layout, schema.salt) if index is None else (schema.index(index).layout, schema.index(index).salt)
     if isinstance(splits, AtKeys):
         return _by_hand(schema, splits)
@@ -140,6 +148,9 @@ def _leading(schema: TableSchema, layout: KeyLayout, splits: Uniform | Hexadecim
         raise DeclarationError(
             "The leading field keeps no order; split by a sample of keys instead.", table=schema.table, field=leading.name
         )
+    for bound in (splits.low, splits.high):
+        if bound is not None:
+            layout.pack_field(0, bound)  # for its errors
     low, high, back = _scale(schema, leading.name, leading.codec, splits)
     if high - low + 1 < splits.regions:
         raise DeclarationError("There are fewer values than regions.", table=schema.table, field=leading.name, regions=splits.regions)
@@ -218,7 +229,7 @@ def _by_hand(schema: TableSchema, splits: AtKeys) -> list[bytes]:
     return sorted(set(splits.keys))
 
 
-def _from_sample(schema: TableSchema, splits: FromSample, index: str | None) -> list[bytes]:
+def _from_sample(schema: TableSchema, splits: FromSample, index: str | Index | None) -> list[bytes]:
     keys = sorted(sample_keys(schema, splits.objects, index))
     if not keys:
         raise DeclarationError("A sample needs at least one object.", table=schema.table)
@@ -226,11 +237,13 @@ def _from_sample(schema: TableSchema, splits: FromSample, index: str | None) -> 
     return sorted(chosen - {keys[0]})
 
 
-def sample_keys(schema: TableSchema, objects: Iterable[Any], index: str | None = None) -> list[bytes]:
+def sample_keys(schema: TableSchema, objects: Iterable[Any], index: str | Index | None = None) -> list[bytes]:
     """The row keys, salt included, that objects of a model have in its primary table or an index table."""
     mapper = KeyMapper(schema)
     made: list[bytes] = []
     for obj in objects:
+        if not isinstance(obj, schema.model):
+            raise DeclarationError("A sample holds objects of the model.", table=schema.table, found=type(obj).__name__)
         row = mapper.new_row(key_of(schema, obj))
         made.append(row if index is None else mapper.entry(schema.index(index), {f.name: getattr(obj, f.name) for f in schema.fields}, row))
     return made

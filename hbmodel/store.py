@@ -12,7 +12,7 @@ from typing import Protocol, Self, runtime_checkable
 
 from attrs import field, frozen
 
-from hbmodel.errors import InvalidRequest
+from hbmodel.errors import DeclarationError, InvalidRequest
 from hbmodel.filters import Filter
 from hbmodel.ranges import KeyRange
 
@@ -307,6 +307,13 @@ class RepeatingStore(Protocol):
         It is called in the thread that waits for the answer.
         """
         ...
+
+
+def check_store(store: object) -> None:
+    """Raises `DeclarationError` for what is no store: a URL, a model that was given in its place."""
+    if isinstance(store, type) or not hasattr(store, "capabilities"):
+        name = store.__name__ if isinstance(store, type) else type(store).__name__
+        raise DeclarationError("Give a store first, as hb.connect(url) opens it.", found=name)
 
 
 # --- checks shared by adapters ----------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from hbmodel.differences import (
 from hbmodel.errors import CapabilityError, FamilyNotFound, NamespaceExists, NamespaceNotFound, SchemaMismatch, TableExists
 from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, Binding, Registry, check_layout
 from hbmodel.schema import schema_of
-from hbmodel.store import Store
+from hbmodel.store import Store, check_store
 from hbmodel.table_plan import PlannedTable, SplitsOption, plan_tables
 
 logger = logging.getLogger("hbmodel")
@@ -81,7 +81,7 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
 
     Args:
         store: to create them in.
-        models: whose tables.
+        models: whose tables; without any, only the registry table is created.
         splits: where the regions of new tables begin: one strategy for each model's primary table, or a mapping from model or
             table name to a strategy (the table of an index is `<table>.<index>`). Tables that are there keep their regions.
         registry: name of the registry table.
@@ -94,6 +94,7 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
             that do it in HBase's own shell.
         DeclarationError: a strategy for splits does not suit its table.
     """
+    check_store(store)
     planned = plan_tables([schema_of(model) for model in models], splits)
     existing = set(store.tables())
     catalog = Registry(store, registry)

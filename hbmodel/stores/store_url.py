@@ -53,7 +53,10 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
         try:
             arguments[name] = options[name](text)
         except ValueError:
-            raise StoreURLError("The store URL has an option with a bad value.", option=name, value=text if quotable else None) from None
+            raise StoreURLError(
+                "The store URL has an option with a bad value.",
+                option=name, value=text if quotable else None, expected=_expected(options[name]),
+            ) from None  # fmt: skip
     return arguments
 
 
@@ -76,8 +79,15 @@ def environment_options(environment: Mapping[str, str], options: Options, secret
                 arguments[name] = convert(text)
             except ValueError:
                 value = None if name in secrets else text
-                raise StoreURLError("A variable of the environment has a bad value.", variable=variable, value=value) from None
+                raise StoreURLError(
+                    "A variable of the environment has a bad value.", variable=variable, value=value, expected=_expected(convert)
+                ) from None
     return arguments
+
+
+def _expected(convert: Callable[[str], Any]) -> str | None:
+    """What values an option takes, in the words of its converter."""
+    return None if convert.__doc__ is None else convert.__doc__.rstrip(".")
 
 
 def positive(text: str) -> float:
@@ -102,7 +112,7 @@ def count(text: str) -> int:
 
 
 def switch(text: str) -> bool:
-    """`true` or `false`."""
+    """true or false."""
     return one_of("true", "false")(text) == "true"
 
 
@@ -114,4 +124,5 @@ def one_of(*choices: str) -> Callable[[str], str]:
             raise ValueError(text)
         return text
 
+    choose.__doc__ = f"One of {', '.join(choices)}."
     return choose
