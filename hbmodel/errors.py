@@ -37,8 +37,10 @@ class HbmodelError(Exception):
     def __str__(self) -> str:
         if not self.details:
             return self.message
-        shown = ", ".join(f"{name}={value!r}" for name, value in self._shown().items())
-        return f"{self.message} [{shown}]"
+        shown = dict(self._shown())
+        lines = [line for name in _IN_LINES if (value := shown.pop(name, None)) for line in _lines(value)]
+        details = ", ".join(f"{name}={value!r}" for name, value in shown.items())
+        return "\n".join([f"{self.message} [{details}]" if details else self.message, *lines])
 
     def _shown(self) -> Mapping[str, Any]:
         """The details as text shows them."""
@@ -46,6 +48,14 @@ class HbmodelError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.message, dict(self.details))
+
+
+_IN_LINES = ("differences", "shell")
+"""Details for people to read, or to copy into a shell, so that each has lines of its own."""
+
+
+def _lines(value: Any) -> list[str]:
+    return value.splitlines() if isinstance(value, str) else [str(line) for line in value]
 
 
 def _restore(kind: type[HbmodelError], message: str, details: dict[str, Any]) -> HbmodelError:

@@ -36,6 +36,11 @@ class RegionUse:
     reachable: bool
     rows: int
 
+    def __str__(self) -> str:
+        keys = self.region.range
+        bounds = f"{keys.start!r} to {'the end' if keys.stop is None else repr(keys.stop)}"
+        return f"{bounds}: {self.rows} rows" if self.reachable else f"{bounds}: no key of the model can be here"
+
 
 def check_regions(
     store: Store, model: type[Any], *, index: str | Index | None = None, sample: Iterable[Any] = (), alphabet: bytes | None = None

@@ -47,6 +47,11 @@ def test_the_error_page_names_every_error() -> None:
     assert all(hasattr(hb, name) for name in declared)
 
 
+def test_the_pages_name_everything_that_is_public() -> None:
+    text = "".join(page.read_text() for page in PAGES)
+    assert {name for name in hb.__all__ if name != "__version__" and not re.search(rf"(\bhb\.|`){name}\b", text)} == set()
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/tables.md"])
 def test_what_a_page_shows_as_printed_is_printed(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -75,3 +75,11 @@ def test_errors_survive_copying_and_pickling(kind: type[HbmodelError]) -> None:
         assert type(again) is kind
         assert str(again) == str(error)
         assert again.missing == ("a", "b")
+
+
+def test_lines_for_people_and_for_the_shell_are_shown_as_lines() -> None:
+    refused = errors.CapabilityError("Run the lines.", table="t", shell="create 'a', 'd'\ncreate 'b', 'd'")
+    assert str(refused) == "Run the lines. [table='t']\ncreate 'a', 'd'\ncreate 'b', 'd'"
+    assert refused.shell == "create 'a', 'd'\ncreate 'b', 'd'"
+    mismatch = errors.SchemaMismatch("It would lose data.", differences=["- a: ttl", "- b: ttl"])
+    assert str(mismatch) == "It would lose data.\n- a: ttl\n- b: ttl"

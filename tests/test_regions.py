@@ -112,3 +112,12 @@ def test_first_key_is_the_smallest_not_below_the_start(start: bytes, width: int,
     # Behind the fixed width anything may stand, so a string is good if it, or some continuation of it, is not below.
     candidates = sorted(max(b"p" + string, start) if start.startswith(b"p" + string) else b"p" + string for string in strings)
     assert found == next((candidate for candidate in candidates if candidate >= start), None)
+
+
+def test_a_region_in_use_is_a_line_for_people() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Bucketed, splits=hb.AtKeys([b"\x02", b"\x07"]))
+        shown = [str(use) for use in check_regions(store, Bucketed, sample=[Bucketed(number=n, value=n) for n in range(10)])]
+    assert shown[2] == "b'\\x07' to the end: no key of the model can be here"
+    assert shown[0].startswith("b'' to b'\\x02': ")
+    assert shown[0].endswith(" rows")
