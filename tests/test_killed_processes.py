@@ -108,8 +108,10 @@ def key_of(flight: Flown) -> bytes:
     return hb.row_key(Flown, carrier=flight.carrier, departs=flight.departs, number=flight.number, origin=flight.origin)
 
 
-def scan_through_kills(own: Own, gateway: str, scanner: Scanner, expected: list[tuple[bytes, Any]], kills: int) -> int:
-    """Scans all flights while the gateway is killed at random points; how many of the killings hit the scan."""
+def scan_through_kills(
+    own: Own, gateway: str, scanner: Scanner, expected: list[tuple[bytes, Any]], kills: int, role: str | None = None
+) -> int:
+    """Scans all flights while the gateway, or what has another role, is killed at random points; how many killings hit the scan."""
     points = sorted(random.sample(range(len(expected)), kills), reverse=True)
     hits = 0
     ended = threading.Event()
@@ -117,9 +119,9 @@ def scan_through_kills(own: Own, gateway: str, scanner: Scanner, expected: list[
     def kill() -> None:
         nonlocal hits
         time.sleep(random.uniform(0, 0.02))
-        own.kill(gateway)
+        own.kill(role or gateway)
         hits += not ended.is_set()
-        own.restart(gateway)
+        own.restart(role or gateway)
 
     killer: threading.Thread | None = None
     with hb.connect(own.url(gateway)) as store:
@@ -154,6 +156,17 @@ def test_a_gateway_is_killed_in_the_middle_of_scans(own: Own, count: int, kills:
             hits += scan_through_kills(own, gateway, scanner, expected, min(5, kills - hits))
             if hits == kills:
                 break
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gateway", ["thrift1", "thrift2"])
+def test_the_server_is_killed_in_the_middle_of_scans(own: Own, gateway: str) -> None:
+    everything = flown(60_000)
+    with hb.connect(own.hbase.thrift2_url) as store:
+        hb.create_tables(store, Flown)
+        assert hb.Session(store).load(everything) == len(everything)
+    by_key = sorted(((key_of(flight), flight) for flight in everything), key=itemgetter(0))
+    assert scan_through_kills(own, gateway, forward, by_key, 1, "server") == 1
 
 
 @pytest.mark.parametrize("gateway", [pytest.param("thrift1", marks=pytest.mark.slow), "thrift2"])
