@@ -351,6 +351,8 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         raise mistake("A counter is annotated hb.Column[int].")
     if spec.kind == "key":
         return Field(name, "key", codec, nullable, desc=spec.desc)
+    if isinstance(spec.family, Family):
+        raise mistake('A column names its family: family="x"; options stand in @hb.model(families=(hb.family("x", ...),)).')
     family = options.family_name if spec.family is None else spec.family
     alias = name if spec.alias is None else spec.alias
     return Field(

@@ -63,6 +63,15 @@ def test_one_family_where_several_are_expected() -> None:
             name: hb.Column[str] = hb.column(family="x")
 
 
+def test_options_of_a_family_on_a_column() -> None:
+    with pytest.raises(hb.DeclarationError, match="A column names its family"):
+
+        @hb.model(table="t")
+        class Wrong:
+            number: hb.Key[int] = hb.key()
+            name: hb.Column[str] = hb.column(family=hb.family("x"))  # type: ignore[arg-type]
+
+
 def test_bounds_of_uniform_splits_are_values_of_the_leading_field() -> None:
     with pytest.raises(hb.EncodingError) as caught:
         hb.split_keys(Order, hb.Uniform(4, "a", "z"))
