@@ -76,8 +76,9 @@ class Salt(ABC):
         if unknown:
             raise DeclarationError("A salt names fields that are not in the key.", unknown=unknown, fields=layout.names)
         bound = BoundSalt(self, layout.names)
-        if not bound.prefixes or len(set(bound.prefixes)) < bound.buckets or {len(p) for p in bound.prefixes} != {self.width}:
-            raise DeclarationError("Every bucket of a salt has a prefix of its own, as long as its width says.", salt=type(self).__name__)
+        kinds = {(type(prefix), len(prefix)) for prefix in bound.prefixes}
+        if kinds != {(bytes, self.width)} or len(set(bound.prefixes)) < bound.buckets:
+            raise DeclarationError("Every bucket of a salt has a prefix of its own: bytes, as many as width.", salt=type(self).__name__)
         return bound
 
 

@@ -568,7 +568,7 @@ class OddSalt(hb.Salt):
         return {"salt": "odd"}
 
 
-for _prefixes in ([], [b"a", b"a"], [b"a", b"bc"], [b""]):
+for _prefixes in ([], [b"a", b"a"], [b"a", b"bc"], [b""], ["a", "b"]):
     MISTAKES.append(pytest.param(lambda p=_prefixes: with_options(salt=OddSalt(*p), immutable=True), "a prefix of its own", {}))
 
 
