@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,3 +133,12 @@ def test_a_bad_option_of_a_url_is_told_with_what_it_takes(option: str, expected:
     with pytest.raises(hb.StoreURLError) as caught:
         hb.connect("hbase://localhost")
     assert expected in str(caught.value)
+
+
+def test_a_gateway_that_never_answers_is_told_with_the_options_to_check() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with hb.connect(f"hbase://127.0.0.1:{port}?timeout=0.2&attempts=1") as store, pytest.raises(hb.StoreUnavailable) as caught:
+            store.tables()
+    assert caught.value.gateway == f"127.0.0.1:{port}"
+    assert "transport, protocol and tls" in caught.value.reason

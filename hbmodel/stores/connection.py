@@ -34,6 +34,8 @@ BUFFER_SIZE = 64 * 1024
 
 
 _LOST = "The connection to the HBase gateway was lost."
+_LATE = "The HBase gateway did not answer in time."
+_NEVER = "The HBase gateway did not answer in time; if it never does, check the options transport, protocol and tls."
 _NO_ANSWER = "The HBase gateway hung up without an answer; if it always does, check the options transport, protocol and tls."
 
 
@@ -177,7 +179,7 @@ class ThriftConnection:
             raise
         except TimeoutError as error:
             self._broke()
-            raise UnknownOutcome("The HBase gateway did not answer in time.", **self._address, timed_out=True) from error
+            raise UnknownOutcome(_LATE if self._answered else _NEVER, **self._address, timed_out=True) from error
         except HbmodelError:  # an HTTP server refused or failed
             self._broke()
             raise
