@@ -19,7 +19,7 @@ def main() -> None:
     from hbmodel.localhbase import LocalHBase
 
     urls = os.environ.get("HBMODEL_BENCH_URL"), os.environ.get("HBMODEL_BENCH_THRIFT2_URL")
-    rows, only = int(os.environ.get("HBMODEL_BENCH_ROWS", "20000")), os.environ.get("HBMODEL_BENCH_ONLY", "")
+    rows, only = int(os.environ.get("HBMODEL_BENCH_ROWS", "100000")), os.environ.get("HBMODEL_BENCH_ONLY", "")
     running: Any = LocalHBase() if None in urls else nullcontext()
     with running as hbase:
         first, second = urls if hbase is None else (hbase.url, hbase.thrift2_url)
