@@ -6,6 +6,7 @@ import select
 import socket
 import ssl
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -14,7 +15,7 @@ from typing import Self
 from certificates import Authority, Signed
 
 
-class Front:
+class Front(ABC):
     """Listens on a free port of this machine and serves each connection in a thread."""
 
     def __init__(self) -> None:
@@ -38,8 +39,9 @@ class Front:
         with client, suppress(OSError):
             self.serve(client)
 
+    @abstractmethod
     def serve(self, client: socket.socket) -> None:
-        raise NotImplementedError
+        """Answers on one connection."""
 
     def cut(self) -> None:
         """Breaks all connections."""
