@@ -10,7 +10,7 @@ from attrs import frozen
 
 from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, UnknownField
 from hbmodel.keys import check_length
-from hbmodel.row_code import Taken, compile_decode, compile_entry, compile_take
+from hbmodel.row_code import Taken, compile_decode, compile_entries, compile_entry, compile_take
 from hbmodel.schema import LIVE, Field, Index, TableSchema
 from hbmodel.store import Row
 
@@ -190,11 +190,15 @@ class KeyMapper:
 
     def entry(self, index: Index, values: Mapping[str, Any], row: bytes) -> bytes:
         """Row key of the entry in `index` for the object with these values stored under `row`."""
+        return self.entry_code(index)(values, row)
+
+    def entry_code(self, index: Index) -> Callable[[Mapping[str, Any], bytes], bytes]:
+        """The function from values and row key to the row key of the entry in `index`, made once."""
         schema = self.schema
         made: Callable[[Mapping[str, Any], bytes], bytes] | None = schema.compiled.get(("entry", index.name))
         if made is None:
             made = schema.keep(("entry", index.name), compile_entry(index, partial(self.plain_entry, index)))
-        return made(values, row)
+        return made
 
     def plain_entry(self, index: Index, values: Mapping[str, Any], row: bytes) -> bytes:
         """The same field by field: slower, and knows what is wrong with the values."""
@@ -242,6 +246,15 @@ def take(schema: TableSchema, obj: object) -> Taken:
     if taken is None:
         taken = schema.keep("take", compile_take(schema, partial(plain_take, schema)))
     return taken(obj)
+
+
+def entries_of(schema: TableSchema, values: Mapping[str, Any], row: bytes) -> dict[str, bytes]:
+    """The row key of an object's entry in each declared index, by the index's name; values and errors as `KeyMapper.entry`."""
+    made: Callable[[Mapping[str, Any], bytes], dict[str, bytes]] | None = schema.compiled.get("entries")
+    if made is None:
+        keys = KeyMapper(schema)
+        made = schema.keep("entries", compile_entries({name: keys.entry_code(index) for name, index in schema.indexes.items()}))
+    return made(values, row)
 
 
 def plain_take(schema: TableSchema, obj: object) -> Taken:

@@ -5,7 +5,7 @@ The rules are numbered as in the index protocol: the primary row is truth, index
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 
 from hbmodel.errors import ClockError, DecodingError, HbmodelError, IncompleteRow, RowNotFound
 from hbmodel.lifetimes import end_of_live, family_life, live_value
-from hbmodel.mapper import FLAG, KeyMapper, RowReader, encode_cell, take
+from hbmodel.mapper import FLAG, KeyMapper, RowReader, encode_cell, entries_of, take
 from hbmodel.schema import COUNTER_ZERO, LIVE, Index, TableSchema
 from hbmodel.store import Delete, Put, Row
 
@@ -27,7 +27,7 @@ DEAD = b"\x00"
 
 def draw_nonce() -> bytes:
     """A fresh nonce; from the system's source, so that forked processes never share one."""
-    return secrets.token_bytes(NONCE_LENGTH)
+    return os.urandom(NONCE_LENGTH)
 
 
 @frozen(eq=False)
@@ -80,9 +80,7 @@ RowWrite = FullWrite | PartialWriteOf | RowDelete
 def full_write(schema: TableSchema, obj: Any, ttl: int | None = None) -> FullWrite:
     """Encodes a whole object: row key, cells and index entries, so that every mistake shows before any call."""
     values, row, cells = take(schema, obj)
-    keys = KeyMapper(schema)
-    entries = {name: keys.entry(index, values, row) for name, index in schema.indexes.items()}
-    return FullWrite(obj, row, values, cells, entries, ttl)
+    return FullWrite(obj, row, values, cells, entries_of(schema, values, row), ttl)
 
 
 @frozen
@@ -129,6 +127,10 @@ class OldRow:
     live: bool
     newest: int
     row: Row | None
+
+
+UNREAD = OldRow(False, -1, None)
+"""Stands for the row under a write that need not know it."""
 
 
 @frozen(eq=False)
@@ -199,19 +201,17 @@ class IndexedWriter:
 
     def _puts(
         self, entries: Sequence[tuple[Index, bytes]], values: Mapping[str, Any], version: bytes, timestamp: int, ttl: int | None = None
-    ) -> tuple[list[tuple[str, Put]], set[tuple[str, bytes]]]:
+    ) -> list[tuple[str, Put]]:
         puts: list[tuple[str, Put]] = []
-        kept: set[tuple[str, bytes]] = set()
         for index, entry in entries:
             cells = {self.schema.version_column: version}
             for name in index.covers:
                 covered = self.schema.by_name[name]
                 cells[covered.column] = encode_cell(self.schema, covered, values[name])
             puts.append((index.table, Put(entry, cells, timestamp, ttl)))
-            kept.add((index.table, entry))
-        return puts, kept
+        return puts
 
-    def _stale(self, old: OldRow, kept: set[tuple[str, bytes]], timestamp: int) -> list[tuple[str, Delete]]:
+    def _stale(self, old: OldRow, entries: Sequence[tuple[str, Put]], timestamp: int) -> list[tuple[str, Delete]]:
         """Old-key entries go at one below the new version's time, so that a tie with another writer spares its entry (rule 3)."""
         if not old.live or old.row is None:
             return []
@@ -220,6 +220,7 @@ class IndexedWriter:
         except (IncompleteRow, DecodingError):
             # A damaged row can be overwritten and deleted all the same: entries that are not found here stay, unread.
             return []
+        kept = {(table, put.row) for table, put in entries}
         found = [(index.table, entry) for index, entry in self._entries(values, old.row.row)]
         return [(table, Delete(entry, timestamp=timestamp - 1)) for table, entry in found if (table, entry) not in kept]
 
@@ -247,20 +248,20 @@ class IndexedWriter:
     def _full(self, write: FullWrite, old: OldRow, timestamp: int) -> RowPlan:
         version = LAST_WRITE_WINS + self.nonce()
         places = [(index, write.entries[index.name]) for index in self.indexes]
-        entries, kept = self._puts(places, write.values, version, timestamp, write.ttl)
+        entries = self._puts(places, write.values, version, timestamp, write.ttl)
         cells = self.full_cells(write, old, version)
         if write.ttl is not None:
             cells[self.schema.liveness_column] = live_value(timestamp + write.ttl)
-        return self._whole(old, Put(write.row, cells, timestamp, write.ttl), entries, kept)
+        return self._whole(old, Put(write.row, cells, timestamp, write.ttl), entries)
 
-    def _whole(self, old: OldRow, put: Put, entries: Sequence[tuple[str, Put]], kept: set[tuple[str, bytes]]) -> RowPlan:
+    def _whole(self, old: OldRow, put: Put, entries: Sequence[tuple[str, Put]]) -> RowPlan:
         """A put of the whole row; where it expires, nothing older may be left under it or its entries (rule 10)."""
         assert put.timestamp is not None
         outcome = Outcome("put", put.row, put.timestamp)
         if put.ttl is None:
-            return RowPlan(outcome, entries, put, None, self._stale(old, kept, put.timestamp))
+            return RowPlan(outcome, entries, put, None, self._stale(old, entries, put.timestamp))
         older = Delete(put.row, families=self.schema.family_names, timestamp=put.timestamp - 1)
-        return RowPlan(outcome, entries, put, older, self._stale(old, set(), self._version_time(old) + 1))
+        return RowPlan(outcome, entries, put, older, self._stale(old, (), self._version_time(old) + 1))
 
     def _version_time(self, old: OldRow) -> int:
         """When the old entries were put: what another writer has put since may be the row's again once this put expires."""
@@ -284,12 +285,12 @@ class IndexedWriter:
         for name in self.group:
             cells.setdefault(schema.by_name[name].column, encode_cell(schema, schema.by_name[name], values[name]))
         cells[schema.version_column] = version
-        entries, kept = self._puts(self._entries(values, write.row), values, version, timestamp)
+        entries = self._puts(self._entries(values, write.row), values, version, timestamp)
         return RowPlan(
             outcome=Outcome("put", write.row, timestamp),
             entries=entries,
             put=Put(write.row, cells, timestamp),
-            stale=self._stale(old, kept, timestamp),
+            stale=self._stale(old, entries, timestamp),
         )
 
     def _rewritten(self, write: PartialWriteOf, row: Row, changed: Mapping[bytes, bytes], timestamp: int, end: int | None) -> RowPlan:
@@ -302,8 +303,8 @@ class IndexedWriter:
         values = {**self._rest(frozenset(write.changes)).values(row), **write.changes}
         cells = {**{column: cell.value for column, cell in row.columns.items()}, **changed}
         cells |= {schema.version_column: version, schema.liveness_column: live_value(end)}
-        entries, kept = self._puts(self._entries(values, write.row), values, version, timestamp, ttl)
-        return self._whole(OldRow(True, -1, row), Put(write.row, cells, timestamp, ttl), entries, kept)
+        entries = self._puts(self._entries(values, write.row), values, version, timestamp, ttl)
+        return self._whole(OldRow(True, -1, row), Put(write.row, cells, timestamp, ttl), entries)
 
     def _rest(self, changed: frozenset[str]) -> RowReader:
         """Decodes the fields of the group that an update leaves alone; made once for each set of changed fields."""
@@ -325,7 +326,7 @@ class IndexedWriter:
             outcome=Outcome("deleted", write.row, timestamp),
             put=Put(write.row, cells, timestamp),
             row_delete=Delete(write.row, families=schema.family_names, timestamp=timestamp - 1),
-            stale=self._stale(old, set(), timestamp),
+            stale=self._stale(old, (), timestamp),
         )
 
 

@@ -5,17 +5,17 @@ A session drives them against a store; the model checker in the tests drives the
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol as Port
+from typing import cast
 
 from attrs import evolve, frozen
 
 from hbmodel.errors import RowExists
 from hbmodel.mapper import KeyMapper, RowReader, Values
-from hbmodel.mutations import FullWrite, IndexedWriter, OldRow, Outcome, RowPlan, RowWrite
+from hbmodel.mutations import UNREAD, FullWrite, IndexedWriter, Outcome, RowWrite
 from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Protocol, PutRows, Together
+from hbmodel.rounds import RoundPlan, by_table, plan_unread
 from hbmodel.schema import Index, TableSchema
 from hbmodel.store import Delete, Put, Row
 
@@ -56,45 +56,36 @@ def write_round(writer: IndexedWriter, writes: Sequence[RowWrite], clock: Clock,
         rows: Sequence[Row | None] = ()
         if reading:
             rows = yield GetRows(table, [write.row for write in reading], writer.schema.family_names)
-        found = {write.row: writer.old(row) for write, row in zip(reading, rows, strict=True)}
         now = clock.now()
-        unread = OldRow(False, -1, None)
-        plans = [writer.plan(write, found.get(write.row, unread), now) for write in writes]
-
-        entries = _by_table(entry for plan in plans for entry in plan.entries)
-        if entries:
-            yield Together([PutRows(name, puts) for name, puts in entries.items()])
-        yield from _write_rows(table, plans, atomic_rows)
-        stale = [delete for plan in plans for delete in plan.stale]
+        if reading:
+            found = {write.row: writer.old(row) for write, row in zip(reading, rows, strict=True)}
+            plan = RoundPlan.of([writer.plan(write, found.get(write.row, UNREAD), now) for write in writes])
+        else:
+            plan = plan_unread(writer, cast(Sequence[FullWrite], writes), now)  # no other kind of write goes without a read
+        if plan.entries:
+            yield Together([PutRows(name, puts) for name, puts in plan.entries.items()])
+        yield from _write_rows(table, plan, atomic_rows)
         if clock.fresh(now):
             break
-        earlier += stale
-        deleted |= {plan.outcome.key: plan.outcome for plan in plans if plan.outcome.action == "deleted"}
-    outcomes = [plan.outcome for plan in plans]
-    yield Acknowledge([deleted.get(outcome.key, outcome) if outcome.action == "absent" else outcome for outcome in outcomes])
-    kept = {(name, put.row) for name, puts in entries.items() for put in puts}
-    stale += [(name, delete) for name, delete in earlier if (name, delete.row) not in kept]
+        earlier += plan.stale
+        deleted |= {outcome.key: outcome for outcome in plan.outcomes if outcome.action == "deleted"}
+    yield Acknowledge([deleted.get(outcome.key, outcome) if outcome.action == "absent" else outcome for outcome in plan.outcomes])
+    stale = plan.stale
+    if earlier:
+        kept = {(name, put.row) for name, puts in plan.entries.items() for put in puts}
+        stale = [*stale, *((name, delete) for name, delete in earlier if (name, delete.row) not in kept)]
     if stale:
-        yield Together([DeleteRows(name, deletes) for name, deletes in _by_table(stale).items()])
+        yield Together([DeleteRows(name, deletes) for name, deletes in by_table(stale).items()])
 
 
-def _write_rows(table: str, plans: Sequence[RowPlan], atomic_rows: bool) -> Protocol[None]:
-    puts = [plan.put for plan in plans if plan.put is not None]
-    deletes = [plan.row_delete for plan in plans if plan.row_delete is not None]
-    if atomic_rows and len(puts) == len(deletes) == 1:
-        yield MutateRow(table, [*puts, *deletes])
+def _write_rows(table: str, plan: RoundPlan, atomic_rows: bool) -> Protocol[None]:
+    if atomic_rows and len(plan.puts) == len(plan.row_deletes) == 1:
+        yield MutateRow(table, [*plan.puts, *plan.row_deletes])
         return
-    if puts:
-        yield PutRows(table, puts)
-    if deletes:  # the markers stand before anything is deleted (rule 4)
-        yield DeleteRows(table, deletes)
-
-
-def _by_table(mutations: Iterable[tuple[str, Any]]) -> Mapping[str, list[Any]]:
-    gathered: dict[str, list[Any]] = defaultdict(list)
-    for table, mutation in mutations:
-        gathered[table].append(mutation)
-    return gathered
+    if plan.puts:
+        yield PutRows(table, plan.puts)
+    if plan.row_deletes:  # the markers stand before anything is deleted (rule 4)
+        yield DeleteRows(table, plan.row_deletes)
 
 
 def insert_indexed(writer: IndexedWriter, write: FullWrite, clock: Clock) -> Protocol[Outcome]:
@@ -114,7 +105,7 @@ def insert_indexed(writer: IndexedWriter, write: FullWrite, clock: Clock) -> Pro
         if plan.put is None or plan.outcome.error is not None:
             raise plan.outcome.error or AssertionError("a full write always puts its row")
         if plan.entries:
-            yield Together([PutRows(name, puts) for name, puts in _by_table(plan.entries).items()])
+            yield Together([PutRows(name, puts) for name, puts in by_table(plan.entries).items()])
         seen = None if row is None else row.columns.get(schema.liveness_column)
         mutations: Sequence[Put | Delete] = [plan.put] if plan.row_delete is None else [plan.put, plan.row_delete]
         applied = yield CheckAndMutate(schema.table, write.row, schema.liveness_column, None if seen is None else seen.value, mutations)
@@ -130,7 +121,7 @@ def insert_indexed(writer: IndexedWriter, write: FullWrite, clock: Clock) -> Pro
             now = clock.now()
             fresh = max(now, (plan.outcome.timestamp or now) + 1)
             entries = [(name, _at(put, fresh)) for name, put in plan.entries]
-            yield Together([PutRows(name, puts) for name, puts in _by_table(entries).items()])
+            yield Together([PutRows(name, puts) for name, puts in by_table(entries).items()])
         yield Acknowledge([plan.outcome])
         return plan.outcome
 

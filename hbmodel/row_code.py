@@ -134,6 +134,16 @@ def compile_entry(index: Index, slow: Callable[[Mapping[str, Any], bytes], bytes
     return code.build()
 
 
+def compile_entries(
+    functions: Mapping[str, Callable[[Mapping[str, Any], bytes], bytes]],
+) -> Callable[[Mapping[str, Any], bytes], dict[str, bytes]]:
+    """A function that calls each of those of `compile_entry` and returns their answers by the same names."""
+    code = Code("def entries(values, primary):")
+    items = ", ".join(f"{code.name(name)}: {code.name(function)}(values, primary)" for name, function in functions.items())
+    code.add(f"return {{{items}}}")
+    return code.build()
+
+
 def _row_key(code: Code, layout: KeyLayout, salt: BoundSalt, names: Sequence[str]) -> tuple[list[str], list[str]]:
     """The conditions for the values in these variables, and the lines that make `row` of them."""
     if salt.width and not salt.random and salt.by != layout.names:  # the salt looks at some of the parts

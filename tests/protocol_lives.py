@@ -247,7 +247,7 @@ class ChangesExpire(IndexedWriter):
             return plan
         kept = self.group_columns | {self.schema.version_column} | {self.schema.by_name[name].column for name in write.changes}
         cells = {column: value for column, value in plan.put.cells.items() if column in kept}
-        return evolve(plan, put=evolve(plan.put, cells=cells), row_delete=None, stale=self._stale(old, set(), timestamp))
+        return evolve(plan, put=evolve(plan.put, cells=cells), row_delete=None, stale=self._stale(old, (), timestamp))
 
 
 def pair(first: str, second: str, **options: Any) -> Callable[[Rules], Iterable[Configuration]]:

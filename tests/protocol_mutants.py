@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
@@ -132,8 +132,8 @@ def row_again(protocol: Protocol[Any]) -> Protocol[Any]:
 class StaleAtTime(IndexedWriter):
     """Old-key entries go at t, not at t-1."""
 
-    def _stale(self, old: OldRow, kept: set[tuple[str, bytes]], timestamp: int) -> Any:
-        return super()._stale(old, kept, timestamp + 1)
+    def _stale(self, old: OldRow, entries: Sequence[tuple[str, Put]], timestamp: int) -> Any:
+        return super()._stale(old, entries, timestamp + 1)
 
 
 class NoSecondPut(IndexedWriter):

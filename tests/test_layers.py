@@ -46,6 +46,7 @@ LAYERS: dict[str, list[str]] = {
         "query",
         "operations",
         "mutations",
+        "rounds",
         "protocol",
         "plain",
         "matching",
@@ -77,6 +78,7 @@ LAYERS: dict[str, list[str]] = {
     ],
     "stores": [
         "stores",
+        "stores.portions",
         "stores.request_checks",
         "stores.shell_line",
         "stores.store_url",
@@ -102,7 +104,6 @@ LAYERS: dict[str, list[str]] = {
         "stores.http_transport",
         "stores.connection",
         "stores.pool",
-        "stores.portions",
         "stores.operation_attributes",
         "stores.calls",
         "stores.scan_cursor",

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hbmodel.store import Delete, Put
 from hbmodel.stores.operation_attributes import ttl_attributes
 from hbmodel.stores.portions import MAX_BYTES, MAX_ROWS
+from hbmodel.stores.request_checks import check_puts
 from hbmodel.stores.thrift1_service import PutCell
 from hbmodel.stores.thrift1_writes import delete_calls, put_calls
 
@@ -52,15 +53,31 @@ def test_no_call_mixes_puts_and_deletes(puts: list[Put]) -> None:
     assert all(cell.isDelete for call in delete_calls(deletes, []) for row in call.rows for cell in row.mutations)
 
 
+@given(puts)
+def test_calls_leave_the_same_where_the_size_is_known(puts: list[Put]) -> None:
+    cells = [
+        [
+            (row.row, cell.column, cell.value, call.timestamp, call.ttl)
+            for call in put_calls(puts, size)
+            for row in call.rows
+            for cell in row.mutations
+        ]
+        for size in (None, check_puts("t", puts), MAX_BYTES + 1)
+    ]
+    assert cells[0] == cells[1] == cells[2]
+
+
 def test_calls_are_bounded_in_rows() -> None:
-    calls = list(put_calls([Put(b"%d" % number, {b"d:x": b""}, 1) for number in range(2 * MAX_ROWS + 1)]))
-    assert [len(call.rows) for call in calls] == [MAX_ROWS, MAX_ROWS, 1]
+    puts = [Put(b"%d" % number, {b"d:x": b""}, 1) for number in range(2 * MAX_ROWS + 1)]
+    for size in (None, check_puts("t", puts)):
+        assert [len(call.rows) for call in put_calls(puts, size)] == [MAX_ROWS, MAX_ROWS, 1]
 
 
 def test_calls_are_bounded_in_bytes_but_for_a_single_large_row() -> None:
     large, small = bytes(MAX_BYTES * 2), bytes(MAX_BYTES // 3)
-    calls = list(put_calls([Put(b"%d" % number, {b"d:x": value}, 1) for number, value in enumerate([small, large, small, small, small])]))
-    assert [len(call.rows) for call in calls] == [1, 1, 2, 1]
+    puts = [Put(b"%d" % number, {b"d:x": value}, 1) for number, value in enumerate([small, large, small, small, small])]
+    for size in (None, check_puts("t", puts)):
+        assert [len(call.rows) for call in put_calls(puts, size)] == [1, 1, 2, 1]
 
 
 def test_puts_of_one_time_and_life_share_a_call() -> None:

@@ -105,13 +105,13 @@ class GatewayStore(GatewayClient, ABC):
 
     def put(self, table: str, puts: Sequence[Put]) -> None:
         """Writes rows; see `Store.put`. Long lists are split into calls of at most 1,000 rows and about 1 MiB."""
-        check_puts(table, puts)
+        size = check_puts(table, puts)
         if puts:
-            self._write(table, self._put_requests(self._name(table), puts), timed=all(put.timestamp is not None for put in puts))
+            self._write(table, self._put_requests(self._name(table), puts, size), timed=all(put.timestamp is not None for put in puts))
 
     @abstractmethod
-    def _put_requests(self, name: bytes, puts: Sequence[Put]) -> Iterator[Request]:
-        """The calls that write rows."""
+    def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
+        """The calls that write rows, which have so many bytes in all (`put_size`)."""
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
         """Deletes; see `Store.delete`.

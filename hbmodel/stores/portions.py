@@ -21,6 +21,26 @@ MAX_QUESTION_BYTES = 64 * 1024
 meanwhile must find room between the two."""
 
 
+ROW_OVERHEAD = 64
+"""Bytes that a row adds to such a call beside its key and cells, at most, whatever the gateway and the protocol."""
+
+CELL_OVERHEAD = 32
+"""Bytes that a cell adds beside its column and value."""
+
+
+def put_size(put: Put) -> int:
+    """Bytes that a put takes in a call, roughly, and more than HBase counts for any cell of it."""
+    row, cells = put.row, put.cells
+    return ROW_OVERHEAD + len(row) + CELL_OVERHEAD * len(cells) + sum(map(len, cells)) + sum(map(len, cells.values()))
+
+
+def put_portions(puts: Sequence[Put], size: int | None = None) -> Iterator[Sequence[Put]]:
+    """Puts in lists for one call each; `size` is their `put_size` in all, where it is known."""
+    if size is not None and size <= MAX_BYTES and 0 < len(puts) <= MAX_ROWS:
+        return iter((puts,))
+    return in_portions(puts, put_size, MAX_BYTES)
+
+
 def in_portions(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
     """The items in lists of at most MAX_ROWS and of at most so many bytes, unless a single item has more."""
     portion: list[T] = []

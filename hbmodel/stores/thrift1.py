@@ -59,9 +59,9 @@ class Thrift1Store(GatewayStore):
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def _put_requests(self, name: bytes, puts: Sequence[Put]) -> Iterator[Request]:
+    def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
         # One call per timestamp and TTL: there is room for one of each.
-        return (call.request(name) for call in put_calls(puts))
+        return (call.request(name) for call in put_calls(puts, size))
 
     def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
         """A whole row goes by the families that the table had up to a minute ago."""

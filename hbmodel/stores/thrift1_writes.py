@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import starmap
 from typing import Any
 
 from attrs import define, field
 
 from hbmodel.store import Delete, Put
 from hbmodel.stores.operation_attributes import ttl_attributes
-from hbmodel.stores.portions import MAX_BYTES, MAX_ROWS, without_rivals
-from hbmodel.stores.request_checks import cells_size
+from hbmodel.stores.portions import CELL_OVERHEAD, MAX_BYTES, MAX_ROWS, ROW_OVERHEAD, put_size, without_rivals
 from hbmodel.stores.thrift1_service import BatchMutation, Mutation, PutCell, PutRow
-
-# What Thrift's binary protocol adds to a row and to a cell, roughly.
-_ROW_OVERHEAD = 24
-_CELL_OVERHEAD = 24
 
 
 @define(eq=False)
@@ -41,10 +37,19 @@ class WriteCall:
         return api + "Ts", {**arguments, "timestamp": self.timestamp}
 
 
-def put_calls(puts: Sequence[Put]) -> Iterator[WriteCall]:
-    """Puts, grouped by what a call has room for; of puts of the same cell at the same time the last one given wins."""
+def put_calls(puts: Sequence[Put], size: int | None = None) -> Iterator[WriteCall]:
+    """Puts, grouped by what a call has room for; of puts of the same cell at the same time the last one given wins.
+
+    Args:
+        puts: what to put.
+        size: their `put_size` in all, or None where it is not known.
+    """
+    shared = {(put.timestamp, put.ttl) for put in puts}
+    if len(shared) == 1 and size is not None and size <= MAX_BYTES and len(puts) <= MAX_ROWS:
+        yield WriteCall(*shared.pop(), [_put_row(put) for put in puts], size)
+        return
     for run in without_rivals(puts):
-        yield from _grouped((_put_row(put), _put_size(put), put.timestamp, put.ttl) for put in run)
+        yield from _grouped((_put_row(put), put_size(put), put.timestamp, put.ttl) for put in run)
 
 
 def delete_calls(deletes: Sequence[Delete], families: Sequence[bytes]) -> Iterator[WriteCall]:
@@ -58,19 +63,15 @@ def delete_calls(deletes: Sequence[Delete], families: Sequence[bytes]) -> Iterat
 
 
 def _put_row(put: Put) -> Any:
-    return PutRow(put.row, [PutCell(column, value) for column, value in put.cells.items()])
+    return PutRow(put.row, list(starmap(PutCell, put.cells.items())))
 
 
 def _delete_row(delete: Delete, families: Sequence[bytes]) -> tuple[Any, int, int | None, int | None]:
     # A column without a colon is a family, and goes with all its cells.
     columns = [*delete.families, *delete.columns] or list(families)
     row = BatchMutation(row=delete.row, mutations=[Mutation(column=column, isDelete=True) for column in columns])
-    size = _ROW_OVERHEAD + len(delete.row) + sum(_CELL_OVERHEAD + len(column) for column in columns)
+    size = ROW_OVERHEAD + len(delete.row) + sum(CELL_OVERHEAD + len(column) for column in columns)
     return row, size, delete.timestamp, None
-
-
-def _put_size(put: Put) -> int:
-    return _ROW_OVERHEAD + len(put.row) + cells_size(put, _CELL_OVERHEAD)
 
 
 def _grouped(rows: Iterable[tuple[Any, int, int | None, int | None]]) -> Iterator[WriteCall]:

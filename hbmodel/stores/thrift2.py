@@ -56,8 +56,8 @@ class Thrift2Store(GatewayStore):
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def _put_requests(self, name: bytes, puts: Sequence[Put]) -> Iterator[Request]:
-        return put_requests(name, puts)
+    def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
+        return put_requests(name, puts, size)
 
     def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
         self._write(table, delete_requests(self._name(table), deletes), timed)

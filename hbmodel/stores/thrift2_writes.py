@@ -7,14 +7,9 @@ from typing import Any
 
 from hbmodel.store import Delete, Put
 from hbmodel.stores.operation_attributes import ttl_attributes
-from hbmodel.stores.portions import MAX_BYTES, in_portions, without_rivals
-from hbmodel.stores.request_checks import cells_size
+from hbmodel.stores.portions import CELL_OVERHEAD, MAX_BYTES, ROW_OVERHEAD, in_portions, put_portions, without_rivals
 from hbmodel.stores.scan_cursor import Request
 from hbmodel.stores.thrift2_service import PutCell, PutRow, TColumn, TDelete, TDeleteType, TMutation, TRowMutations
-
-# What Thrift's binary protocol adds to a row and to a cell, roughly.
-_ROW_OVERHEAD = 64
-_CELL_OVERHEAD = 32
 
 
 def column_of(column: bytes, timestamp: int | None = None) -> Any:
@@ -23,10 +18,16 @@ def column_of(column: bytes, timestamp: int | None = None) -> Any:
     return TColumn(family=family, qualifier=qualifier if colon else None, timestamp=timestamp)
 
 
-def put_requests(table: bytes, puts: Sequence[Put]) -> Iterator[Request]:
-    """The calls for puts, in order; of puts of the same cell at the same time the last one given wins."""
+def put_requests(table: bytes, puts: Sequence[Put], size: int | None = None) -> Iterator[Request]:
+    """The calls for puts, in order; of puts of the same cell at the same time the last one given wins.
+
+    Args:
+        table: its name in HBase.
+        puts: what to put.
+        size: their `put_size` in all, or None where it is not known.
+    """
     for run in without_rivals(puts):
-        for portion in in_portions(run, _put_size, MAX_BYTES):
+        for portion in put_portions(run, size):
             if len(portion) == 1:
                 yield "put", {"table": table, "tput": _put(portion[0])}
             else:
@@ -82,11 +83,5 @@ def _deletes(delete: Delete) -> Iterator[Any]:
             yield TDelete(row=row, columns=[column_of(name, timestamp) for name in names], deleteType=kind)
 
 
-def _put_size(put: Put) -> int:
-    return _ROW_OVERHEAD + len(put.row) + cells_size(put, _CELL_OVERHEAD)
-
-
 def _delete_size(delete: Delete) -> int:
-    return (
-        _ROW_OVERHEAD + len(delete.row) + sum(_CELL_OVERHEAD + len(name) for names in (delete.families, delete.columns) for name in names)
-    )
+    return ROW_OVERHEAD + len(delete.row) + sum(CELL_OVERHEAD + len(name) for names in (delete.families, delete.columns) for name in names)

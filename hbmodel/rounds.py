@@ -1,0 +1,70 @@
+"""The mutations of a round of writes, gathered by phase and table."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.mapper import FLAG
+from hbmodel.mutations import LAST_WRITE_WINS, FullWrite, IndexedWriter, Outcome, RowPlan
+from hbmodel.schema import LIVE
+from hbmodel.store import Delete, Put
+
+
+@frozen(eq=False)
+class RoundPlan:
+    """What is carried out for the writes of a round, in the order of the protocol's phases; see `RowPlan`.
+
+    Attributes:
+        entries: puts by index table.
+        puts: of the rows.
+        row_deletes: in the rows.
+        stale: deletes, each with its index table.
+        outcomes: by position of the write.
+    """
+
+    entries: Mapping[str, Sequence[Put]]
+    puts: Sequence[Put]
+    row_deletes: Sequence[Delete]
+    stale: Sequence[tuple[str, Delete]]
+    outcomes: Sequence[Outcome]
+
+    @classmethod
+    def of(cls, plans: Sequence[RowPlan]) -> RoundPlan:
+        """Gathers what was planned row by row."""
+        return cls(
+            by_table(entry for plan in plans for entry in plan.entries),
+            [plan.put for plan in plans if plan.put is not None],
+            [plan.row_delete for plan in plans if plan.row_delete is not None],
+            [delete for plan in plans for delete in plan.stale],
+            [plan.outcome for plan in plans],
+        )
+
+
+def by_table(mutations: Iterable[tuple[str, Any]]) -> Mapping[str, list[Any]]:
+    """Mutations gathered by the table that stands beside each."""
+    gathered: dict[str, list[Any]] = defaultdict(list)
+    for table, mutation in mutations:
+        gathered[table].append(mutation)
+    return gathered
+
+
+def plan_unread(writer: IndexedWriter, writes: Sequence[FullWrite], now: int) -> RoundPlan:
+    """The plan of writes that need no old row (`IndexedWriter.needs_read`): the same as row by row, in one pass over them."""
+    schema, nonce, version_column = writer.schema, writer.nonce, writer.schema.version_column
+    marks = {schema.liveness_column: LIVE} if schema.exists_column is None else {schema.liveness_column: LIVE, schema.exists_column: FLAG}
+    entries: dict[str, list[Put]] = defaultdict(list)
+    places = [(entries[index.table].append, index.name, [schema.by_name[name].column for name in index.covers]) for index in writer.indexes]
+    puts: list[Put] = []
+    for write in writes:
+        version = LAST_WRITE_WINS + nonce()
+        cells, keys = write.cells, write.entries
+        for add, name, covers in places:
+            covered = {column: cells[column] for column in covers} if covers else {}
+            covered[version_column] = version
+            add(Put(keys[name], covered, now))
+        puts.append(Put(write.row, {**cells, version_column: version, **marks}, now))
+    return RoundPlan(entries, puts, (), (), [Outcome("put", write.row, now) for write in writes])
