@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from hbmodel.errors import StoreClosed, StoreUnavailable, TableNotFound
 from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
-from hbmodel.store import Store
+from hbmodel.store import BeginningStore, Store
 
 R = TypeVar("R")
 
@@ -26,9 +26,24 @@ def perform(store: Store, operation: Operation) -> Any:
         case CheckAndMutate(table, row, column, expected, mutations):
             return store.check_and_mutate(table, row, column, expected, mutations)
         case Together(operations):
-            for part in operations:
-                perform(store, part)
+            _together(store, operations)
     return None
+
+
+def _together(store: Store, operations: Sequence[PutRows | DeleteRows]) -> None:
+    """Begins each put before it waits for the one before, where the store can; every one begun is ended, whatever becomes of the others."""
+    if not operations:
+        return
+    first, rest = operations[0], operations[1:]
+    if not rest or isinstance(first, DeleteRows) or not isinstance(store, BeginningStore):
+        perform(store, first)
+        _together(store, rest)
+        return
+    end = store.begin_put(first.table, first.puts)
+    try:
+        _together(store, rest)
+    finally:
+        end()
 
 
 def drive(store: Store, protocol: Protocol[R]) -> R:

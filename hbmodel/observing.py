@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError
-from hbmodel.store import Capabilities, Delete, Family, Put, Region, RepeatingStore, Row, Scan, Store
+from hbmodel.store import BeginningStore, Capabilities, Delete, Family, Put, Region, RepeatingStore, Row, Scan, Store
 
 logger = logging.getLogger("hbmodel")
 
@@ -136,6 +136,31 @@ class ObservedStore:
     def put(self, table: str, puts: Sequence[Put]) -> None:
         """See `Store.put`."""
         self._sent(table, "put", puts, lambda store: store.put(table, puts))
+
+    def begin_put(self, table: str, puts: Sequence[Put]) -> Callable[[], None]:
+        """See `BeginningStore`; the call is told when it ends. A store that cannot begin a put makes the whole of it here."""
+        watch = _Stopwatch()
+        view = self._view(watch.repeated)
+        if not isinstance(view, BeginningStore):
+            self.put(table, puts)
+            return lambda: None
+        counted = len(puts), sum(map(_size, puts))
+        try:
+            with watch:
+                end = view.begin_put(table, puts)
+        except Exception as error:
+            self._tell(watch, table, "put", *counted, error=error)
+            raise
+        return lambda: self._ended(watch, table, counted, end)
+
+    def _ended(self, watch: _Stopwatch, table: str, counted: tuple[int, int], end: Callable[[], None]) -> None:
+        try:
+            with watch:
+                end()
+        except Exception as error:
+            self._tell(watch, table, "put", *counted, error=error)
+            raise
+        self._tell(watch, table, "put", *counted)
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
         """See `Store.delete`."""

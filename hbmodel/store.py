@@ -309,6 +309,20 @@ class RepeatingStore(Protocol):
         ...
 
 
+@runtime_checkable
+class BeginningStore(Protocol):
+    """A store that can send a put and leave the caller to other work, such as a put into another table, until the answer is there."""
+
+    def begin_put(self, table: str, puts: Sequence[Put]) -> Callable[[], None]:
+        """Begins what `put` does.
+
+        Returns:
+            A function that ends it: it waits for the answer and raises what `put` would have raised. It must be called, once, and in
+            the same thread; whatever could not be begun is done then.
+        """
+        ...
+
+
 def check_store(store: object) -> None:
     """Raises `DeclarationError` for what is no store: a URL, a model that was given in its place."""
     if isinstance(store, type) or not hasattr(store, "capabilities"):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from faulty import FaultyStore, RecordingStore
+from faulty import Call, FaultyStore, RecordingStore
 
 import hbmodel as hb
 from hbmodel.driver import Resumable, drive, may_have_written, perform
@@ -48,6 +48,37 @@ def test_every_operation_reaches_the_store() -> None:
     ]  # fmt: skip
     assert values(store, "t", b"r", b"s") == [b"4", None]
     assert values(store, "u", b"r") == [b"6"]
+
+
+class Beginning(RecordingStore):
+    """Sends puts of a table when they are begun, and tells when each is ended."""
+
+    def begin_put(self, table: str, puts: Sequence[Put]) -> Callable[[], None]:
+        self.calls.append(Call("begin", table))
+        return lambda: self.put(table, puts)
+
+
+@pytest.mark.parametrize("failing", [None, "t", "u"])
+def test_puts_together_are_begun_before_one_is_waited_for(failing: str | None) -> None:
+    store = Beginning(prepared().inner)
+    if failing is not None:
+        store.inner.delete_table(failing)
+    together = Together([PutRows("t", [put(b"r", b"1")]), PutRows("u", [put(b"s", b"2")]), PutRows("t", [put(b"q", b"3")])])
+    if failing is None:
+        perform(store, together)
+    else:
+        with pytest.raises(TableNotFound):
+            perform(store, together)
+    assert store.told() == ["begin t", "begin u", "put t", "put u", "put t"]  # each is ended, whatever becomes of the others
+    for table, row, value in (("t", b"r", b"1"), ("u", b"s", b"2")):
+        if table != failing:
+            assert values(store.inner, table, row) == [value]
+
+
+def test_deletes_together_follow_one_another() -> None:
+    store = Beginning(prepared().inner)
+    perform(store, Together([DeleteRows("t", [Delete(b"q", timestamp=1)]), DeleteRows("u", [Delete(b"q", timestamp=1)])]))
+    assert store.told() == ["delete t", "delete u"]
 
 
 def copy(rows: Sequence[bytes]) -> Protocol[int]:

@@ -99,7 +99,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 Script = dict[str, list[Exception | None]]
 
 
-def caller(script: Script, attempts: int | None = 3) -> tuple[Caller, list[Scripted]]:
+def caller(script: Script, attempts: int | None = 3, size: int = 1) -> tuple[Caller, list[Scripted]]:
     opened: list[Scripted] = []
 
     def connect() -> Scripted:
@@ -108,7 +108,7 @@ def caller(script: Script, attempts: int | None = 3) -> tuple[Caller, list[Scrip
         opened.append(Scripted(script))
         return opened[-1]
 
-    pool: Pool[Any] = Pool(connect, 1, 1)
+    pool: Pool[Any] = Pool(connect, size, 1)
     return Caller(pool, Backoff(attempts), (Refusal,)), opened
 
 
@@ -320,6 +320,62 @@ def test_an_exchange_goes_on_behind_what_was_acknowledged(count: int, failures: 
         # "Certainly not done" may be said only where nothing is under way or done.
         assert isinstance(outcome, UnknownOutcome) or not (sent or acknowledged)
     raise AssertionError("never finished")
+
+
+def test_a_begun_exchange_is_ended_on_its_connection() -> None:
+    caller_, opened = caller({}, size=2)
+    exchange = Exchange(requests(3), ahead=2)
+    begun = caller_.begin(exchange)
+    assert begun is not None
+    assert opened[0].log == ["send r0", "send r1"]
+    assert not exchange.repeats
+    assert caller_.run(Effect.SAME, once) == "call"
+    assert opened[1].log == ["send call", "receive call"]
+    assert caller_.run(Effect.SAME, exchange, begun) == ["r0", "r1", "r2"]
+    assert opened[0].log == ["send r0", "send r1", "receive r0", "send r2", "receive r1", "receive r2"]
+    assert caller_._pool.lease_spare() is not None  # its own was released
+
+
+@pytest.mark.parametrize("script", [{"connect": [NOT_SENT]}, {"send": [NOT_SENT]}])
+def test_what_could_not_be_begun_is_done_when_it_is_run(waits: list[float], script: Script) -> None:
+    caller_, opened = caller(script, size=2)
+    exchange = Exchange(requests(2))
+    assert caller_.begin(exchange) is None
+    assert all(connection.closed for connection in opened)
+    assert caller_.run(Effect.SAME, exchange, None) == ["r0", "r1"]
+    assert waits == []
+
+
+def test_nothing_is_begun_without_a_connection_to_spare() -> None:
+    caller_, opened = caller({})
+    assert caller_.begin(Exchange(requests(2))) is None
+    assert opened == []
+
+
+@pytest.mark.parametrize("script", [{"receive": [LOST]}, {"send": [None, NOT_SENT]}])
+@pytest.mark.parametrize("back", [True, False])
+def test_what_breaks_after_it_was_begun_is_in_doubt(waits: list[float], script: Script, back: bool) -> None:
+    caller_, opened = caller({**{step: list(steps) for step, steps in script.items()}, "connect": [None]}, size=2)
+    exchange = Exchange(requests(2))
+    begun = caller_.begin(exchange)
+    assert begun is not None
+    if "send" in script:  # as a broken connection does
+        opened[0].script["receive"] = [LOST]
+    if back:
+        assert caller_.run(Effect.SAME, exchange, begun) == ["r0", "r1"]
+        assert [connection.closed for connection in opened] == [True, False]
+        return
+    opened[0].script["connect"] = [NOT_SENT] * 9
+    with pytest.raises(UnknownOutcome):
+        caller_.run(Effect.SAME, exchange, begun)
+
+
+def test_a_request_that_cannot_be_written_gives_its_connection_back() -> None:
+    caller_, opened = caller({"send": [InvalidRequest("It does not fit.")]}, size=2)
+    with pytest.raises(InvalidRequest):
+        caller_.begin(Exchange(requests(1)))
+    assert opened[0].closed
+    assert caller_._pool.lease_spare() is not None
 
 
 def test_what_an_http_server_did_not_take_is_in_doubt_when_others_before_it_are_done() -> None:

@@ -16,7 +16,7 @@ from cutting_proxy import CARRIED_OUT, FAULTS, CuttingProxy, Fault, without_wait
 from hbmodel.connecting import connect
 from hbmodel.errors import StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.ranges import KeyRange
-from hbmodel.store import Delete, Family, Put, Row, Scan, Store
+from hbmodel.store import BeginningStore, Delete, Family, Put, Row, Scan, Store
 from hbmodel.stores import gateway_store, portions, thrift1_writes
 
 pytestmark = pytest.mark.hbase
@@ -100,6 +100,8 @@ class Operation(ABC):
     only_second: ClassVar[bool] = False
     calls: ClassVar[int] = 1
     """How many requests it takes at least."""
+
+    pool: ClassVar[int] = 1
 
     @abstractmethod
     def seed(self, case: Case) -> None:
@@ -233,6 +235,9 @@ class Writing(Operation):
     """Whether it may be repeated, so that a single fault is not seen."""
 
     timed: ClassVar[bool] = True
+    whole: ClassVar[bool] = True
+    """Whether what was certainly not done is all of it, and not one of several."""
+
     answer: ClassVar[Any] = None
 
     size: ClassVar[int] = 6
@@ -256,10 +261,10 @@ class Writing(Operation):
             assert found == after
             return
         assert case.proxy.fired
-        if type(error) is StoreUnavailable:
+        if type(error) is StoreUnavailable and self.whole:
             assert found == before
         else:
-            assert type(error) is UnknownOutcome
+            assert type(error) is UnknownOutcome or not self.whole
             for row in {*before, *after, *found}:
                 assert found.get(row) in (before.get(row), after.get(row))
         if self.repeatable:
@@ -291,6 +296,22 @@ class UntimedPuts(TimedPuts):
 
     def puts(self, case: Case) -> list[Put]:
         return [Put(put.row, put.cells) for put in super().puts(case)]
+
+
+class BegunPuts(TimedPuts):
+    """Two puts, the first of which is begun before the second and ended after it."""
+
+    whole = False
+    pool = 3
+
+    def run(self, case: Case) -> Any:
+        puts = self.puts(case)
+        assert isinstance(case.through, BeginningStore)
+        end = case.through.begin_put(TABLE, puts[:5])
+        try:
+            case.through.put(TABLE, puts[5:])
+        finally:
+            end()
 
 
 class TimedDeletes(Writing):
@@ -389,8 +410,8 @@ class Increment(Once):
 # --- the tests ------------------------------------------------------------------------------------------------------------
 
 OPERATIONS: list[Operation] = [
-    Get(), MultiGet(), Scanning(), ReversedScan(), ShortScan(), SharingScans(), TimedPuts(), UntimedPuts(), TimedDeletes(),
-    UntimedDeletes(), RowChange(), UntimedRowChange(), CheckAndPut(), CheckAndMutate(), Increment(),
+    Get(), MultiGet(), Scanning(), ReversedScan(), ShortScan(), SharingScans(), TimedPuts(), BegunPuts(), UntimedPuts(),
+    TimedDeletes(), UntimedDeletes(), RowChange(), UntimedRowChange(), CheckAndPut(), CheckAndMutate(), Increment(),
 ]  # fmt: skip
 
 prefixes = (b"%05d-" % number for number in count())
@@ -400,7 +421,7 @@ def break_off(operation: Operation, proxy: CuttingProxy, direct: Store, fault: F
     """Does the operation with a fault; whether that happened."""
     # A busy gateway may take longer than that for anything; that is one more fault, and must do no harm either.
     patience = f"timeout={0.25 if fault == 'silent' else 10}{'&attempts=2' if lasting else ''}"
-    with connect(f"{proxy.url}?table_prefix={PREFIX}&pool=1&retry_for=0&{patience}") as through:
+    with connect(f"{proxy.url}?table_prefix={PREFIX}&pool={operation.pool}&retry_for=0&{patience}") as through:
         case = Case(next(prefixes), direct, through, proxy, fault, at, lasting)
         operation.seed(case)
         before = case.state()

@@ -10,8 +10,8 @@ from attrs import frozen
 from proxy import Proxy
 
 from hbmodel.connecting import connect
-from hbmodel.errors import StoreUnavailable, UnknownOutcome
-from hbmodel.store import Delete, Family, Put, Store
+from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreUnavailable, TableNotFound, UnknownOutcome
+from hbmodel.store import BeginningStore, Delete, Family, Put, Store
 from hbmodel.stores.portions import MAX_ROWS
 from hbmodel.stores.thrift1 import Thrift1Store
 
@@ -165,3 +165,62 @@ def test_a_silent_gateway_is_not_waited_for_for_ever(proxy: Proxy, gateway: Gate
         with pytest.raises(StoreUnavailable, match="cannot be reached") as caught:
             impatient.tables()
         assert "in time" in (caught.value.reason or "")
+
+
+# --- puts that are begun ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reaction", ["pass", "mute", "lose", "cut"])
+def test_a_put_goes_through_while_another_that_was_begun_has_no_answer(
+    store: Store, proxy: Proxy, gateway: Gateway, through: Store, reaction: str
+) -> None:
+    assert isinstance(through, BeginningStore)
+    proxy.on_call(gateway.put, reaction)
+    end = through.begin_put(TABLE, [Put(b"begun", {A: reaction.encode()}, 5)])
+    assert proxy.saw(1, gateway.put)
+    through.put(TABLE, [Put(b"meanwhile", {A: reaction.encode()}, 5)])
+    assert proxy.connections == 2
+    (meanwhile,) = store.get(TABLE, [b"meanwhile"])
+    assert meanwhile is not None
+    assert meanwhile.columns[A].value == reaction.encode()
+    end()
+    (begun,) = store.get(TABLE, [b"begun"])
+    assert begun is not None
+    assert begun.columns[A].value == reaction.encode()
+    assert proxy.calls().count(gateway.put) == (2 if reaction == "pass" else 3)
+
+
+def test_a_put_whose_time_the_server_gives_is_not_begun(store: Store, proxy: Proxy, gateway: Gateway, through: Store) -> None:
+    assert isinstance(through, BeginningStore)
+    end = through.begin_put(TABLE, [Put(b"later", {A: b"1"})])
+    assert store.get(TABLE, [b"later"]) == [None]
+    assert proxy.connections == 0
+    end()
+    assert store.get(TABLE, [b"later"]) != [None]
+
+
+def test_beginning_a_put_of_nothing_does_nothing(proxy: Proxy, through: Store) -> None:
+    assert isinstance(through, BeginningStore)
+    through.begin_put(TABLE, [])()
+    assert proxy.connections == 0
+
+
+def test_a_put_that_was_begun_is_refused_when_it_ends(through: Store) -> None:
+    assert isinstance(through, BeginningStore)
+    for table, error in (("none_such", TableNotFound), (TABLE, FamilyNotFound)):
+        end = through.begin_put(table, [Put(b"r", {b"none:a": b"1"}, 5)])
+        with pytest.raises(error) as caught:
+            end()
+        assert caught.value.table == table
+    with pytest.raises(InvalidRequest):
+        through.begin_put(TABLE, [Put(b"", {A: b"1"}, 5)])
+
+
+def test_an_empty_pool_begins_nothing_and_does_everything(store: Store, proxy: Proxy) -> None:
+    with connect(proxy.url + "?pool=1") as narrow:
+        assert isinstance(narrow, BeginningStore)
+        ends = [narrow.begin_put(TABLE, [Put(b"narrow %d" % number, {A: b"1"}, 5)]) for number in range(3)]
+        for end in ends:
+            end()
+    assert proxy.connections == 1
+    assert None not in store.get(TABLE, [b"narrow %d" % number for number in range(3)])

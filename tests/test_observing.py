@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from beds import KINDS, Bed
@@ -16,7 +17,7 @@ from proxy import Proxy
 
 import hbmodel as hb
 from hbmodel.observing import ObservedStore
-from hbmodel.store import Delete, Family, Put, Row, Scan, Store
+from hbmodel.store import BeginningStore, Delete, Family, Put, Row, Scan, Store
 
 
 @hb.model(table="watched")
@@ -105,6 +106,37 @@ def test_a_commit_with_indexes_is_told_phase_by_phase(bed: Bed) -> None:
     phases = told_of(calls, *tables)
     assert sorted(phases[1:3]) == [("put", "indexed.by_place", 3), ("put", "indexed.by_text", 3)]
     assert (phases[0], phases[3:]) == (("get", "indexed", 0), [("put", "indexed", 3)])
+
+
+def test_puts_that_overlap_are_each_told_once(local_hbase: Any) -> None:
+    table = f"overlapping_{uuid4().hex[:8]}"
+    calls: list[hb.Call] = []
+    with hb.connect(local_hbase.thrift2_url) as direct, Proxy(local_hbase.thrift2_url) as proxy:
+        direct.create_table(table, [Family(b"d")])
+        with hb.connect(proxy.url, on_call=calls.append) as store:
+            assert isinstance(store, BeginningStore)
+            proxy.on_call("put", "cut")
+            end = store.begin_put(table, [Put(b"one", {b"d:a": b"123"}, 5)])
+            assert calls == []
+            end()
+            with pytest.raises(hb.FamilyNotFound):
+                store.begin_put(table, [Put(b"one", {b"e:a": b""}, 5)])()
+            with pytest.raises(hb.InvalidRequest):
+                store.begin_put(table, [Put(b"", {b"d:a": b""}, 5)])
+        direct.delete_table(table)
+    assert [(call.operation, call.rows, call.bytes, call.retries) for call in calls] == [
+        ("put", 1, 9, 1), ("put", 1, 6, 0), ("put", 1, 3, 0),
+    ]  # fmt: skip
+    assert [type(call.error) for call in calls] == [type(None), hb.FamilyNotFound, hb.InvalidRequest]
+
+
+def test_a_store_that_cannot_begin_a_put_makes_it_at_once(data: tuple[ObservedStore, list[hb.Call]]) -> None:
+    store, calls = data
+    end = store.begin_put("t", [Put(b"one", {b"d:a": b"1"}, 5)])
+    assert told_of(calls, "t") == [("put", "t", 1)]
+    end()
+    assert len(calls) == 1
+    assert store.get("t", [b"one"]) != [None]
 
 
 @pytest.fixture

@@ -171,6 +171,35 @@ def test_open_scans_leave_room_for_calls() -> None:
         assert len(streams) == 2
 
 
+def test_a_spare_lease_leaves_one_for_a_call_of_the_same_thread() -> None:
+    connections = pool(size=3)
+    with connections.lease():
+        spare = connections.lease_spare()
+        assert spare is not None
+        assert connections.lease_spare() is None
+        spare.release()
+        assert connections.lease_spare() is not None
+    assert pool(size=1).lease_spare() is None
+
+
+def test_holders_of_spare_leases_never_wait_for_each_other() -> None:
+    connections = pool(size=4)
+    spares = [connections.lease_spare() for _ in range(4)]
+    assert [spare is not None for spare in spares] == [True, True, True, False]
+    calls = [connections.lease() for _ in range(4)]  # for each holder the call that it waits for
+    with pytest.raises(StoreUnavailable):
+        connections.lease()
+    calls[0].release()
+    connections.lease()
+
+
+def test_a_closed_pool_spares_nothing() -> None:
+    connections = pool()
+    connections.close()
+    with pytest.raises(StoreClosed):
+        connections.lease_spare()
+
+
 def test_scans_are_bounded_too() -> None:
     connections = pool(size=1)
     streams = [connections.lease_streams(1) for _ in range(STREAMS_PER_CALL)]

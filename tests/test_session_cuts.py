@@ -32,10 +32,10 @@ class Cut:
     proxy: CuttingProxy
     prefix: str
 
-    def through(self, fault: Fault, lasting: bool) -> hb.Store:
+    def through(self, fault: Fault, lasting: bool, pool: int) -> hb.Store:
         """Another store on the same tables, that the fault meets."""
         patience = f"timeout={0.3 if fault == 'silent' else 10}{'&attempts=2' if lasting else ''}"
-        return hb.connect(f"{self.proxy.url}?table_prefix={self.prefix}&pool=1&retry_for=0&{patience}")
+        return hb.connect(f"{self.proxy.url}?table_prefix={self.prefix}&pool={pool}&retry_for=0&{patience}")
 
     def tables(self, model: type[Any]) -> dict[str, Any]:
         """Every cell of a model's tables."""
@@ -74,11 +74,11 @@ def faults_at(at: int, full: bool) -> Iterator[tuple[Fault, bool]]:
 
 
 def try_all(cut: Cut, model: type[Any], full: bool, attempt: Callable[[hb.Store, Fault], None]) -> None:
-    """Tries something with faults at every request of it."""
+    """Tries something with faults at every request of it: one after the other, or with several under way at once."""
     for at in count():
         fired = False
-        for fault, lasting in faults_at(at, full):
-            with cut.through(fault, lasting) as store:
+        for number, (fault, lasting) in enumerate(faults_at(at, full)):
+            with cut.through(fault, lasting, pool=(at + number) % 2 * 3 + 1) as store:
                 cut.proxy.arm(fault, at, lasting=lasting)
                 try:
                     attempt(store, fault)

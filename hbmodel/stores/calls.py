@@ -15,7 +15,7 @@ from attrs import frozen
 from hbmodel.errors import CertificateRefused, HbmodelError, StoreClosed, StoreUnavailable, UnknownOutcome
 from hbmodel.stores.connection import ThriftConnection
 from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
-from hbmodel.stores.pool import Pool
+from hbmodel.stores.pool import Lease, Pool
 from hbmodel.stores.table_requests import name_in_store
 
 logger = logging.getLogger("hbmodel")
@@ -83,23 +83,45 @@ class Exchange:
         self._rest = iter(requests)
         self._ahead = ahead
         self._sent: deque[tuple[str, dict[str, Any]]] = deque()
+        self._begun_on: ThriftConnection | None = None
         self.replies: list[Any] = []
 
     @property
     def repeats(self) -> bool:
         """Whether a request was sent before whose reply did not come."""
-        return bool(self._sent)
+        return bool(self._sent) and self._begun_on is None
+
+    def begin(self, connection: ThriftConnection) -> None:
+        """Sends the first requests without waiting; the next call, with the same connection, takes the replies.
+
+        Raises:
+            StoreUnavailable: the connection is broken, and nothing was sent. If something was, the next call tells.
+            UnknownOutcome: it broke before anything was sent.
+        """
+        connection.settle()
+        self._begun_on = connection
+        try:
+            self._send_ahead(connection)
+        except StoreUnavailable:
+            if not connection.outstanding:
+                self._begun_on = None
+                raise
+
+    def _send_ahead(self, connection: ThriftConnection) -> None:
+        while len(self._sent) < self._ahead and (request := next(self._rest, None)) is not None:
+            self._sent.append(request)
+            connection.send(request[0], **request[1])
 
     def __call__(self, connection: ThriftConnection) -> list[Any]:
         """Sends the rest of the requests and returns all replies; raises what a connection raises."""
-        connection.settle()
+        begun, self._begun_on = self._begun_on is connection, None
+        if not begun:
+            connection.settle()
         try:
-            for api, arguments in self._sent:
+            for api, arguments in () if begun else self._sent:
                 connection.send(api, **arguments)
             while True:
-                while len(self._sent) < self._ahead and (request := next(self._rest, None)) is not None:
-                    self._sent.append(request)
-                    connection.send(request[0], **request[1])
+                self._send_ahead(connection)
                 if not self._sent:
                     return self.replies
                 self.replies.append(connection.receive())
@@ -139,7 +161,34 @@ class Caller:
         """The same, with another function to call when a request is tried again."""
         return Caller(self._pool, self._backoff, self._failures, self._prefix, repeated)
 
-    def run(self, effect: Effect, call: Callable[[ThriftConnection], T], **details: object) -> T:
+    def begin(self, exchange: Exchange) -> Lease[ThriftConnection] | None:
+        """Sends the first requests of an exchange on a connection that nobody needs now.
+
+        Returns:
+            The lease to hand to `run`, or None where there is no such connection, or nothing could be sent on it.
+
+        Raises:
+            StoreClosed: the store was closed.
+            InvalidRequest: an argument has no place in its Thrift type.
+        """
+        lease = self._pool.lease_spare()
+        if lease is None:
+            return None
+        try:
+            exchange.begin(lease.connection())
+        except (StoreUnavailable, UnknownOutcome):
+            lease.drop()
+            lease.release()
+            return None
+        except BaseException:
+            lease.drop()
+            lease.release()
+            raise
+        return lease
+
+    def run(
+        self, effect: Effect, call: Callable[[ThriftConnection], T], begun: Lease[ThriftConnection] | None = None, /, **details: object
+    ) -> T:
         """Calls `call` with a connection until it succeeds, as often as its effect allows.
 
         A request that was certainly not sent is always sent again. One whose reply was lost, or that met a passing condition
@@ -148,6 +197,7 @@ class Caller:
         Args:
             effect: what a repetition does. `call` may keep what is acknowledged and go on from there.
             call: makes requests on the connection it is given; anything it leaves outstanding is read past.
+            begun: the lease of the connection on which it was begun, to try first.
             **details: what the call is about, for errors (`table`, `key`, ...).
 
         Raises:
@@ -162,7 +212,7 @@ class Caller:
         waits = self._backoff.waits(lambda: self._pool.reached)
         connection: ThriftConnection | None = None
         where: dict[str, object] = {}
-        lease = self._pool.lease()
+        lease = self._pool.lease() if begun is None else begun
         try:
             while True:
                 # An error holds this frame: kept, it would leave all that is read to the garbage collector.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, UnknownOutcome
@@ -14,6 +15,7 @@ from hbmodel.stores.calls import Effect, Exchange
 from hbmodel.stores.connection import ThriftConnection
 from hbmodel.stores.gateway_client import GatewayClient
 from hbmodel.stores.gateway_failures import is_passing
+from hbmodel.stores.pool import Lease
 from hbmodel.stores.portions import MAX_QUESTION_BYTES, in_portions
 from hbmodel.stores.read_requests import check_filter, distinct_columns
 from hbmodel.stores.request_checks import check_column, check_delete, check_put, check_puts, check_read_columns
@@ -107,7 +109,16 @@ class GatewayStore(GatewayClient, ABC):
         """Writes rows; see `Store.put`. Long lists are split into calls of at most 1,000 rows and about 1 MiB."""
         size = check_puts(table, puts)
         if puts:
-            self._write(table, self._put_requests(self._name(table), puts, size), timed=all(put.timestamp is not None for put in puts))
+            self._write(table, self._put_requests(self._name(table), puts, size), _timed(puts))
+
+    def begin_put(self, table: str, puts: Sequence[Put]) -> Callable[[], None]:
+        """Begins a put; see `BeginningStore.begin_put`.
+
+        It is sent at once if all timestamps are given, so that it may be sent again, and the pool has a connection to spare.
+        """
+        size, timed = check_puts(table, puts), _timed(puts)
+        exchange = Exchange(self._put_requests(self._name(table), puts, size) if puts else ())
+        return partial(self._carry_out, table, exchange, timed, self._caller.begin(exchange) if puts and timed else None)
 
     @abstractmethod
     def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
@@ -122,7 +133,7 @@ class GatewayStore(GatewayClient, ABC):
             check_delete(table, delete)
         if not deletes:
             return
-        timed = all(delete.timestamp is not None for delete in deletes)
+        timed = _timed(deletes)
         self._delete(table, deletes, timed)
         if not timed:
             time.sleep(CLOCK_TICK)
@@ -171,8 +182,9 @@ class GatewayStore(GatewayClient, ABC):
         """The counter's new value from the reply to that call."""
 
     def _write(self, table: str, requests: Iterator[Request], timed: bool) -> None:
-        exchange = Exchange(requests)
+        self._carry_out(table, Exchange(requests), timed)
 
+    def _carry_out(self, table: str, exchange: Exchange, timed: bool, begun: Lease[ThriftConnection] | None = None) -> None:
         def write(connection: ThriftConnection) -> None:
             # A write into a missing or disabled table ends, for a batch after many seconds, in a message that does not say so.
             if exchange.repeats:
@@ -185,7 +197,7 @@ class GatewayStore(GatewayClient, ABC):
                         self._check_table(connection, table)
                 raise
 
-        self._caller.run(Effect.SAME if timed else Effect.ANEW, write, table=table)
+        self._caller.run(Effect.SAME if timed else Effect.ANEW, write, begun, table=table)
 
     def _check_table(self, connection: ThriftConnection, table: str) -> None:
         """Raises what is wrong with a table, if anything is."""
@@ -240,3 +252,8 @@ class GatewayStore(GatewayClient, ABC):
                 connection.limit(self._wire.timeout)
 
         self._caller.run(Effect.ANEW, call, **details)
+
+
+def _timed(mutations: Iterable[Put | Delete]) -> bool:
+    """Whether applying them again leaves the same."""
+    return all(mutation.timestamp is not None for mutation in mutations)

@@ -184,14 +184,29 @@ class Pool(Generic[C]):
             StoreUnavailable: too many scans are open, and none ended in time.
             StoreClosed: the pool was closed.
         """
-        leases = [self._lease(streaming=True)]
+        return [self._lease(streaming=True), *self._spare(wanted - 1)]
+
+    def lease_spare(self) -> Lease[C] | None:
+        """A lease for what is begun before another short operation of the same thread, or None where there are not two to be had.
+
+        Its holder will wait for a second lease, so it is counted with those of scans, which keep no short operation waiting.
+
+        Raises:
+            StoreClosed: the pool was closed.
+        """
+        members = self._members()
+        if members.closed:
+            raise StoreClosed("The store was closed.")
+        self._reclaim(members)
+        return next(iter(self._spare(1, left=1)), None)
+
+    def _spare(self, wanted: int, left: int = 0) -> list[Lease[C]]:
+        """Leases for scans, as many as there are connections to spare when some are left."""
         members = self._members()
         with members.changed:
-            extra = min(wanted - 1, self.size - members.calls - members.streams)
-            for _ in range(extra):
-                members.streams += 1
-                leases.append(Lease(self, members, streaming=True))
-        return leases
+            found = max(0, min(wanted, self.size - left - members.calls - members.streams))
+            members.streams += found
+            return [Lease(self, members, streaming=True) for _ in range(found)]
 
     def close(self) -> None:
         """Closes the unused connections, and the others once they are released. Closing twice is allowed."""
