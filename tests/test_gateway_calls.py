@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import itertools
 import socket
 import threading
 import weakref
@@ -218,22 +217,25 @@ def test_trying_ends_after_a_time_from_the_first_failure_but_never_before_the_le
             found += 1
             now += took
         assert found == expected
-    waits = Backoff(retry_for=30).waits(lambda: False)
-    assert len(list(waits)) == LEAST_TRIES - 1
 
 
-def test_a_gateway_that_never_was_there_is_given_up_sooner(waits: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    def tries(answers: int) -> int:
-        script: Script = {"connect": [*[None] * answers, *[NOT_SENT] * 100], "receive": [LOST]}
-        caller_, _ = caller(script, None)
-        with pytest.raises(StoreUnavailable):
-            caller_.run(Effect.NONE, once)
-        return 100 + answers - len(script["connect"])
+@pytest.mark.parametrize(("retry_for", "took", "expected"), [(30, 0, 5), (30, 6, 5), (30, 12, 4), (30, 30, 2), (0, 0, 2), (30, 60, 2)])
+def test_a_gateway_that_never_answered_is_given_up_sooner(
+    waits: list[float], monkeypatch: pytest.MonkeyPatch, retry_for: float, took: float, expected: int
+) -> None:
+    now, tries = 1000.0, 0
+    monkeypatch.setattr(calls.time, "monotonic", lambda: now)
 
-    assert tries(0) == LEAST_TRIES
-    clock = itertools.count()
-    monkeypatch.setattr(calls.time, "monotonic", lambda: next(clock))
-    assert tries(1) > 3 * LEAST_TRIES
+    def call(_: Any) -> None:
+        nonlocal now, tries
+        now, tries = now + took, tries + 1
+        raise UnknownOutcome("It did not answer in time.")
+
+    pool: Pool[Any] = Pool(lambda: Scripted({}), 1, 1, reached=lambda: False)
+    with pytest.raises(StoreUnavailable):
+        Caller(pool, Backoff(retry_for=retry_for), (Refusal,)).run(Effect.NONE, call)
+    assert tries == expected
+    assert len(waits) == expected - 1
 
 
 def test_a_call_that_waits_lets_others_have_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
@@ -165,6 +166,15 @@ def test_a_silent_gateway_is_not_waited_for_for_ever(proxy: Proxy, gateway: Gate
         with pytest.raises(StoreUnavailable, match="cannot be reached") as caught:
             impatient.tables()
         assert "in time" in (caught.value.reason or "")
+
+
+@pytest.mark.parametrize("wrong", ["transport=framed", "transport=http", "protocol=compact"])
+def test_options_that_the_gateway_does_not_speak_are_told_long_before_retrying_ends(gateway: Gateway, wrong: str) -> None:
+    begun = time.monotonic()
+    with connect(f"{gateway.url}?{wrong}&timeout=0.5&retry_for=120") as store, pytest.raises(StoreUnavailable) as caught:
+        store.tables()
+    assert time.monotonic() - begun < 60
+    assert "check the options transport, protocol and tls" in (caught.value.reason or "")
 
 
 # --- puts that are begun ----------------------------------------------------------------------------------------------

@@ -34,6 +34,9 @@ class Effect(Enum):
 LEAST_TRIES = 5
 """Tries in all, also when the time to retry is over: a gateway that stays silent takes much of it with each."""
 
+FIRST_TRIES = 2
+"""The same as long as no gateway has ever answered; then `LEAST_TRIES` are the most."""
+
 
 @frozen
 class Backoff:
@@ -59,12 +62,15 @@ class Backoff:
         """The waits between the tries, in seconds; to be asked for after each failure, the first of which starts the time.
 
         Args:
-            reached: whether the gateway was ever there. One that never was has a wrong address more often than it restarts, so
-                that is told after the least tries.
+            reached: whether a gateway ever answered. Where none did, an address or an option is wrong more often than a gateway
+                restarts, so that is told sooner.
         """
         end = time.monotonic() + self.retry_for
         tries, wait = 1, min(self.cap, self.first)
-        while tries != self.attempts and (tries < LEAST_TRIES or (reached() and time.monotonic() < end)):
+        while tries != self.attempts:
+            in_time = time.monotonic() < end
+            if not (in_time or tries < LEAST_TRIES if reached() else tries < FIRST_TRIES or (in_time and tries < LEAST_TRIES)):
+                return
             yield wait * random.uniform(0.5, 1.0)
             tries, wait = tries + 1, min(self.cap, wait * 2)
 
@@ -209,7 +215,7 @@ class Caller:
         """
         doubtful = False
         name = name_in_store(self._prefix, str(details.get("table", "")))
-        waits = self._backoff.waits(lambda: self._pool.reached)
+        waits = self._backoff.waits(self._pool.reached)
         connection: ThriftConnection | None = None
         where: dict[str, object] = {}
         lease = self._pool.lease() if begun is None else begun

@@ -175,7 +175,7 @@ class ThriftConnection:
         try:
             answer = read(self._outstanding.popleft())
         except self._failures:
-            self._in_step = True
+            self._in_step = self.gateway.answered = True
             raise
         except TimeoutError as error:
             self._broke()
@@ -194,7 +194,7 @@ class ThriftConnection:
             raise UnknownOutcome(
                 "What the HBase gateway answered cannot be read; check the options transport, protocol and tls.", **self._address
             ) from error
-        self._in_step = True
+        self._in_step = self.gateway.answered = True
         self.used_at = time.monotonic()
         return answer
 

@@ -39,7 +39,8 @@ class GatewayClient:
         max_age: seconds after which a connection is replaced when it is not in use, up to a fifth less at random, so that
             connections move back to a gateway that has come back.
         retry_for: seconds from the first failure in which a call that may be repeated is tried again, a scan without a row of
-            progress; at least five times in all, and no longer than that before the first connection.
+            progress; at least five times in all. Before the first answer of any gateway at most five times, and from the third on
+            only within that time.
         attempts: bounds how often such a call is tried; 1 never repeats one.
         transport: `"buffered"`, `"framed"` for a gateway started so (`-framed`, `-hsha`, `-nonblocking`), or `"http"` for one
             that is an HTTP server (`hbase.regionserver.thrift.http`).
@@ -121,6 +122,7 @@ class GatewayClient:
             pool,
             max(timeout, retry_for),  # while the gateway is away every turn takes long, and that shall not look like a small pool
             http_transport.MAX_IDLE if transport == "http" else MAX_IDLE,
+            lambda: self._gateways.answered,
         )
         self._caller = Caller(self._pool, self._backoff, self._failures, self._prefix)
         self._names: dict[str, bytes] = {}

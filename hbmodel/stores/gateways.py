@@ -44,6 +44,8 @@ class Gateway:
         """When it is tried again although others are there."""
         self.alone = True
         """Whether the store knows no other."""
+        self.answered = False
+        """Whether it ever answered a request."""
         self._failures = 0
 
     @property
@@ -87,6 +89,11 @@ class Gateways:
         for gateway in gateways:
             gateway.alone = len(gateways) == 1
         self._names = ",".join(str(gateway) for gateway in gateways)
+
+    @property
+    def answered(self) -> bool:
+        """Whether any of them ever answered a request."""
+        return any(gateway.answered for gateway in self._gateways)
 
     def connect(self, connect: Callable[[Gateway], C]) -> C:
         """A connection to the next gateway that takes one. Those that failed lately are tried last, the longest rested first.

@@ -97,8 +97,8 @@ class Lease(Generic[C]):
 
     @property
     def reached(self) -> bool:
-        """Whether the pool ever opened a connection."""
-        return self._pool.reached
+        """Whether anybody ever answered on a connection of the pool."""
+        return self._pool.reached()
 
     def drop(self) -> None:
         """Closes the connection, broken or in doubt; `connection` then gives another one."""
@@ -156,12 +156,14 @@ class Pool(Generic[C]):
             `STREAMS_PER_CALL` times as many beside them.
         patience: seconds to wait for a free connection.
         max_idle: seconds after which an unused connection is not used again.
+        reached: whether anybody ever answered on any connection.
     """
 
-    def __init__(self, connect: Callable[[], C], size: int, patience: float, max_idle: float = MAX_IDLE) -> None:
+    def __init__(
+        self, connect: Callable[[], C], size: int, patience: float, max_idle: float = MAX_IDLE, reached: Callable[[], bool] = lambda: True
+    ) -> None:
         self.size = size
-        self.reached = False
-        """Whether a connection was ever opened."""
+        self.reached = reached
         self._connect = connect
         self._patience = patience
         self._max_idle = max_idle
@@ -256,9 +258,7 @@ class Pool(Generic[C]):
             if now - connection.used_at < self._max_idle and now < connection.expires_at and connection.ready():
                 return connection
             connection.close()
-        connection = self._connect()
-        self.reached = True
-        return connection
+        return self._connect()
 
     def _members(self) -> _Members[C]:
         pid = os.getpid()
