@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,6 +59,9 @@ class Session:
         token_key: seals continuation tokens; 32 bytes in URL-safe base64. By default the store's, see `hb.connect`.
         on_call: told of every call to the store that reads or writes rows, with an `hb.Call`: how much, how long, how many
             retries, and how it failed. What it raises is logged, and the session goes on.
+
+    Raises:
+        SessionError: no store was given, a time is no number of seconds, or the grace time is too short to be safe.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Session:
         check_store(store)
         if on_call is not None:
             store = ObservedStore(store, on_call)
+        _check_seconds(lease=lease, grace=grace, clock_bound=clock_bound)
         self.store = store
         self._registry = Registry(store, registry)
         self._lease = lease
@@ -383,3 +388,9 @@ def _changed(obj: T, changes: Mapping[str, Any]) -> T:
     values = {f.name: getattr(obj, f.name) for f in schema.fields}
     changed: T = RowReader(schema, indexed=False).make({**values, **changes})
     return changed
+
+
+def _check_seconds(**times: object) -> None:
+    for name, seconds in times.items():
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+            raise SessionError("A session takes its times as a number of seconds that is not negative.", option=name, found=repr(seconds))

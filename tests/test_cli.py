@@ -171,3 +171,9 @@ def test_version() -> None:
     from hbmodel._version import __version__
 
     assert CliRunner().invoke(main, ["--version"]).stdout == f"hbmodel, version {__version__}\n"
+
+
+def test_the_package_is_the_same_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "hbmodel", "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: python -m hbmodel [OPTIONS] COMMAND")
+    assert "hbase" in done.stdout

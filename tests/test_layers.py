@@ -140,6 +140,7 @@ LAYERS: dict[str, list[str]] = {
         "localhbase.running",
         "localhbase",
         "cli",
+        "__main__",
         "testing",
         "",
     ],

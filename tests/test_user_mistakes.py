@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import socket
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,14 @@ def test_what_belongs_to_a_process_is_not_pickled() -> None:
             pickle.dumps(session.query(Order))
         with pytest.raises(hb.SessionError, match="open one in each process"):
             pickle.dumps(session)
+
+
+@pytest.mark.parametrize("option", ["lease", "grace", "clock_bound"])
+@pytest.mark.parametrize("wrong", [-1, "60", None, True, float("nan"), float("inf"), timedelta(seconds=5)])
+def test_times_of_a_session_are_seconds(option: str, wrong: Any) -> None:
+    with hb.connect("memory:") as store, pytest.raises(hb.SessionError, match="number of seconds") as caught:
+        hb.Session(store, **{option: wrong})
+    assert caught.value.option == option
 
 
 def test_queries_and_indexes_have_a_short_repr() -> None:

@@ -1,0 +1,7 @@
+"""The command line as `python -m hbmodel`."""
+
+from __future__ import annotations
+
+from hbmodel.cli import main
+
+main(prog_name="python -m hbmodel")
