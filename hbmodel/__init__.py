@@ -103,6 +103,7 @@ from hbmodel.regions import RegionUse, check_regions
 from hbmodel.salting import DigestSalt, HashSalt, RandomSalt, Salt, TextSalt
 from hbmodel.schema import schema_of
 from hbmodel.session import Session
+from hbmodel.sessions import Sessions
 from hbmodel.splits import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
 from hbmodel.store import Capabilities, Family, Region, Store
 from hbmodel.tables import Creation, TableOutcome, create_tables
@@ -194,6 +195,7 @@ __all__ = [
     "SessionClosed",
     "SessionError",
     "SessionThreadError",
+    "Sessions",
     "Store",
     "StoreClosed",
     "StoreError",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from attrs import frozen
+
 from hbmodel.errors import ClockError, SessionError, StoreUnavailable, UnknownOutcome
 
 GRACE = 3_600_000
@@ -28,6 +30,30 @@ def running_time() -> int:
     return (time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)) // 1_000_000
 
 
+@frozen
+class Offset:
+    """How far the server's clock is ahead of this machine's, in ms, as it was measured.
+
+    Attributes:
+        value: of the offset.
+        uncertain: how wrong it may be.
+        running: the clock that never jumps, when it was measured.
+        now: the server's time then.
+    """
+
+    value: int
+    uncertain: int
+    running: int
+    now: int
+
+
+class SharedOffset:
+    """The place of the latest offset; threads may measure it at the same time, and any of their offsets will do."""
+
+    def __init__(self) -> None:
+        self.latest: Offset | None = None
+
+
 class ServerClock:
     """Wall time plus the offset to the server, which the first write measures.
 
@@ -38,6 +64,7 @@ class ServerClock:
         bound: the largest offset allowed, either way, in ms.
         wall: the wall clock in ms.
         running: a clock in ms that never jumps.
+        shared: where the offset is kept; clocks of the same server may share it.
 
     Raises:
         SessionError: the grace time is too short to be safe: G must exceed twice the longest call plus four times the bound.
@@ -52,16 +79,14 @@ class ServerClock:
         bound: int = CLOCK_BOUND,
         wall: Callable[[], int] = wall_time,
         running: Callable[[], int] = running_time,
+        shared: SharedOffset | None = None,
     ) -> None:
         if grace <= 2 * (LONGEST_CALL + 2 * bound):
             raise SessionError("The grace time must exceed twice the longest call plus four clock bounds.", grace=grace, bound=bound)
         self._probe, self._lease_valid, self._wall, self._running = probe, lease_valid, wall, running
         self._grace = grace
         self.bound = bound
-        self._offset: int | None = None
-        self._uncertain = 0
-        self._start_running = 0
-        self._start_now = 0
+        self._shared = SharedOffset() if shared is None else shared
 
     def now(self) -> int:
         """Milliseconds since 1970 by the server's clock; the first call asks the server.
@@ -70,29 +95,35 @@ class ServerClock:
             ClockError: the two clocks differ by more than the bound.
             StoreUnavailable: the server cannot be asked.
         """
-        if self._offset is None:
-            before, server, after = self._ask()
-            offset = server - (before + after) // 2
-            if abs(offset) > self.bound:
-                raise ClockError(
-                    "This machine's clock and the server's differ by more than the bound: set the clocks right.",
-                    offset=offset,
-                    bound=self.bound,
-                )
-            self._offset, self._uncertain = offset, (after - before) // 2 + 1
-            self._start_running, self._start_now = self._running(), after + offset
-        now = self._wall() + self._offset
-        # A wall clock that was set since the probe would give timestamps that the probe never vouched for.
-        drift = now - (self._start_now + self._running() - self._start_running)
-        if abs(drift) > self.bound:
-            self._offset = None
-            return self.now()
-        return now
+        return self._now()[0]
 
     def past(self) -> int:
         """A time, in ms since 1970, that the server's clock has reached however the answer to the probe was delayed."""
-        now = self.now()
-        return now - self._uncertain
+        now, offset = self._now()
+        return now - offset.uncertain
+
+    def _now(self) -> tuple[int, Offset]:
+        offset = self._shared.latest
+        if offset is None:
+            offset = self._shared.latest = self._measured()
+        now = self._wall() + offset.value
+        # A wall clock that was set since the probe would give timestamps that the probe never vouched for.
+        drift = now - (offset.now + self._running() - offset.running)
+        if abs(drift) > self.bound:
+            self._shared.latest = None
+            return self._now()
+        return now, offset
+
+    def _measured(self) -> Offset:
+        before, server, after = self._ask()
+        offset = server - (before + after) // 2
+        if abs(offset) > self.bound:
+            raise ClockError(
+                "This machine's clock and the server's differ by more than the bound: set the clocks right.",
+                offset=offset,
+                bound=self.bound,
+            )
+        return Offset(offset, (after - before) // 2 + 1, self._running(), after + offset)
 
     def _ask(self) -> tuple[int, int, int]:
         """The server's time, between two readings of the wall clock.
@@ -111,6 +142,9 @@ class ServerClock:
 
     def fresh(self, since: int) -> bool:
         """Whether less than half the grace time has passed since the reading `since` of `now`, and the schema is current."""
-        by_wall = self._wall() + (self._offset or 0) - since
-        by_running = self._start_now + self._running() - self._start_running - since
+        offset = self._shared.latest
+        if offset is None:  # it was found to be off in the meantime
+            return False
+        by_wall = self._wall() + offset.value - since
+        by_running = offset.now + self._running() - offset.running - since
         return -self.bound <= by_wall < self._grace // 2 and by_running < self._grace // 2 and self._lease_valid()

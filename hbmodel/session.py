@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
@@ -22,6 +21,7 @@ from hbmodel.errors import (
 from hbmodel.expressions import FieldExpression
 from hbmodel.guard import Guard, guarded
 from hbmodel.inserting import insert
+from hbmodel.knowledge import Knowledge
 from hbmodel.lifetimes import milliseconds
 from hbmodel.loading import DEFAULT_BATCH, Loader, Progress
 from hbmodel.mapper import KeyMapper, RowReader, encode_cell, key_of
@@ -59,6 +59,7 @@ class Session:
         token_key: seals continuation tokens; 32 bytes in URL-safe base64. By default the store's, see `hb.connect`.
         on_call: told of every call to the store that reads or writes rows, with an `hb.Call`: how much, how long, how many
             retries, and how it failed. What it raises is logged, and the session goes on.
+        knowledge: what other sessions have learnt, see `Sessions`; its lease is the one that counts.
 
     Raises:
         SessionError: no store was given, a time is no number of seconds, or the grace time is too short to be safe.
@@ -74,6 +75,7 @@ class Session:
         clock_bound: float = CLOCK_BOUND / 1000,
         token_key: bytes | str | None = None,
         on_call: OnCall | None = None,
+        knowledge: Knowledge | None = None,
     ) -> None:
         if isinstance(store, str):
             raise SessionError("A session takes a store: Session(hb.connect(url)).")
@@ -83,11 +85,17 @@ class Session:
         _check_seconds(lease=lease, grace=grace, clock_bound=clock_bound)
         self.store = store
         self._registry = Registry(store, registry)
-        self._lease = lease
-        self._bindings: dict[TableSchema, tuple[Binding, float]] = {}
+        self._knowledge = Knowledge(lease) if knowledge is None else knowledge
+        self._bindings: dict[TableSchema, Binding] = {}
         sealing = token_key if token_key is not None else getattr(store, "token_key", None)
         self._seal: Seal | None = None if sealing is None else FernetSeal(sealing)
-        self._clock = ServerClock(self._registry.server_time, self._lease_valid, grace=round(grace * 1000), bound=round(clock_bound * 1000))
+        self._clock = ServerClock(
+            self._registry.server_time,
+            self._lease_valid,
+            grace=round(grace * 1000),
+            bound=round(clock_bound * 1000),
+            shared=self._knowledge.offset,
+        )
         self._work = UnitOfWork(store, self._bind, self._clock)
         self._guard = Guard()
         self._reader = QueryReader(store, self._planning_binding, self._seal, self._guard)
@@ -122,12 +130,7 @@ class Session:
     # --- the registry -------------------------------------------------------------------------------------------------
 
     def _bind(self, schema: TableSchema) -> Binding:
-        known = self._bindings.get(schema)
-        now = time.monotonic()
-        if known is not None and now - known[1] < self._lease:
-            return known[0]
-        binding = self._registry.bind(schema)
-        self._bindings[schema] = (binding, now)
+        binding = self._bindings[schema] = self._knowledge.binding(schema, self._registry)
         return binding
 
     def _planning_binding(self, schema: TableSchema) -> Binding:
@@ -140,7 +143,7 @@ class Session:
         Raises:
             SchemaMismatch: it does not; the next commit begins anew, by the new binding.
         """
-        for schema, (binding, _) in list(self._bindings.items()):
+        for schema, binding in list(self._bindings.items()):
             current = self._bind(schema)
             if (current.written, current.unknown) != (binding.written, binding.unknown):
                 raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=schema.table)

@@ -1,4 +1,4 @@
-"""Stores that all test modules share, so that HBase makes the tables of each model once."""
+"""Stores that all test modules share, so that HBase makes the tables of each model once, and a clock that tests move."""
 
 from __future__ import annotations
 
@@ -66,3 +66,15 @@ def atomic_bed(request: pytest.FixtureRequest) -> Bed:
 def hbase_bed(request: pytest.FixtureRequest) -> Bed:
     """HBase."""
     return _bed(request)
+
+
+@pytest.fixture
+def time_passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Moves the clock by which leases are measured."""
+    now = [1_000.0]
+    monkeypatch.setattr("hbmodel.knowledge.time.monotonic", lambda: now[0])
+
+    def move(seconds: float) -> None:
+        now[0] += seconds
+
+    return move

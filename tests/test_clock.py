@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hbmodel.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, running_time, wall_time
+from hbmodel.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, SharedOffset, running_time, wall_time
 from hbmodel.errors import ClockError, SessionError, StoreUnavailable, UnknownOutcome
 
 
@@ -154,6 +154,24 @@ def test_a_write_is_not_fresh_without_a_valid_lease() -> None:
     since = clock.now()
     clocks.lease = False
     assert not clock.fresh(since)
+
+
+def test_clocks_that_share_an_offset_measure_it_once() -> None:
+    clocks, shared = Clocks(ahead=3_000), SharedOffset()
+    first, second = (
+        ServerClock(clocks.probe, lambda: True, wall=lambda: clocks.wall, running=lambda: clocks.running, shared=shared) for _ in range(2)
+    )
+    since = first.now()
+    clocks.pass_time(7)
+    assert second.now() == since + 7
+    assert second.past() == first.past()
+    assert second.fresh(since)
+    assert clocks.probes == 1
+    shared.latest = None  # as when the other found the wall clock to have jumped
+    assert not first.fresh(since)
+    assert first.now() == since + 7
+    assert first.fresh(since)
+    assert clocks.probes == 2
 
 
 def test_a_grace_time_that_is_too_short_is_refused() -> None:

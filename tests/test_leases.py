@@ -18,19 +18,6 @@ from hbmodel.registry import ABSENT, LAYOUT, READABLE, canonical_json, registry_
 from hbmodel.schema import schema_of
 from hbmodel.store import Put
 
-
-@pytest.fixture
-def time_passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Moves the clock by which leases are measured."""
-    now = [1_000.0]
-    monkeypatch.setattr("hbmodel.session.time.monotonic", lambda: now[0])
-
-    def move(seconds: float) -> None:
-        now[0] += seconds
-
-    return move
-
-
 # --- leases -----------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,34 @@
+"""What sessions learn of a store and may share: how models are bound to its live tables, for a lease, and how its clock goes."""
+
+from __future__ import annotations
+
+import time
+
+from hbmodel.clock import SharedOffset
+from hbmodel.registry import Binding, Registry
+from hbmodel.schema import TableSchema
+
+
+class Knowledge:
+    """Bindings, each read once in a lease, and the offset of the server's clock.
+
+    Thread-safe without locks: at worst two threads learn the same at the same time.
+
+    Args:
+        lease: seconds for which a binding is trusted.
+    """
+
+    def __init__(self, lease: float) -> None:
+        self._lease = lease
+        self._bindings: dict[TableSchema, tuple[Binding, float]] = {}
+        self.offset = SharedOffset()
+
+    def binding(self, schema: TableSchema, registry: Registry) -> Binding:
+        """The binding of a model, from the registry if the last one is too old; raises what `Registry.bind` raises."""
+        known = self._bindings.get(schema)
+        now = time.monotonic()
+        if known is not None and now - known[1] < self._lease:
+            return known[0]
+        binding = registry.bind(schema)
+        self._bindings[schema] = (binding, now)
+        return binding
