@@ -90,13 +90,14 @@ from hbmodel.errors import (
     UnknownOutcome,
 )
 from hbmodel.explanation import Explanation
-from hbmodel.expressions import FieldExpression, Predicate
+from hbmodel.expressions import FieldExpression
 from hbmodel.family_options import family
 from hbmodel.model import Column, Key, asc, column, counter, desc, flag, index, key, mixin, model
 from hbmodel.mutations import Outcome
 from hbmodel.observing import Call
 from hbmodel.paging import Page
 from hbmodel.parts import QueryPart
+from hbmodel.predicates import Predicate
 from hbmodel.query import Query
 from hbmodel.raw import decode, row_key
 from hbmodel.regions import RegionUse, check_regions

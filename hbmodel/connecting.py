@@ -52,6 +52,8 @@ def _open(url: str) -> Store:
     if scheme == "embedded" and colon:
         if not rest:
             raise StoreURLError("An embedded store needs the path of its file: 'embedded:dev.db'.")
+        if rest.startswith("//") and not rest.startswith("///"):
+            raise StoreURLError("The path of an embedded store follows the colon: 'embedded:dev.db', or 'embedded:/srv/dev.db'.")
         if "?" in rest:
             raise StoreURLError("An embedded store takes no options: 'embedded:' and the path of its file, without '?'.")
         from hbmodel.stores.embedded import EmbeddedStore

@@ -173,6 +173,9 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
                 "Two fields have the same column alias: give one another.", model=model, field=f.name, other=taken[f.column]
             )
         taken[f.column] = f.name
+        family, _, qualifier = f.column.partition(b":")
+        if qualifier.startswith(family + b":"):
+            raise DeclarationError("A column alias is the qualifier alone: leave the family out.", model=model, field=f.name)
         _check_default(model, f)
         if f.null not in {"marker", "delete"}:
             raise DeclarationError('null is "marker" or "delete".', model=model, field=f.name, found=repr(f.null))

@@ -14,8 +14,8 @@ from hbmodel.store import Delete, Store, check_store
 def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE) -> list[str]:
     """Disables and drops the primary tables, with all their rows, the index tables and the registry's entries of models.
 
-    What is gone already is passed over, so it can be repeated after a crash. Namespaces and the registry table stay. Programs
-    that still use the tables meet `TableNotFound`.
+    What is gone already is passed over, so it can be repeated after a crash. Namespaces and the registry table stay, and so do
+    the tables of `foreign` models, which are others'. Programs that still use the tables meet `TableNotFound`.
 
     Args:
         store: that holds the tables.
@@ -40,7 +40,7 @@ def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE
     for schema in schemas:
         if registry in existing:
             entry = catalog.read(schema)
-            for row in catalog.rows_of_table(schema.table):
+            for row in [] if schema.foreign else catalog.rows_of_table(schema.table):
                 if row not in rows:
                     family = row.rpartition(b"\x00")[2].decode()
                     raise SchemaMismatch("Another model lives in the table: drop both together.", table=schema.table, family=family)
@@ -50,7 +50,8 @@ def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE
     # Primary tables first: without rows there is nothing that an index could lack, so a crash leaves a state in which
     # `create_tables` too is right. In any other order there would be rows whose registered indexes are gone or not empty. The
     # registry's entry last: it is what tells a repeated call the names of the live index tables.
-    dropped = [table for table in [*dict.fromkeys(schema.table for schema in schemas), *index_tables] if table in existing]
+    own = dict.fromkeys(schema.table for schema in schemas if not schema.foreign)
+    dropped = [table for table in [*own, *index_tables] if table in existing]
     for table in dropped:
         with suppress(TableNotFound):  # somebody else was faster
             store.delete_table(table)

@@ -7,7 +7,6 @@ from typing import Literal
 
 from attrs import frozen
 
-from hbmodel.expressions import And, Comparison, In, Not, Or, Predicate, StartsWith
 from hbmodel.filters import And as AllOf
 from hbmodel.filters import Filter, RowContains, ValueFilter
 from hbmodel.filters import Or as AnyOf
@@ -68,26 +67,6 @@ class Explanation:
             + (f"; {self.calls - self.calls_saved} where a scan is one call (hbase+thrift2:)" if self.calls_saved else ""),
         ]
         return "\n".join(lines)
-
-
-def describe(predicate: Predicate) -> str:
-    """A predicate as text, without its values."""
-    match predicate:
-        case And(parts):
-            return f"({' & '.join(describe(part) for part in parts)})"
-        case Or(parts):
-            return f"({' | '.join(describe(part) for part in parts)})"
-        case Not((part,)):
-            return f"~{describe(part)}" if isinstance(part, And | Or) else f"~({describe(part)})"
-        case Comparison(of, operator):
-            return f"{of.name} {'==' if operator == '=' else operator} ..."
-        case In(of, (None,)):
-            return f"{of.name} is None"
-        case In(of):
-            return f"{of.name} in ..."
-        case StartsWith(of):
-            return f"{of.name} starts with ..."
-    return ", ".join(sorted(predicate.names()))
 
 
 def describe_filter(of: Filter) -> str:

@@ -12,7 +12,7 @@ from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, Incomple
 from hbmodel.keys import check_length
 from hbmodel.row_code import Taken, compile_decode, compile_entries, compile_entry, compile_take
 from hbmodel.schema import LIVE, Field, Index, TableSchema
-from hbmodel.store import Row
+from hbmodel.store import CELL_OVERHEAD, MAX_CELL_SIZE, Row
 
 FLAG = b"\x01"
 """Value of the existence flag."""
@@ -121,7 +121,12 @@ class RowReader:
                     elif default is not None:
                         values[name] = default()
                     else:
-                        raise IncompleteRow("The row lacks a required column.", table=schema.table, key=row.row, field=name)
+                        raise IncompleteRow(
+                            "The row lacks a required column; a field with a default may be absent.",
+                            table=schema.table,
+                            key=row.row,
+                            field=name,
+                        )
             except DecodingError as error:
                 raise DecodingError(
                     error.message, **{**error.details, "table": schema.table, "key": row.row, "field": error.details.get("field", name)}
@@ -261,6 +266,19 @@ def plain_take(schema: TableSchema, obj: object) -> Taken:
     """The same field by field: slower, and knows what is wrong with an object."""
     row = KeyMapper(schema).new_row(key_of(schema, obj))
     return {f.name: getattr(obj, f.name) for f in schema.fields}, row, cells_of(schema, obj)
+
+
+LARGE = MAX_CELL_SIZE // 2
+"""Values below that many bytes fit in a cell whatever the keys."""
+
+
+def check_size(schema: TableSchema, of: Field, cell: bytes, *keys: bytes) -> None:
+    """Raises `EncodingError` for a cell that HBase would not store under the longest of these row keys."""
+    if len(cell) > LARGE and max(map(len, keys)) + len(of.column) + len(cell) + CELL_OVERHEAD > MAX_CELL_SIZE:
+        raise EncodingError(
+            "The value is larger than the 10 MiB that HBase stores in a cell, with its key and column.",
+            table=schema.table, field=of.name, length=len(cell),
+        )  # fmt: skip
 
 
 def encode_cell(schema: TableSchema, of: Field, value: Any) -> bytes:

@@ -8,8 +8,8 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hbmodel.errors import QueryError
-from hbmodel.expressions import Comparison, In, Not, Predicate, StartsWith, equalities, sort_key
 from hbmodel.keys import Bounds, KeyLayout
+from hbmodel.predicates import Comparison, In, Not, Predicate, StartsWith, equalities, sort_key
 from hbmodel.schema import Field, TableSchema
 
 

@@ -268,14 +268,19 @@ def model(
     return decorate
 
 
+@overload
+def mixin(cls: C, /) -> C: ...
+@overload
+def mixin(*, frozen: bool = False) -> Callable[[C], C]: ...
 @dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, counter))
-def mixin(*, frozen: bool = False) -> Callable[[C], C]:
+def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
     """Marks a class whose fields and indexes several models inherit.
 
     Models take the declarations of any undecorated base. The mark is for type checkers alone: without it they do not expect
     the inherited fields in a model's constructor.
 
     Args:
+        cls: the class, where it is used as `@hb.mixin`.
         frozen: the mixin is for frozen models (checkers want both alike).
     """
     del frozen
@@ -283,7 +288,7 @@ def mixin(*, frozen: bool = False) -> Callable[[C], C]:
     def unchanged(cls: C) -> C:
         return cls
 
-    return unchanged
+    return unchanged if cls is None else cls
 
 
 def _declared(cls: type[Any]) -> Mapping[str, FieldSpec | IndexSpec]:

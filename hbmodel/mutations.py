@@ -13,7 +13,7 @@ from attrs import evolve, field, frozen
 
 from hbmodel.errors import ClockError, DecodingError, HbmodelError, IncompleteRow, RowNotFound
 from hbmodel.lifetimes import end_of_live, family_life, live_value
-from hbmodel.mapper import FLAG, KeyMapper, RowReader, encode_cell, entries_of, take
+from hbmodel.mapper import FLAG, LARGE, KeyMapper, RowReader, check_size, encode_cell, entries_of, take
 from hbmodel.schema import COUNTER_ZERO, LIVE, Index, TableSchema
 from hbmodel.store import Delete, Put, Row
 
@@ -80,7 +80,13 @@ RowWrite = FullWrite | PartialWriteOf | RowDelete
 def full_write(schema: TableSchema, obj: Any, ttl: int | None = None) -> FullWrite:
     """Encodes a whole object: row key, cells and index entries, so that every mistake shows before any call."""
     values, row, cells = take(schema, obj)
-    return FullWrite(obj, row, values, cells, entries_of(schema, values, row), ttl)
+    entries = entries_of(schema, values, row)
+    if sum(map(len, cells.values())) > LARGE:
+        for of in schema.columns:
+            if of.kind == "column":
+                covering = [entries[index.name] for index in schema.indexes.values() if of.name in index.covers]
+                check_size(schema, of, cells[of.column], row, *covering)
+    return FullWrite(obj, row, values, cells, entries, ttl)
 
 
 @frozen
@@ -207,7 +213,8 @@ class IndexedWriter:
             cells = {self.schema.version_column: version}
             for name in index.covers:
                 covered = self.schema.by_name[name]
-                cells[covered.column] = encode_cell(self.schema, covered, values[name])
+                cells[covered.column] = cell = encode_cell(self.schema, covered, values[name])
+                check_size(self.schema, covered, cell, entry)
             puts.append((index.table, Put(entry, cells, timestamp, ttl)))
         return puts
 

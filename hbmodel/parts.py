@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 from attrs import field, frozen
 
 from hbmodel.errors import DecodingError, QueryError
-from hbmodel.expressions import And, Comparison, In, Not, Or, Predicate, StartsWith
 from hbmodel.paging import digest_of
+from hbmodel.predicates import And, Comparison, In, Not, Or, Predicate, StartsWith
 from hbmodel.ranges import KeyRange
 from hbmodel.schema import PRIMARY, TableSchema
 

@@ -11,13 +11,13 @@ from typing import Any
 from attrs import field, frozen
 
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
-from hbmodel.explanation import Access, Explanation, describe, describe_filter
-from hbmodel.expressions import And, Ordering, Predicate, Test, conjuncts
+from hbmodel.explanation import Access, Explanation, describe_filter
 from hbmodel.filters import Filter
 from hbmodel.keys import MAX_KEY_LENGTH, KeyLayout
 from hbmodel.mapper import RowReader
 from hbmodel.matching import Match, match
 from hbmodel.paging import digest_of
+from hbmodel.predicates import And, Ordering, Predicate, Test, conjuncts, describe
 from hbmodel.pushdown import server_filter
 from hbmodel.query import Query
 from hbmodel.ranges import KeyRange, merge_ranges

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from attrs import Factory
 
 from hbmodel.errors import QueryError
-from hbmodel.expressions import And, Comparison, In, Or, Predicate, StartsWith
 from hbmodel.filters import And as AllOf
 from hbmodel.filters import Filter, RowContains, ValueFilter
 from hbmodel.filters import Or as AnyOf
 from hbmodel.keys import KeyLayout
 from hbmodel.mapper import FLAG
+from hbmodel.predicates import And, Comparison, In, Or, Predicate, StartsWith
 from hbmodel.ranges import prefix_successor
 from hbmodel.schema import LIVE, Field, TableSchema
 

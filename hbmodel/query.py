@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from operator import index
 from typing import Any, Final, Generic, NoReturn, Protocol, SupportsIndex, TypeVar, overload
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from hbmodel.errors import QueryError, UnknownField
 from hbmodel.explanation import Explanation
-from hbmodel.expressions import And, FieldExpression, Ordering, Predicate, conjuncts
+from hbmodel.expressions import FieldExpression
 from hbmodel.paging import Page
 from hbmodel.parts import QueryPart
+from hbmodel.predicates import And, Ordering, Predicate, conjuncts, describe
 from hbmodel.schema import PRIMARY, Field, Index, TableSchema
 
 R_co = TypeVar("R_co", covariant=True)
@@ -51,15 +52,15 @@ class Source(Protocol):
         ...
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Query(Generic[R_co]):
     """A query over one model; every method that refines it returns a new one.
 
     Iterating it streams the items in bounded memory. Without `order_by` their order is the chosen path's and not promised.
     """
 
-    schema: TableSchema = field(repr=lambda schema: schema.model.__name__)
-    source: Source = field(repr=False)
+    schema: TableSchema
+    source: Source
     predicate: Predicate | None = None
     ordering: Sequence[Ordering] = ()
     backwards: bool = False
@@ -68,7 +69,19 @@ class Query(Generic[R_co]):
     index_name: str | None = None
     selection: Sequence[Field] | None = None
     full_scan: bool = False
-    part: QueryPart[Any] | None = field(default=None, repr=False)
+    part: QueryPart[Any] | None = None
+
+    def __repr__(self) -> str:
+        told = [self.schema.model.__name__]
+        told += [describe(self.predicate)] if self.predicate is not None else []
+        told += [f"{part.field.name} {'descending' if part.desc else 'ascending'}" for part in self.ordering]
+        told += [f"limit {self.maximum}"] if self.maximum is not None else []
+        told += [f"offset {self.skipped}"] if self.skipped else []
+        told += ["backwards"] if self.backwards else []
+        told += [f"index {self.index_name}"] if self.index_name is not None else []
+        told += [f"select {', '.join(of.name for of in self.selection)}"] if self.selection is not None else []
+        told += ["full scan allowed"] if self.full_scan else []
+        return f"Query({', '.join(told)})"
 
     def where(self, *predicates: Predicate) -> Query[R_co]:
         """Keeps what satisfies every predicate, these and earlier ones.
@@ -113,6 +126,8 @@ class Query(Generic[R_co]):
 
         `"primary"` reads the primary table, None leaves the choice to the planner.
         """
+        if name is not None and not isinstance(name, str | Index):
+            raise QueryError("use_index() takes the name of an index, or the index as it stands on the model.", table=self.schema.table)
         if name is not None and name != PRIMARY:
             name = self.schema.index(name).name
         return evolve(self, index_name=name)

@@ -39,7 +39,9 @@ class RegionUse:
     def __str__(self) -> str:
         keys = self.region.range
         bounds = f"{keys.start!r} to {'the end' if keys.stop is None else repr(keys.stop)}"
-        return f"{bounds}: {self.rows} rows" if self.reachable else f"{bounds}: no key of the model can be here"
+        if not self.reachable:
+            return f"{bounds}: no key of the model can be here"
+        return f"{bounds}: {self.rows} rows of the sample" if self.rows else f"{bounds}: reachable"
 
 
 def check_regions(

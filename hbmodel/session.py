@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import operator
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
+from hbmodel.arguments import changed_copy, check_seconds, complete_key, whole_number
 from hbmodel.clock import CLOCK_BOUND, GRACE, ServerClock
 from hbmodel.errors import (
     EncodingError,
-    QueryError,
     RowNotFound,
     SchemaMismatch,
     SessionError,
@@ -24,7 +23,7 @@ from hbmodel.inserting import insert
 from hbmodel.knowledge import Knowledge
 from hbmodel.lifetimes import milliseconds
 from hbmodel.loading import DEFAULT_BATCH, Loader, Progress
-from hbmodel.mapper import KeyMapper, RowReader, encode_cell, key_of
+from hbmodel.mapper import KeyMapper, RowReader, check_size, encode_cell, key_of
 from hbmodel.mutations import Outcome, PartialWriteOf, RowDelete, full_write
 from hbmodel.observing import ObservedStore, OnCall
 from hbmodel.paging import FernetSeal, Seal
@@ -38,6 +37,8 @@ from hbmodel.store import Store, check_store
 from hbmodel.writing import Pending, UnitOfWork
 
 T = TypeVar("T")
+
+log = logging.getLogger("hbmodel")
 
 LEASE = 60.0
 """Seconds for which a session trusts what it read from the registry."""
@@ -82,7 +83,7 @@ class Session:
         check_store(store)
         if on_call is not None:
             store = ObservedStore(store, on_call)
-        _check_seconds(lease=lease, grace=grace, clock_bound=clock_bound)
+        check_seconds(lease=lease, grace=grace, clock_bound=clock_bound)
         self.store = store
         self._registry = Registry(store, registry)
         self._knowledge = Knowledge(lease) if knowledge is None else knowledge
@@ -113,14 +114,30 @@ class Session:
             return
         if kind is None:
             self.commit()  # a PartialWrite leaves the session open, so that the caller can commit again
+        else:
+            self.discard()
         self.close()
 
+    def __del__(self) -> None:
+        if "_reader" in vars(self) and not self._guard.closed:  # else it was never made, or has ended
+            self._mention_lost()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{self._work.waiting} pending"
+        return f"Session({self.store!r}, {state})"
+
     def close(self) -> None:
-        """Discards what is pending and ends the session; the store stays open. Closing twice is allowed."""
+        """Discards what is pending, with a warning in the log, and ends the session; the store stays open. Closing twice is allowed."""
         if not self._guard.closed:
             with self._guard:
+                self._mention_lost()
                 self._work.discard()
                 self._guard.closed = True
+
+    def _mention_lost(self) -> None:
+        """A forgotten commit shows nowhere else."""
+        if self._work.waiting:
+            log.warning("a session ended with %d calls that were not committed; discard() drops them without a warning", self._work.waiting)
 
     @property
     def closed(self) -> bool:
@@ -178,7 +195,7 @@ class Session:
 
     def _get_many(self, schema: TableSchema, keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[Any]:
         mapper = KeyMapper(schema)
-        homes = [mapper.rows(_complete(mapper, schema, key)) for key in keys]
+        homes = [mapper.rows(complete_key(mapper, schema, key)) for key in keys]
         if not homes:
             return []
         reader = self._bind(schema).reader
@@ -263,16 +280,17 @@ class Session:
             raise SessionError("update() takes at least one field to change.", table=schema.table)
         if schema.immutable:
             raise SessionError("Rows of an immutable model cannot be updated.", table=schema.table)
-        for name, value in changes.items():
+        for name in changes:
             declared = schema.field(name)
             if declared.is_key:
                 raise SessionError("A key field cannot be updated: add the object under its new key and delete the old one.", field=name)
             if declared.kind == "counter":
                 raise SessionError("A counter is changed with increment().", field=name)
-            encode_cell(schema, declared, value)
         key = dict(zip(schema.layout.names, key_of(schema, obj), strict=True))
         (row,) = KeyMapper(schema).rows(tuple(key.values()))
-        changed = _changed(obj, changes)
+        for name, value in changes.items():
+            check_size(schema, schema.by_name[name], encode_cell(schema, schema.by_name[name], value), row)
+        changed = changed_copy(obj, changes)
         self._work.add(Pending(schema, obj, [PartialWriteOf(obj, row, key, changes, ttl)]))
         return changed
 
@@ -310,7 +328,7 @@ class Session:
             raise SessionError("Only a field declared with hb.counter can be incremented.", table=schema.table, field=counter.of.name)
         if schema.immutable:
             raise SessionError("Rows of an immutable model cannot be incremented.", table=schema.table)
-        number = _whole_number(amount)
+        number = whole_number(amount)
         if number is None or not -(2**63) <= number < 2**63:
             raise EncodingError("A counter takes a whole number of 64 bits.", table=schema.table, field=counter.of.name)
         (row,) = KeyMapper(schema).rows(key_of(schema, obj))
@@ -367,33 +385,3 @@ class Session:
     def discard(self) -> None:
         """Drops what is pending."""
         self._work.discard()
-
-
-def _complete(keys: KeyMapper, schema: TableSchema, key: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...]:
-    if isinstance(key, Mapping):
-        return keys.complete(key)
-    if isinstance(key, str | bytes) or not isinstance(key, Sequence):
-        raise QueryError("A key is a mapping of key fields, or their values in key order.", table=schema.table, found=type(key).__name__)
-    return tuple(key)
-
-
-def _whole_number(amount: Any) -> int | None:
-    if isinstance(amount, bool):
-        return None
-    try:
-        return operator.index(amount)
-    except TypeError:
-        return None
-
-
-def _changed(obj: T, changes: Mapping[str, Any]) -> T:
-    schema = schema_of(type(obj))
-    values = {f.name: getattr(obj, f.name) for f in schema.fields}
-    changed: T = RowReader(schema, indexed=False).make({**values, **changes})
-    return changed
-
-
-def _check_seconds(**times: object) -> None:
-    for name, seconds in times.items():
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
-            raise SessionError("A session takes its times as a number of seconds that is not negative.", option=name, found=repr(seconds))

@@ -333,6 +333,10 @@ def check_store(store: object) -> None:
 # --- checks shared by adapters ----------------------------------------------------------------------------------------
 
 
+NO_TABLE = "There is no such table; hb.create_tables() makes the tables of models."
+"""What `TableNotFound` says."""
+
+
 def check_row(table: str, row: bytes) -> None:
     """Raises `InvalidRequest` for a row key that HBase answers only with "internal error"."""
     if not row:

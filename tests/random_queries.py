@@ -13,8 +13,8 @@ from strategies import KEY_CODECS, plain, values_of
 
 import hbmodel as hb
 from hbmodel.errors import KeyTooLong, QueryError
-from hbmodel.expressions import Predicate
 from hbmodel.mapper import FLAG, KeyMapper
+from hbmodel.predicates import Predicate
 from hbmodel.schema import LIVE, Index, TableSchema
 from hbmodel.store import Row
 from hbmodel.stores.embedded.cells import StoredCell, StoredRow

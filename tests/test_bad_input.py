@@ -10,14 +10,63 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from attrs import evolve
 from beds import Bed, fresh
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import DAY, Flagged, Hit, Order, Person, Sample, day, order
+from models import DAY, Flagged, Hit, Order, Person, Sample, Token, Visit, day, order
+from scenarios import check_exact
 
 import hbmodel as hb
 
 KEY = {"customer": 1, "at": day(1), "number": 1}
+
+
+# --- sizes ------------------------------------------------------------------------------------------------------------
+
+MUCH = "x" * (10 * 1024 * 1024)
+
+
+@pytest.mark.parametrize("how", ["add", "insert", "load", "update"])
+@pytest.mark.parametrize("model", [Visit, Token])
+def test_a_value_that_no_cell_can_hold_is_refused_before_anything_is_sent(model: Any, how: str) -> None:
+    with fresh(model) as store:
+        session = hb.Session(store)
+        session.add(model(name="a", page="p"))
+        large = model(name="b", page="p", note=MUCH)
+        calls: dict[str, Callable[[], object]] = {
+            "add": lambda: session.add(large),
+            "insert": lambda: session.insert(large),
+            "load": lambda: session.load([large]),
+            "update": lambda: session.update(large, note=MUCH),
+        }
+        store.told()
+        with pytest.raises(hb.EncodingError, match="10 MiB") as caught:
+            calls[how]()
+        assert caught.value.field == "note"
+        assert len(str(caught.value)) < 300
+        assert store.told() == []
+        assert [outcome.action for outcome in session.commit()] == ["put"]
+
+
+def test_the_key_of_an_entry_counts_where_a_column_is_covered() -> None:
+    page = "p" * 30_000
+    largest = Visit(name="a", page=page, note="x" * (10 * 1024 * 1024 - len("d:n") - 20 - len(page) - 2 - len("a")))
+    with fresh(Visit) as store:
+        session = hb.Session(store)
+        session.add(largest)
+        session.commit()
+        assert session.get(Visit, name="a") == largest
+        with pytest.raises(hb.EncodingError) as caught:
+            session.add(evolve(largest, note=largest.note + "x"))
+        assert caught.value.field == "note"
+        session.update(largest, note=largest.note + "x")  # whose page is known to the commit only
+        session.update(Visit(name="b", page=""), page="fails, too")
+        with pytest.raises(hb.PartialWrite) as partial:
+            session.commit()
+        assert [type(outcome.error) for outcome in partial.value.failures] == [hb.EncodingError, hb.RowNotFound]
+        assert session.get(Visit, name="a") == largest
+        check_exact(store, Visit)
 
 
 # --- values -----------------------------------------------------------------------------------------------------------

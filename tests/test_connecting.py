@@ -75,6 +75,7 @@ def test_other_schemes_are_not_understood(url: str, scheme: str | None) -> None:
         ("memory:dev.db", "takes no path"),
         ("memory://", "takes no path"),
         ("embedded:", "needs the path"),
+        ("embedded://dev.db", "follows the colon"),
         (5, "A store URL is text"),
         (Path("dev.db"), "A store URL is text"),
         (b"memory:", "A store URL is text"),

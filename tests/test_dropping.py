@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from beds import HBASE, Bed, set_state
+from beds import HBASE, Bed, rows_of, set_state
 from faulty import Crash, FaultyStore
 
 import hbmodel as hb
-from hbmodel.registry import READABLE, Registry
+from hbmodel.registry import READABLE, Registry, registry_row
 
 
 @hb.model(table="dropped", family="d")
@@ -67,6 +67,25 @@ def test_an_index_is_dropped_where_it_lives() -> None:
         set_state(store, Dropped, "by_tag", READABLE, "dropped.by_tag.2")
         hb.drop_tables(store, Dropped)
         assert store.tables() == ["hbmodel"]
+
+
+@pytest.mark.parametrize("registered", [True, False])
+def test_a_table_of_other_programs_stays(registered: bool) -> None:
+    @hb.model(table="theirs", family="info", foreign=True)
+    class Theirs:
+        name: hb.Key[str] = hb.key()
+        city: hb.Column[str] = hb.column("c")
+
+    with hb.connect("memory:") as store:
+        store.create_table("theirs", [hb.Family(b"info"), hb.Family(b"own")])
+        if registered:
+            hb.create_tables(store, Theirs, Dropped)
+        with hb.Session(store) as session:
+            session.add(Theirs(name="a", city="b"))
+        assert hb.drop_tables(store, Theirs) == []
+        assert hb.Session(store).get(Theirs, name="a") == Theirs(name="a", city="b")
+        if registered:
+            assert list(rows_of(store, "hbmodel")) == [registry_row(hb.schema_of(Dropped))]
 
 
 def test_models_of_one_table_are_dropped_together() -> None:

@@ -35,7 +35,7 @@ LAYERS: dict[str, list[str]] = {
     ],
     "bytes": ["bounds", "compiling", "slots", "keys", "salting", "filters", "store"],
     # Expressions stand here and not with the planning because the descriptors that the decorator installs hand them out.
-    "definition": ["schema", "expressions", "annotations", "family_options", "declaration", "model"],
+    "definition": ["schema", "predicates", "expressions", "annotations", "family_options", "declaration", "model"],
     "planning": [
         "row_code",
         "mapper",
@@ -66,6 +66,7 @@ LAYERS: dict[str, list[str]] = {
         "guard",
         "query_reader",
         "observing",
+        "arguments",
         "session",
         "sessions",
         "splits",

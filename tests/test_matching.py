@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.expressions import Predicate
 from hbmodel.keys import Bounds
 from hbmodel.matching import Match, match
+from hbmodel.predicates import Predicate
 
 
 @hb.model(table="t")

@@ -292,6 +292,18 @@ def test_a_model_may_declare_an_inherited_field_anew() -> None:
     assert hb.schema_of(Memo).indexes["by_made"].table == "memos.by_made"
 
 
+def test_a_mixin_may_be_marked_without_parentheses() -> None:
+    @hb.mixin
+    class Dated:
+        day: hb.Column[int] = hb.column("day")
+
+    @hb.model(table="t")
+    class Made(Dated):
+        name: hb.Key[str] = hb.key()
+
+    assert Made(name="a", day=3).day == 3
+
+
 def test_a_mixin_is_left_as_it_is() -> None:
     assert not hasattr(Dated, "__hbmodel__")
     assert not attrs.has(Dated)

@@ -14,9 +14,9 @@ from random_queries import RandomModel, conditions, in_order, models, paths, sto
 
 import hbmodel as hb
 from hbmodel.explanation import describe_filter
-from hbmodel.expressions import Predicate
 from hbmodel.filters import KeyOnly
 from hbmodel.plan import MAX_RANGES, MAX_SCANS, Plan, explain, plan
+from hbmodel.predicates import Predicate
 from hbmodel.query import Query
 from hbmodel.ranges import KeyRange, prefix_successor
 from hbmodel.schema import Index, TableSchema

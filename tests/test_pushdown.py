@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from random_queries import conditions, models, paths, stored_key, stored_objects
 
 import hbmodel as hb
-from hbmodel.expressions import Predicate, conjuncts
 from hbmodel.filters import And, Filter, Or, RowContains, ValueFilter
 from hbmodel.plan import plan
+from hbmodel.predicates import Predicate, conjuncts
 from hbmodel.pushdown import MAX_ALTERNATIVES, server_filter
 from hbmodel.query import Query
 from hbmodel.stores.embedded.cells import StoredCell

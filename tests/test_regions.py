@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.regions import check_regions, first_key
+from hbmodel.ranges import KeyRange
+from hbmodel.regions import RegionUse, check_regions, first_key
 from hbmodel.splits import ByBucket, Hexadecimal, split_keys
+from hbmodel.store import Region
 
 HEX = b"0123456789abcdef"
 
@@ -120,4 +122,5 @@ def test_a_region_in_use_is_a_line_for_people() -> None:
         shown = [str(use) for use in check_regions(store, Bucketed, sample=[Bucketed(number=n, value=n) for n in range(10)])]
     assert shown[2] == "b'\\x07' to the end: no key of the model can be here"
     assert shown[0].startswith("b'' to b'\\x02': ")
-    assert shown[0].endswith(" rows")
+    assert shown[0].endswith(" rows of the sample")
+    assert str(RegionUse(Region(KeyRange(b"a", b"b"), b"r"), reachable=True, rows=0)) == "b'a' to b'b': reachable"

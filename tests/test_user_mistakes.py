@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -108,6 +110,53 @@ def test_what_belongs_to_a_process_is_not_pickled() -> None:
             pickle.dumps(session.query(Order))
         with pytest.raises(hb.SessionError, match="open one in each process"):
             pickle.dumps(session)
+
+
+@pytest.mark.parametrize("url", ["memory:", "hbase://127.0.0.1:1", "hbase+thrift2://127.0.0.1:1"])
+def test_a_store_is_not_pickled_and_has_a_short_repr(url: str) -> None:
+    with hb.connect(url) as store:
+        with pytest.raises(hb.StoreError, match="connect in each process"):
+            pickle.dumps(store)
+        assert len(repr(store)) < 60
+        assert repr(hb.Session(store)) == f"Session({store!r}, 0 pending)"
+
+
+@pytest.mark.parametrize("wrong", [Order.state, 3, Order.state == "new", Order])
+def test_an_index_is_given_by_name_or_as_it_stands_on_the_model(wrong: Any) -> None:
+    with hb.connect("memory:") as store, pytest.raises(hb.QueryError, match="name of an index"):
+        hb.Session(store).query(Order).use_index(wrong)
+
+
+def test_calls_that_were_not_committed_are_mentioned_when_a_session_ends(caplog: pytest.LogCaptureFixture) -> None:
+    def mentioned() -> list[str]:
+        told = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        return told
+
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Order)
+        session = hb.Session(store)
+        session.add_all([order(1), order(2)])
+        session.close()
+        assert mentioned() == ["a session ended with 2 calls that were not committed; discard() drops them without a warning"]
+        session.close()
+        session = hb.Session(store)
+        session.add(order(1))
+        del session
+        gc.collect()
+        assert len(mentioned()) == 1
+        session = hb.Session(store)
+        session.add(order(1))
+        session.discard()
+        session.close()
+        with suppress(KeyError), hb.Session(store) as session:
+            session.add(order(1))
+            raise KeyError
+        with hb.Session(store) as session:
+            session.add(order(1))
+        del session
+        gc.collect()
+        assert mentioned() == []
 
 
 @pytest.mark.parametrize("option", ["lease", "grace", "clock_bound"])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from copy import copy
 from functools import partial
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
-from hbmodel.errors import InvalidRequest, StoreURLError
+from hbmodel.errors import InvalidRequest, StoreError, StoreURLError
 from hbmodel.stores import http_transport
 from hbmodel.stores.calls import Backoff, Caller, Effect
 from hbmodel.stores.connection import Protocol, ThriftConnection, Transport, Wire
@@ -146,7 +145,8 @@ class GatewayClient:
 
     def telling_repeats(self, repeated: Callable[[], None]) -> Self:
         """A view on the same connections that calls `repeated` each time it tries a request again; see `RepeatingStore`."""
-        view = copy(self)
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__)
         view._caller = self._caller.telling(repeated)
         return view
 
@@ -159,6 +159,9 @@ class GatewayClient:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise StoreError("A store cannot be pickled: connect in each process.")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._gateways)!r})"

@@ -17,6 +17,7 @@ from hbmodel.errors import (
     TableExists,
     TableNotFound,
 )
+from hbmodel.store import NO_TABLE
 
 logger = logging.getLogger("hbmodel")
 
@@ -28,7 +29,7 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ("does not exist, so it cannot be modified", FamilyNotFound, "The table has no such column family."),
     ("NamespaceNotFoundException", NamespaceNotFound, "There is no such namespace."),
     ("NamespaceExistException", NamespaceExists, "There is already a namespace of that name."),
-    ("TableNotFoundException", TableNotFound, "There is no such table."),
+    ("TableNotFoundException", TableNotFound, NO_TABLE),
     ("TableExistsException", TableExists, "There is already a table of that name."),
     ("Field is not a long", InvalidRequest, "Only a cell of eight bytes, or an absent one, can be incremented."),
     (
@@ -124,7 +125,7 @@ def _meaning(message: str, name: str) -> tuple[type[StoreError], str] | None:
     failed = _FAILED_ACTIONS.match(message)
     said = message if failed is None else failed[1]
     if name and said == name:
-        return TableNotFound, "There is no such table."
+        return TableNotFound, NO_TABLE
     if name and said == f"{name} is disabled.":
         return StoreError, "The table is disabled."
     return None

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from hbmodel.errors import CapabilityError, FamilyNotFound, StoreError, TableNotFound
 from hbmodel.ranges import KeyRange
-from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan
+from hbmodel.store import NO_TABLE, Capabilities, Delete, Family, Put, Region, Row, Scan
 from hbmodel.stores.calls import Effect
 from hbmodel.stores.gateway_store import GatewayStore
 from hbmodel.stores.operation_attributes import ttl_attributes
@@ -196,7 +196,7 @@ class Thrift1Store(GatewayStore):
         """The regions of a table in key order."""
         found = self._call(Effect.NONE, ("getTableRegions", {"tableName": self._name(table)}), table=table)
         if not found:  # the gateway's answer for a table that does not exist
-            raise TableNotFound("There is no such table.", table=table)
+            raise TableNotFound(NO_TABLE, table=table)
         regions = [Region(KeyRange(region.startKey, region.endKey or None), region.name) for region in found]
         return sorted(regions, key=lambda region: region.range.start)
 

@@ -9,7 +9,7 @@ from typing import Any
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, TableNotFound
 from hbmodel.filters import And, FirstCellOnly, KeyOnly
 from hbmodel.ranges import KeyRange
-from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan
+from hbmodel.store import NO_TABLE, Capabilities, Delete, Family, Put, Region, Row, Scan
 from hbmodel.stores.calls import Effect
 from hbmodel.stores.gateway_store import CLOCK_TICK, GatewayStore
 from hbmodel.stores.request_checks import check_column, check_row_change
@@ -163,7 +163,7 @@ class Thrift2Store(GatewayStore):
         name = self._name(table)
         found = self._call(Effect.NONE, ("getAllRegionLocations", {"table": name}), table=table)
         if not found:  # the gateway's answer for a table that does not exist
-            raise TableNotFound("There is no such table.", table=table)
+            raise TableNotFound(NO_TABLE, table=table)
         names = self._region_names(table)
         regions = []
         for location in found:

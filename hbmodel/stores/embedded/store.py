@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from sqlite3 import Connection
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from attrs import evolve
 
-from hbmodel.errors import InvalidRequest, TableExists, TableNotFound
-from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
+from hbmodel.errors import InvalidRequest, StoreError, TableExists, TableNotFound
+from hbmodel.store import NO_TABLE, Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
 from hbmodel.stores.embedded.cells import StoredCell, visible
 from hbmodel.stores.embedded.compaction import compact_table
 from hbmodel.stores.embedded.database import Database
@@ -64,6 +64,7 @@ class EmbeddedStore:
 
     def __init__(self, path: str | None, clock: Callable[[], int] | None = None) -> None:
         self.token_key: bytes | str | None = None
+        self._path = path
         self._clock = clock or _milliseconds
         self._database = Database(path)
         # By table id, as stored and as decoded. Ids are never used again: a dropped table's layout does no harm.
@@ -286,7 +287,7 @@ class EmbeddedStore:
         # Asked every time: another process may have altered the table, or dropped it and made it anew.
         found = connection.execute("SELECT id, layout FROM tables WHERE name = ?", (table,)).fetchone() if is_table_name(table) else None
         if found is None:
-            raise TableNotFound("The store has no table of that name.", table=table)
+            raise TableNotFound(NO_TABLE, table=table)
         table_id, data = found
         known, layout = self._layouts.get(table_id, (b"", None))
         if layout is None or known != data:
@@ -305,6 +306,12 @@ class EmbeddedStore:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise StoreError("A store cannot be pickled: connect in each process.")
+
+    def __repr__(self) -> str:
+        return f"EmbeddedStore({self._path!r})"
 
 
 def _newest(layout: TableLayout, table: str, writer: RowWriter, column: bytes, now: int) -> StoredCell | None:

@@ -1,0 +1,283 @@
+"""Typed predicates over the fields of a model, and what they are made of.
+
+Two-valued logic, as in Python: `<` and its like are false for None, `!=` is the exact opposite of `==` and `~` of its operand,
+so both include rows whose field is None.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NoReturn
+
+from attrs import frozen
+from typing_extensions import override
+
+from hbmodel.errors import QueryError
+from hbmodel.schema import Field
+
+Comparator = Literal["=", "!=", "<", "<=", ">", ">="]
+Values = Mapping[str, Any]
+Test = Callable[[Values], bool]
+
+_ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+class Predicate(ABC):
+    """A condition on an object; combine with `&`, `|` and `~`."""
+
+    def __and__(self, other: Predicate) -> Predicate:
+        return And((*conjuncts(self), *conjuncts(_checked(other))))
+
+    def __or__(self, other: Predicate) -> Predicate:
+        return _either(self, _checked(other))
+
+    def __invert__(self) -> Predicate:
+        return self.parts[0] if isinstance(self, Not) else Not((self,))
+
+    def __repr__(self) -> str:
+        return describe(self)
+
+    def __bool__(self) -> NoReturn:
+        raise QueryError("A predicate has no truth value: combine predicates with &, | and ~, and write a < b & b < c for a chain.")
+
+    @abstractmethod
+    def test(self) -> Test:
+        """A function from field values to whether they satisfy the predicate."""
+
+    @abstractmethod
+    def names(self) -> frozenset[str]:
+        """The fields that the predicate reads."""
+
+    @abstractmethod
+    def canonical(self) -> tuple[Any, ...]:
+        """The predicate as nested tuples of text and bytes, equal for equal predicates; for continuation tokens."""
+
+
+def _checked(other: object) -> Predicate:
+    if not isinstance(other, Predicate):
+        raise QueryError("Only predicates can be combined: put each comparison in parentheses.", found=type(other).__name__)
+    return other
+
+
+def sort_key(of: Field) -> Callable[[Any], Any]:
+    """A function that maps values of a field to what they sort by: packed bytes where the codec keeps order, else the value."""
+    if of.codec.order == "ascending":
+        return of.codec.encode_part
+    return lambda value: value
+
+
+def _packed(of: Field, value: Any) -> bytes:
+    """The bytes by which equality is decided."""
+    return b"" if value is None else b"\x01" + of.codec.encode(value)
+
+
+@frozen(eq=False, repr=False)
+class Comparison(Predicate):
+    """A field beside a constant, as it reads back from its bytes; the constant is never None."""
+
+    field: Field
+    operator: Comparator
+    value: Any
+
+    @override
+    def test(self) -> Test:
+        name, key, wanted = self.field.name, sort_key(self.field), self.value
+        if self.operator == "=":
+            return lambda values: bool(values[name] == wanted)
+        if self.operator == "!=":
+            return lambda values: bool(values[name] != wanted)
+        compare, bound = _ORDERED[self.operator], key(self.value)
+
+        def ordered(values: Values) -> bool:
+            value = values[name]
+            return value is not None and compare(key(value), bound)
+
+        return ordered
+
+    @override
+    def names(self) -> frozenset[str]:
+        return frozenset((self.field.name,))
+
+    @override
+    def canonical(self) -> tuple[Any, ...]:
+        return (self.operator, self.field.name, _packed(self.field, self.value))
+
+
+@frozen(eq=False, repr=False)
+class In(Predicate):
+    """A field that equals one of some values; None among them matches None. `is_(None)` is the one-value case."""
+
+    field: Field
+    values: Sequence[Any]
+
+    @override
+    def test(self) -> Test:
+        name, wanted = self.field.name, self.values
+        try:
+            known: frozenset[Any] | Sequence[Any] = frozenset(wanted)
+        except TypeError:
+            known = wanted
+
+        def one_of(values: Values) -> bool:
+            value = values[name]
+            try:
+                return value in known
+            except TypeError:  # structured values need not be hashable, and None beside them is
+                return value in wanted
+
+        return one_of
+
+    @override
+    def names(self) -> frozenset[str]:
+        return frozenset((self.field.name,))
+
+    @override
+    def canonical(self) -> tuple[Any, ...]:
+        return ("in", self.field.name, *sorted({_packed(self.field, v) for v in self.values}))
+
+
+@frozen(eq=False, repr=False)
+class StartsWith(Predicate):
+    """A text or bytes field that starts with a prefix."""
+
+    field: Field
+    prefix: str | bytes
+
+    @override
+    def test(self) -> Test:
+        name, prefix = self.field.name, self.prefix
+
+        def starts(values: Values) -> bool:
+            value = values[name]
+            return value is not None and bool(value.startswith(prefix))
+
+        return starts
+
+    @override
+    def names(self) -> frozenset[str]:
+        return frozenset((self.field.name,))
+
+    @override
+    def canonical(self) -> tuple[Any, ...]:
+        return ("prefix", self.field.name, self.prefix if isinstance(self.prefix, bytes) else self.prefix.encode())
+
+
+@frozen(eq=False, repr=False)
+class And(Predicate):
+    """Every part holds."""
+
+    parts: tuple[Predicate, ...]
+
+    @override
+    def test(self) -> Test:
+        tests = [part.test() for part in self.parts]
+        if len(tests) == 1:
+            return tests[0]
+        return lambda values: all(test(values) for test in tests)
+
+    @override
+    def names(self) -> frozenset[str]:
+        return frozenset[str]().union(*(part.names() for part in self.parts))
+
+    @override
+    def canonical(self) -> tuple[Any, ...]:
+        return ("and", *sorted((part.canonical() for part in self.parts), key=repr))
+
+
+@frozen(eq=False, repr=False)
+class Or(Predicate):
+    """At least one part holds."""
+
+    parts: tuple[Predicate, ...]
+
+    @override
+    def test(self) -> Test:
+        tests = [part.test() for part in self.parts]
+        return lambda values: any(test(values) for test in tests)
+
+    @override
+    def names(self) -> frozenset[str]:
+        return frozenset[str]().union(*(part.names() for part in self.parts))
+
+    @override
+    def canonical(self) -> tuple[Any, ...]:
+        return ("or", *sorted((part.canonical() for part in self.parts), key=repr))
+
+
+@frozen(eq=False, repr=False)
+class Not(Predicate):
+    """The one part does not hold."""
+
+    parts: tuple[Predicate]
+
+    @override
+    def test(self) -> Test:
+        test = self.parts[0].test()
+        return lambda values: not test(values)
+
+    @override
+    def names(self) -> frozenset[str]:
+        return self.parts[0].names()
+
+    @override
+    def canonical(self) -> tuple[Any, ...]:
+        return ("not", self.parts[0].canonical())
+
+
+def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
+    """The predicates that must all hold, conjunctions taken apart."""
+    if predicate is None:
+        return ()
+    return predicate.parts if isinstance(predicate, And) else (predicate,)
+
+
+def _either(left: Predicate, right: Predicate) -> Predicate:
+    """`left | right`, with equalities on one field gathered into `In`, which the planner can turn into ranges."""
+    found = [equalities(side) for side in (left, right)]
+    if found[0] and found[1] and found[0][0].name == found[1][0].name:
+        return In(found[0][0], (*found[0][1], *found[1][1]))
+    parts = [side.parts if isinstance(side, Or) else (side,) for side in (left, right)]
+    return Or((*parts[0], *parts[1]))
+
+
+def equalities(predicate: Predicate) -> tuple[Field, Sequence[Any]] | None:
+    """The field and the values that it must be one of, where the predicate is just that."""
+    if isinstance(predicate, Comparison) and predicate.operator == "=":
+        return predicate.field, (predicate.value,)
+    if isinstance(predicate, In):
+        return predicate.field, predicate.values
+    return None
+
+
+@frozen(eq=False)
+class Ordering:
+    """A field with a direction, for `order_by`."""
+
+    field: Field
+    desc: bool
+
+
+def describe(predicate: Predicate) -> str:
+    """A predicate as text, without its values."""
+    match predicate:
+        case And(parts):
+            return f"({' & '.join(describe(part) for part in parts)})"
+        case Or(parts):
+            return f"({' | '.join(describe(part) for part in parts)})"
+        case Not((part,)):
+            return f"~{describe(part)}" if isinstance(part, And | Or) else f"~({describe(part)})"
+        case Comparison(of, operator):
+            return f"{of.name} {'==' if operator == '=' else operator} ..."
+        case In(of, (None,)):
+            return f"{of.name} is None"
+        case In(of):
+            return f"{of.name} in ..."
+        case StartsWith(of):
+            return f"{of.name} starts with ..."
+    return ", ".join(sorted(predicate.names()))
