@@ -8,7 +8,7 @@ from typing import Any, Literal
 from attrs import evolve, frozen
 
 from hbmodel.errors import CapabilityError, DeclarationError, SchemaMismatch
-from hbmodel.registry import ABSENT, REGISTRY_TABLE, IndexState, Registration, Registry, compare_layouts, same_spec
+from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, IndexState, Registration, Registry, compare_layouts, same_spec
 from hbmodel.schema import TableSchema, schema_of
 from hbmodel.store import Family, Store, check_store
 from hbmodel.table_plan import PlannedTable, SplitsOption, plan_tables
@@ -20,6 +20,7 @@ Effect = Literal["safe", "lossy", "left", "refused"]
 _SIGNS: Mapping[Effect, str] = {"safe": "~", "lossy": "-", "left": "=", "refused": "!"}
 
 _NOT_BUILT = "registered as absent: its table is not made, and queries cannot use it until it is built"
+_UNBUILT = "queries cannot use it: it was declared on a table that was there, and this version does not build it"
 _MISREAD = "rows are stored by the live layout: a model of another one would misread or misplace them"
 
 
@@ -269,6 +270,11 @@ def _conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]
         yield Difference(schema.table, "layout", what, shared, "another model's", "refused", "what two models share, one would lose")
 
 
+def unbuilt(schema: TableSchema, name: str) -> Difference:
+    """A declared index that is registered as absent."""
+    return Difference(schema.table, "index", f"index {name}", READABLE, ABSENT, "left", _UNBUILT)
+
+
 def _compare_index(table: PlannedTable, entry: Registration | None, existing: Collection[str]) -> Iterator[Difference]:
     """What differs in an index of a live primary table."""
     index, schema = table.index, table.schemas[0]
@@ -284,6 +290,8 @@ def _compare_index(table: PlannedTable, entry: Registration | None, existing: Co
         else:
             why = "its entries are stored as the live index declares"
             yield Difference(schema.table, "index", what, dict(index.spec), dict(state.spec), "refused", why)
+    elif not _is_live(state):
+        yield unbuilt(schema, index.name)
     if state is not None and _is_live(state) and state.table not in existing:
         why = "an empty one would hide every row: drop the primary table too and load it anew"
         yield Difference(state.table, "index", f"table of index {index.name}", state.table, None, "refused", why)

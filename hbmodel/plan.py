@@ -183,6 +183,12 @@ def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> 
     return found
 
 
+_UNBUILT = (
+    "The index cannot be read: it was declared on a table that was there, and is not built. Load new tables that have it from the start, "
+    "or query without it."
+)
+
+
 def _mention_unreadable(query: Query[Any], readable: Sequence[Index]) -> None:
     """Raises `IndexUnavailable` where an index that is declared but cannot be read yet would have served the query."""
     schema, known = query.schema, {index.name for index in readable}
@@ -190,7 +196,7 @@ def _mention_unreadable(query: Query[Any], readable: Sequence[Index]) -> None:
         found = match(index.layout, conjuncts(query.predicate), schema, MAX_RANGES)
         if index.name not in known and not found.open and _direction(index.layout, found, query.ordering) is not None:
             raise IndexUnavailable(
-                "The query needs an index that is not readable: it was declared on an existing table and is not built.",
+                _UNBUILT,
                 table=schema.table, index=index.name,
             )  # fmt: skip
 
@@ -200,9 +206,7 @@ def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
         if path.name == wanted:
             return path
     if wanted in schema.indexes:
-        raise IndexUnavailable(
-            "The index is not readable: it was declared on an existing table and is not built.", table=schema.table, index=wanted
-        )
+        raise IndexUnavailable(_UNBUILT, table=schema.table, index=wanted)
     raise UnknownIndex("The model has no such index.", table=schema.table, index=wanted)
 
 

@@ -17,6 +17,7 @@ from hbmodel.differences import (
     namespace_of,
     needs_creation,
     registrations,
+    unbuilt,
 )
 from hbmodel.errors import CapabilityError, FamilyNotFound, NamespaceExists, NamespaceNotFound, SchemaMismatch, TableExists
 from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, Binding, Registry, check_layout
@@ -34,8 +35,8 @@ class TableOutcome:
     Attributes:
         table: its name.
         created: whether this call created it; otherwise it was there.
-        differences: in what a table that was there differs from its models, and is left so: options of families, and live
-            indexes that no model declares. See `diff` for more.
+        differences: in what a table that was there differs from its models, and is left so: options of families, live indexes
+            that no model declares, and declared ones that are not built. See `diff` for more.
     """
 
     table: str
@@ -123,7 +124,7 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
         if present:
             binding = catalog.bind(schema)
             _check_index_tables(binding, existing)
-            found[schema.table] += _undeclared(binding)
+            found[schema.table] += _index_differences(binding)
             live = {index.table for index in binding.written}
             found.update({table.name: _compare_live(store, table) for table in planned if table.name in live})
     for table in new:
@@ -201,9 +202,11 @@ def _compare_live(store: Store, table: PlannedTable) -> list[Difference]:
     return differences
 
 
-def _undeclared(binding: Binding) -> list[Difference]:
+def _index_differences(binding: Binding) -> list[Difference]:
     why = "the model does not declare this live index, so it may read and not write"
-    return [Difference(binding.schema.table, "index", f"index {name}", None, "live", "left", why) for name in binding.unknown]
+    undeclared = [Difference(binding.schema.table, "index", f"index {name}", None, "live", "left", why) for name in binding.unknown]
+    live = {index.name for index in binding.written}
+    return undeclared + [unbuilt(binding.schema, name) for name in binding.schema.indexes if name not in live]
 
 
 def _check_index_tables(binding: Binding, existing: set[str]) -> None:

@@ -653,6 +653,14 @@ def hidden_field() -> None:
             return 3
 
 
+@mistake("leave the family out", field="a")
+def alias_with_its_family() -> None:
+    @hb.model(table="t", family="info")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("info:a")
+
+
 @pytest.mark.parametrize(("declare", "message", "details"), MISTAKES)
 def test_mistakes_are_found_at_the_decorator(declare: Declaration, message: str, details: dict[str, Any]) -> None:
     with pytest.raises(hb.DeclarationError) as caught:

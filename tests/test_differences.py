@@ -134,7 +134,7 @@ def test_a_table_that_was_made_by_hand_is_registered() -> None:
         assert told(found) == [(TABLE, "index by_tag", "safe"), (TABLE, "registry entry of family d", "safe")]
         assert "until it is built" in str(found)
         hb.alter(store, model)
-        assert not hb.diff(store, model)
+        assert told(hb.diff(store, model)) == [(TABLE, "index by_tag", "left")]
 
 
 @pytest.mark.parametrize("bed", ["memory", *HBASE], indirect=True)
@@ -151,7 +151,9 @@ def test_a_new_index_is_registered_as_absent(empty: Bed) -> None:
     found = hb.diff(empty.store, other)
     assert told(found) == [(TABLE, "index by_tag", "safe")], "no entry is stored yet, so its declaration may change"
     hb.alter(empty.store, other)
-    assert not hb.diff(empty.store, other)
+    found = hb.diff(empty.store, other)
+    assert told(found) == [(TABLE, "index by_tag", "left")]
+    assert str(found).startswith(f"= {TABLE}: index by_tag: absent -> readable (queries cannot use it")
 
 
 # --- options of families ----------------------------------------------------------------------------------------------
@@ -501,8 +503,8 @@ def test_an_index_that_is_not_live_has_no_table_to_compare() -> None:
         hb.create_tables(store, declare(indexes=BY_TAG))
         assert not hb.diff(store, declare()), "what is absent is missed by nobody"
         store.create_table(f"{TABLE}.by_tag", [hb.Family(b"x", ttl=5)])
-        assert not hb.diff(store, declare(indexes=BY_TAG))
-        assert not hb.create_tables(store, declare(indexes=BY_TAG)).differences
+        assert told(hb.diff(store, declare(indexes=BY_TAG))) == [(TABLE, "index by_tag", "left")]
+        assert told(hb.Diff(hb.create_tables(store, declare(indexes=BY_TAG)).differences)) == [(TABLE, "index by_tag", "left")]
 
 
 def test_a_registry_entry_outlives_its_table_and_still_counts() -> None:
