@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from hbmodel.errors import CapabilityError, DeclarationError, SchemaMismatch
 from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, IndexState, Registration, Registry, compare_layouts, same_spec
 from hbmodel.schema import TableSchema, schema_of
+from hbmodel.spec_text import differing
 from hbmodel.store import Family, Store, check_store
 from hbmodel.table_plan import PlannedTable, SplitsOption, plan_tables
 
@@ -61,17 +62,23 @@ class Difference:
         if self.live is None and self.kind != "option":
             sign, told = "+" if self.safe else _SIGNS[self.effect], "missing"
         else:
-            sign, told = _SIGNS[self.effect], f"{_shown(self, self.live)} -> {_shown(self, self.declared)}"
+            sign, told = _SIGNS[self.effect], f"{' -> '.join(reversed(self._values()))}"
         note = "" if self.why is None else f" ({self.why})"
         return f"{sign} {self.table}: {self.what}: {told}{note}"
 
+    def _values(self) -> tuple[str, str]:
+        """What is declared and what is live, for people."""
+        if self.option == "ttl":
+            return _seconds(self.declared), _seconds(self.live)
+        if self.kind == "splits":
+            return f"{len(self.declared) + 1} regions", f"{len(self.live) + 1} regions"
+        if self.option is not None:
+            return str(self.declared), str(self.live)
+        return differing(self.declared, self.live)
 
-def _shown(difference: Difference, value: Any) -> str:
-    if difference.option == "ttl":
-        return "forever" if value is None else f"{value} s"
-    if difference.kind == "splits":
-        return f"{len(value) + 1} regions"
-    return "nothing" if value is None else str(value)
+
+def _seconds(ttl: int | None) -> str:
+    return "forever" if ttl is None else f"{ttl} s"
 
 
 @frozen

@@ -17,6 +17,7 @@ from hbmodel.errors import IndexUnavailable, SchemaMismatch, StoreError, TableEx
 from hbmodel.mapper import RowReader
 from hbmodel.ranges import KeyRange
 from hbmodel.schema import Index, TableSchema
+from hbmodel.spec_text import differing
 from hbmodel.store import Family, Put, Scan, Store
 
 REGISTRY_TABLE = "hbmodel"
@@ -241,9 +242,13 @@ def check_layout(schema: TableSchema, found: Registration) -> None:
     for name, index in schema.indexes.items():
         state = found.indexes.get(name)
         if state is not None and state.state != ABSENT and not same_spec(index.spec, state.spec):
-            differences.append(f"index {name}: declared {_short(index.spec)}, live {_short(state.spec)}")
+            differences.append(_line(f"index {name}", index.spec, state.spec))
     if differences:
-        raise SchemaMismatch("The live table has another layout than the model declares.", table=schema.table, differences=differences)
+        raise SchemaMismatch(
+            "The live table has another layout than the model declares, which cannot be changed.",
+            table=schema.table,
+            differences=differences,
+        )
 
 
 def same_spec(declared: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
@@ -253,7 +258,7 @@ def same_spec(declared: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
 
 def layout_differences(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
     """What differs between two layouts, a line each; columns that only one side has do not matter."""
-    return [f"{what}: declared {_short(mine)}, live {_short(theirs)}" for what, mine, theirs in compare_layouts(declared, live)]
+    return [_line(what, mine, theirs) for what, mine, theirs in compare_layouts(declared, live)]
 
 
 def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
@@ -274,5 +279,6 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def _short(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+def _line(what: str, declared: Any, live: Any) -> str:
+    mine, theirs = differing(declared, live)
+    return f"{what}: declared {mine}, live {theirs}"

@@ -56,6 +56,7 @@ LAYERS: dict[str, list[str]] = {
     ],
     "execution": [
         "driver",
+        "spec_text",
         "registry",
         "clock",
         "knowledge",

@@ -1,0 +1,52 @@
+"""Layouts, as the registry describes them in JSON, as text for people: what differs between two, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def differing(declared: Any, live: Any) -> tuple[str, str]:
+    """Two descriptions as text, without what is the same in both."""
+    declared, live = _plain(declared), _plain(live)
+    if _are_fields(declared) and _are_fields(live) and [f["name"] for f in declared] == [f["name"] for f in live]:
+        pairs = [pair for pair in zip(declared, live, strict=True) if pair[0] != pair[1]]
+        declared, live = [mine for mine, _ in pairs], [theirs for _, theirs in pairs]
+    elif isinstance(declared, dict) and isinstance(live, dict) and "codec" not in declared and declared.keys() == live.keys():
+        changed = [name for name in declared if declared[name] != live[name]]
+        texts = [(name, *differing(declared[name], live[name])) for name in changed]
+        return ", ".join(f"{name} {mine}" for name, mine, _ in texts), ", ".join(f"{name} {theirs}" for name, _, theirs in texts)
+    return shown(declared), shown(live)
+
+
+def shown(spec: Any) -> str:
+    """A description as text."""
+    if spec is None:
+        return "nothing"
+    if isinstance(spec, bool):
+        return "yes" if spec else "no"
+    if _is_field(spec):
+        or_none, descending = (" or None" if spec.get("nullable") else ""), (" descending" if spec.get("desc") else "")
+        return f"{spec['name']} {shown(spec['codec'])}{or_none}{descending}"
+    if isinstance(spec, Mapping):
+        kind = next((name for name in ("codec", "salt") if isinstance(spec.get(name), str)), None)
+        parts = ", ".join(f"{name} {shown(value)}" for name, value in sorted(spec.items()) if name != kind and value != [])
+        return parts if kind is None else f"{spec[kind]}({parts})" if parts else str(spec[kind])
+    if isinstance(spec, Sequence) and not isinstance(spec, str | bytes):
+        return "(" + ", ".join(map(shown, spec)) + ")"
+    return str(spec)
+
+
+def _is_field(spec: Any) -> bool:
+    return isinstance(spec, Mapping) and "name" in spec and isinstance(spec.get("codec"), Mapping)
+
+
+def _are_fields(spec: Any) -> bool:
+    return isinstance(spec, list) and bool(spec) and all(map(_is_field, spec))
+
+
+def _plain(spec: Any) -> Any:
+    """With the lists and dictionaries that JSON knows."""
+    if isinstance(spec, Mapping):
+        return {name: _plain(value) for name, value in spec.items()}
+    return [_plain(value) for value in spec] if isinstance(spec, Sequence) and not isinstance(spec, str | bytes) else spec
