@@ -31,7 +31,10 @@ def perform(store: Store, operation: Operation) -> Any:
 
 
 def _together(store: Store, operations: Sequence[PutRows | DeleteRows]) -> None:
-    """Begins each put before it waits for the one before, where the store can; every one begun is ended, whatever becomes of the others."""
+    """Begins each put before it waits for the one before, where the store can.
+
+    The first error, or interruption, is the one that counts: nothing else is waited for then, since all of it is done again.
+    """
     if not operations:
         return
     first, rest = operations[0], operations[1:]
@@ -39,11 +42,13 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows]) -> None:
         perform(store, first)
         _together(store, rest)
         return
-    end = store.begin_put(first.table, first.puts)
+    begun = store.begin_put(first.table, first.puts)
     try:
         _together(store, rest)
-    finally:
-        end()
+    except BaseException:
+        begun.abandon()
+        raise
+    begun.end()
 
 
 def drive(store: Store, protocol: Protocol[R]) -> R:

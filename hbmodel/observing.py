@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from attrs import frozen
 
-from hbmodel.errors import DeclarationError
-from hbmodel.store import BeginningStore, Capabilities, Delete, Family, Put, Region, RepeatingStore, Row, Scan, Store
+from hbmodel.errors import DeclarationError, UnknownOutcome
+from hbmodel.store import BeginningStore, BegunPut, Capabilities, Delete, Family, Put, Region, RepeatingStore, Row, Scan, Store
 
 logger = logging.getLogger("hbmodel")
 
@@ -137,30 +138,9 @@ class ObservedStore:
         """See `Store.put`."""
         self._sent(table, "put", puts, lambda store: store.put(table, puts))
 
-    def begin_put(self, table: str, puts: Sequence[Put]) -> Callable[[], None]:
-        """See `BeginningStore`; the call is told when it ends. A store that cannot begin a put makes the whole of it here."""
-        watch = _Stopwatch()
-        view = self._view(watch.repeated)
-        if not isinstance(view, BeginningStore):
-            self.put(table, puts)
-            return lambda: None
-        counted = len(puts), sum(map(_size, puts))
-        try:
-            with watch:
-                end = view.begin_put(table, puts)
-        except Exception as error:
-            self._tell(watch, table, "put", *counted, error=error)
-            raise
-        return lambda: self._ended(watch, table, counted, end)
-
-    def _ended(self, watch: _Stopwatch, table: str, counted: tuple[int, int], end: Callable[[], None]) -> None:
-        try:
-            with watch:
-                end()
-        except Exception as error:
-            self._tell(watch, table, "put", *counted, error=error)
-            raise
-        self._tell(watch, table, "put", *counted)
+    def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
+        """See `BeginningStore`; the call is told when it ends. For a store that cannot begin a put the whole of it is made at its end."""
+        return _ObservedPut(self, table, puts)
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
         """See `Store.delete`."""
@@ -288,6 +268,46 @@ class ObservedStore:
 
     def __repr__(self) -> str:
         return f"ObservedStore({self._store!r})"
+
+
+class _ObservedPut:
+    """A put under way, told when it ends; one that is abandoned is told as such."""
+
+    def __init__(self, store: ObservedStore, table: str, puts: Sequence[Put]) -> None:
+        self._store, self._table, self._puts = store, table, puts
+        self._watch = _Stopwatch()
+        view = store._view(self._watch.repeated)
+        self._begun: BegunPut | None = None
+        if isinstance(view, BeginningStore):
+            with self._telling():
+                self._begun = view.begin_put(table, puts)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            with self._watch:
+                yield
+        except Exception as error:
+            self._tell(error)
+            raise
+
+    def _tell(self, error: Exception | None = None) -> None:
+        self._store._tell(self._watch, self._table, "put", len(self._puts), sum(map(_size, self._puts)), error=error)
+
+    def end(self) -> None:
+        """See `BegunPut`."""
+        if self._begun is None:
+            self._store.put(self._table, self._puts)
+            return
+        with self._telling():
+            self._begun.end()
+        self._tell()
+
+    def abandon(self) -> None:
+        """See `BegunPut`."""
+        if self._begun is not None:
+            self._begun.abandon()
+            self._tell(UnknownOutcome("The put was given up when another one failed.", table=self._table))
 
 
 class _ObservedBatches(Iterator[Sequence[Row]]):

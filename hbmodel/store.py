@@ -309,17 +309,24 @@ class RepeatingStore(Protocol):
         ...
 
 
+class BegunPut(Protocol):
+    """A put under way; one of its methods must be called, once, in the thread that began it."""
+
+    def end(self) -> None:
+        """Waits for the answer and raises what `put` would have raised; whatever could not be begun is done now."""
+        ...
+
+    def abandon(self) -> None:
+        """Waits for nothing: all, some or none of it is done."""
+        ...
+
+
 @runtime_checkable
 class BeginningStore(Protocol):
     """A store that can send a put and leave the caller to other work, such as a put into another table, until the answer is there."""
 
-    def begin_put(self, table: str, puts: Sequence[Put]) -> Callable[[], None]:
-        """Begins what `put` does.
-
-        Returns:
-            A function that ends it: it waits for the answer and raises what `put` would have raised. It must be called, once, and in
-            the same thread; whatever could not be begun is done then.
-        """
+    def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
+        """Begins what `put` does."""
         ...
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from attrs import frozen
 from faulty import Call, FaultyStore, RecordingStore
 
 import hbmodel as hb
 from hbmodel.driver import Resumable, drive, may_have_written, perform
 from hbmodel.errors import RowExists, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Protocol, PutRows, Together
-from hbmodel.store import Delete, Family, Put
+from hbmodel.store import BegunPut, Delete, Family, Put
 
 CELL = b"d:a"
 
@@ -51,28 +52,59 @@ def test_every_operation_reaches_the_store() -> None:
 
 
 class Beginning(RecordingStore):
-    """Sends puts of a table when they are begun, and tells when each is ended."""
+    """Tells when puts are begun, ended and abandoned."""
 
-    def begin_put(self, table: str, puts: Sequence[Put]) -> Callable[[], None]:
+    def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
         self.calls.append(Call("begin", table))
-        return lambda: self.put(table, puts)
+        return Begun(self, table, puts)
 
 
-@pytest.mark.parametrize("failing", [None, "t", "u"])
-def test_puts_together_are_begun_before_one_is_waited_for(failing: str | None) -> None:
+@frozen
+class Begun:
+    store: Beginning
+    table: str
+    puts: Sequence[Put]
+
+    def end(self) -> None:
+        self.store.put(self.table, self.puts)
+
+    def abandon(self) -> None:
+        self.store.calls.append(Call("abandon", self.table))
+
+
+@pytest.mark.parametrize(
+    ("failing", "calls"),
+    [
+        (None, ["put t", "put u", "put t"]),
+        ("u", ["put t", "put u", "abandon t"]),
+        ("t", ["put t", "abandon u", "abandon t"]),  # once one has failed, nothing is waited for
+    ],
+)
+def test_puts_together_are_begun_before_one_is_waited_for(failing: str | None, calls: list[str]) -> None:
     store = Beginning(prepared().inner)
     if failing is not None:
         store.inner.delete_table(failing)
     together = Together([PutRows("t", [put(b"r", b"1")]), PutRows("u", [put(b"s", b"2")]), PutRows("t", [put(b"q", b"3")])])
     if failing is None:
         perform(store, together)
+        assert values(store.inner, "t", b"r", b"q") == [b"1", b"3"]
+        assert values(store.inner, "u", b"s") == [b"2"]
     else:
         with pytest.raises(TableNotFound):
             perform(store, together)
-    assert store.told() == ["begin t", "begin u", "put t", "put u", "put t"]  # each is ended, whatever becomes of the others
-    for table, row, value in (("t", b"r", b"1"), ("u", b"s", b"2")):
-        if table != failing:
-            assert values(store.inner, table, row) == [value]
+    assert store.told() == ["begin t", "begin u", *calls]
+
+
+def test_an_interruption_is_not_waited_for() -> None:
+    class Interrupted(Beginning):
+        def put(self, table: str, puts: Sequence[Put]) -> None:
+            super().put(table, puts)
+            raise KeyboardInterrupt
+
+    store = Interrupted(prepared().inner)
+    with pytest.raises(KeyboardInterrupt):
+        perform(store, Together([PutRows("t", [put(b"r", b"1")]), PutRows("u", [put(b"s", b"2")])]))
+    assert store.told() == ["begin t", "put u", "abandon t"]
 
 
 def test_deletes_together_follow_one_another() -> None:

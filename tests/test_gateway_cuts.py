@@ -307,11 +307,13 @@ class BegunPuts(TimedPuts):
     def run(self, case: Case) -> Any:
         puts = self.puts(case)
         assert isinstance(case.through, BeginningStore)
-        end = case.through.begin_put(TABLE, puts[:5])
+        begun = case.through.begin_put(TABLE, puts[:5])
         try:
             case.through.put(TABLE, puts[5:])
-        finally:
-            end()
+        except BaseException:
+            begun.abandon()
+            raise
+        begun.end()
 
 
 class TimedDeletes(Writing):

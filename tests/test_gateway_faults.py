@@ -186,14 +186,14 @@ def test_a_put_goes_through_while_another_that_was_begun_has_no_answer(
 ) -> None:
     assert isinstance(through, BeginningStore)
     proxy.on_call(gateway.put, reaction)
-    end = through.begin_put(TABLE, [Put(b"begun", {A: reaction.encode()}, 5)])
+    begun_put = through.begin_put(TABLE, [Put(b"begun", {A: reaction.encode()}, 5)])
     assert proxy.saw(1, gateway.put)
     through.put(TABLE, [Put(b"meanwhile", {A: reaction.encode()}, 5)])
     assert proxy.connections == 2
     (meanwhile,) = store.get(TABLE, [b"meanwhile"])
     assert meanwhile is not None
     assert meanwhile.columns[A].value == reaction.encode()
-    end()
+    begun_put.end()
     (begun,) = store.get(TABLE, [b"begun"])
     assert begun is not None
     assert begun.columns[A].value == reaction.encode()
@@ -202,25 +202,25 @@ def test_a_put_goes_through_while_another_that_was_begun_has_no_answer(
 
 def test_a_put_whose_time_the_server_gives_is_not_begun(store: Store, proxy: Proxy, gateway: Gateway, through: Store) -> None:
     assert isinstance(through, BeginningStore)
-    end = through.begin_put(TABLE, [Put(b"later", {A: b"1"})])
+    begun_put = through.begin_put(TABLE, [Put(b"later", {A: b"1"})])
     assert store.get(TABLE, [b"later"]) == [None]
     assert proxy.connections == 0
-    end()
+    begun_put.end()
     assert store.get(TABLE, [b"later"]) != [None]
 
 
 def test_beginning_a_put_of_nothing_does_nothing(proxy: Proxy, through: Store) -> None:
     assert isinstance(through, BeginningStore)
-    through.begin_put(TABLE, [])()
+    through.begin_put(TABLE, []).end()
     assert proxy.connections == 0
 
 
 def test_a_put_that_was_begun_is_refused_when_it_ends(through: Store) -> None:
     assert isinstance(through, BeginningStore)
     for table, error in (("none_such", TableNotFound), (TABLE, FamilyNotFound)):
-        end = through.begin_put(table, [Put(b"r", {b"none:a": b"1"}, 5)])
+        begun_put = through.begin_put(table, [Put(b"r", {b"none:a": b"1"}, 5)])
         with pytest.raises(error) as caught:
-            end()
+            begun_put.end()
         assert caught.value.table == table
     with pytest.raises(InvalidRequest):
         through.begin_put(TABLE, [Put(b"", {A: b"1"}, 5)])
@@ -229,8 +229,23 @@ def test_a_put_that_was_begun_is_refused_when_it_ends(through: Store) -> None:
 def test_an_empty_pool_begins_nothing_and_does_everything(store: Store, proxy: Proxy) -> None:
     with connect(proxy.url + "?pool=1") as narrow:
         assert isinstance(narrow, BeginningStore)
-        ends = [narrow.begin_put(TABLE, [Put(b"narrow %d" % number, {A: b"1"}, 5)]) for number in range(3)]
-        for end in ends:
-            end()
+        begun = [narrow.begin_put(TABLE, [Put(b"narrow %d" % number, {A: b"1"}, 5)]) for number in range(3)]
+        for each in begun:
+            each.end()
     assert proxy.connections == 1
     assert None not in store.get(TABLE, [b"narrow %d" % number for number in range(3)])
+
+
+@pytest.mark.parametrize("reaction", ["pass", "mute"])
+def test_a_put_that_is_abandoned_is_not_waited_for(proxy: Proxy, gateway: Gateway, reaction: str) -> None:
+    with connect(proxy.url + "?timeout=60&pool=2") as through:
+        assert isinstance(through, BeginningStore)
+        proxy.on_call(gateway.put, reaction)
+        begun = time.monotonic()
+        for _ in range(5):
+            through.begin_put(TABLE, [Put(b"abandoned", {A: b"1"}, 5)]).abandon()
+        assert time.monotonic() - begun < 10
+        through.put(TABLE, [Put(b"after", {A: b"1"}, 5)])
+        assert proxy.falls_to(1)
+        through.begin_put(TABLE, [Put(b"after", {A: b"2"}, 6)]).end()  # there is still a connection to spare
+        assert proxy.connections == 6

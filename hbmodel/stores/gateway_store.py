@@ -9,8 +9,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from attrs import frozen
+
 from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, UnknownOutcome
-from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
+from hbmodel.store import BegunPut, Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
 from hbmodel.stores.calls import Effect, Exchange
 from hbmodel.stores.connection import ThriftConnection
 from hbmodel.stores.gateway_client import GatewayClient
@@ -111,14 +113,15 @@ class GatewayStore(GatewayClient, ABC):
         if puts:
             self._write(table, self._put_requests(self._name(table), puts, size), _timed(puts))
 
-    def begin_put(self, table: str, puts: Sequence[Put]) -> Callable[[], None]:
+    def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
         """Begins a put; see `BeginningStore.begin_put`.
 
         It is sent at once if all timestamps are given, so that it may be sent again, and the pool has a connection to spare.
         """
         size, timed = check_puts(table, puts), _timed(puts)
         exchange = Exchange(self._put_requests(self._name(table), puts, size) if puts else ())
-        return partial(self._carry_out, table, exchange, timed, self._caller.begin(exchange) if puts and timed else None)
+        begun = self._caller.begin(exchange) if puts and timed else None
+        return _BegunPut(partial(self._carry_out, table, exchange, timed, begun), begun)
 
     @abstractmethod
     def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
@@ -252,6 +255,20 @@ class GatewayStore(GatewayClient, ABC):
                 connection.limit(self._wire.timeout)
 
         self._caller.run(Effect.ANEW, call, **details)
+
+
+@frozen
+class _BegunPut:
+    """See `BegunPut`: what ends the put, and the connection on which it was begun, if it was."""
+
+    end: Callable[[], None]
+    lease: Lease[ThriftConnection] | None
+
+    def abandon(self) -> None:
+        """Gives the connection up, with the answer that is under way on it."""
+        if self.lease is not None:
+            self.lease.drop()
+            self.lease.release()
 
 
 def _timed(mutations: Iterable[Put | Delete]) -> bool:
