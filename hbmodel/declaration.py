@@ -112,6 +112,8 @@ def check_options(model: str, options: ModelOptions) -> None:
         )  # fmt: skip
     if options.table.startswith("default:"):
         raise DeclarationError("A table of the default namespace is written without it.", model=model, table=options.table)
+    if options.table.startswith("hbase:"):
+        raise DeclarationError("The namespace hbase is HBase's own: choose another.", model=model, table=options.table)
     if isinstance(options.family, Family):
         check_family(options.family, model=model)
     else:

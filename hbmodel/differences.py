@@ -124,7 +124,7 @@ def diff(store: Store, *models: type[Any], splits: SplitsOption = None, registry
     check_store(store)
     if not models:
         raise DeclarationError("Give at least one model: without any there is nothing to compare.")
-    planned = plan_tables([schema_of(model) for model in models], splits)
+    planned = plan_tables([schema_of(model) for model in models], splits, registry)
     return Diff(tuple(_differences(store, planned, Registry(store, registry))))
 
 

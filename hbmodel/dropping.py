@@ -27,7 +27,7 @@ def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE
 
     Raises:
         DeclarationError: no model was given.
-        SchemaMismatch: another model lives in one of the tables, and is not named.
+        SchemaMismatch: another model lives in one of the tables, and is not named, or one is another model's index table.
     """
     check_store(store)
     if not models:
@@ -39,6 +39,7 @@ def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE
     index_tables: dict[str, None] = {}
     for schema in schemas:
         if registry in existing:
+            catalog.check_no_index(schema)
             entry = catalog.read(schema)
             for row in [] if schema.foreign else catalog.rows_of_table(schema.table):
                 if row not in rows:

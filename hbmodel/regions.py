@@ -10,6 +10,7 @@ from attrs import frozen
 
 from hbmodel.codecs import Codec
 from hbmodel.errors import DeclarationError
+from hbmodel.keys import KeyLayout
 from hbmodel.ranges import KeyRange
 from hbmodel.salting import BoundSalt
 from hbmodel.schema import Index, schema_of
@@ -69,21 +70,31 @@ def check_regions(
     rows = [0] * len(regions)
     for key in sample_keys(schema, sample, index):
         rows[bisect_right(starts, key) - 1] += 1
-    allowed = _leading_bytes(layout.fields[0], alphabet)
+    allowed, end = _leading_bytes(layout, alphabet)
     return [
-        RegionUse(region, _reachable(region.range, salt, layout.fields[0], allowed), count)
+        RegionUse(region, _reachable(region.range, salt, layout.fields[0], allowed, end), count)
         for region, count in zip(regions, rows, strict=True)
     ]
 
 
-def _leading_bytes(leading: KeyField, alphabet: bytes | None) -> bytes:
-    """The bytes that the packed leading field is made of, behind its marker for None if it has one."""
+def _leading_bytes(layout: KeyLayout, alphabet: bytes | None) -> tuple[bytes, int | None]:
+    """The bytes that the packed leading field is made of, behind its marker for None if it has one, and the one that ends it.
+
+    What is written with a terminator, or holds the byte of one, has anything behind that byte.
+    """
+    leading = layout.fields[0]
     if isinstance(alphabet, str):
         raise DeclarationError("An alphabet is bytes, such as b'0123456789abcdef'.")
     allowed = bytes(sorted(set(alphabet))) if alphabet is not None else codec_bytes(leading.codec)
     if not allowed:
         raise DeclarationError("An alphabet needs at least one byte.")
-    return bytes(sorted(allowed.translate(COMPLEMENT))) if leading.desc else allowed
+    whole = len(layout.fields) == 1 and not leading.desc and not layout.tail  # such a field ends with the key
+    end = None if whole or leading.codec.width is not None else 0
+    if end is not None:
+        allowed = bytes(sorted({end, *allowed}))
+    if not leading.desc:
+        return allowed, end
+    return bytes(sorted(allowed.translate(COMPLEMENT))), None if end is None else 255 - end
 
 
 def codec_bytes(codec: Codec[Any]) -> bytes:
@@ -98,20 +109,19 @@ def codec_bytes(codec: Codec[Any]) -> bytes:
     return UTF8_BYTES if codec.python_type is str and kind != "java_utf" else ANY_BYTE
 
 
-def _reachable(keys: KeyRange, salt: BoundSalt, leading: KeyField, allowed: bytes) -> bool:
+def _reachable(keys: KeyRange, salt: BoundSalt, leading: KeyField, allowed: bytes, end: int | None) -> bool:
     """Whether a key of some bucket lies in the range, judged by the salt and the leading field."""
-    markers: tuple[bytes, ...] = (b"",)
-    if leading.nullable:
-        markers = (b"\xff", b"\xfe") if leading.desc else (b"\x00", b"\x01")
+    none, some = (b"\xff", b"\xfe") if leading.desc else (b"\x00", b"\x01")
     for prefix in salt.prefixes:
-        for marker in markers:
-            first = first_key(prefix + marker, keys.start, allowed, leading.codec.width)
-            if first is not None and (keys.stop is None or first < keys.stop):
-                return True
+        firsts = [first_key(prefix + (some if leading.nullable else b""), keys.start, allowed, leading.codec.width, end)]
+        if leading.nullable:  # behind None come the other fields at once
+            firsts.append(first_key(prefix + none, keys.start, ANY_BYTE, 0))
+        if any(first is not None and (keys.stop is None or first < keys.stop) for first in firsts):
+            return True
     return False
 
 
-def first_key(prefix: bytes, start: bytes, allowed: Sequence[int], width: int | None) -> bytes | None:
+def first_key(prefix: bytes, start: bytes, allowed: Sequence[int], width: int | None, end: int | None = None) -> bytes | None:
     """The smallest string of `prefix` and allowed bytes that is not below `start`, or None.
 
     Args:
@@ -119,6 +129,7 @@ def first_key(prefix: bytes, start: bytes, allowed: Sequence[int], width: int | 
         start: lower bound.
         allowed: sorted byte values that may follow the prefix.
         width: how many follow at least; behind them anything may stand. None for any number.
+        end: the one of them behind which anything may stand, too, or None.
     """
     if start <= prefix:
         return prefix + bytes((allowed[0],)) * (width or 0)
@@ -129,11 +140,13 @@ def first_key(prefix: bytes, start: bytes, allowed: Sequence[int], width: int | 
     made = bytearray()
     for at in range(length):
         wanted = rest[at] if at < len(rest) else allowed[0]
+        if wanted == end:
+            break
         if wanted in allowed:
             made.append(wanted)
             continue
         return _raised(prefix, made, wanted, allowed, length)
-    return prefix + bytes(made) + rest[length:]
+    return prefix + bytes(made) + rest[len(made) :]
 
 
 def _raised(prefix: bytes, made: bytearray, wanted: int, allowed: Sequence[int], length: int) -> bytes | None:

@@ -152,7 +152,9 @@ class Registry:
         if found is None:
             if schema.indexes:
                 raise SchemaMismatch(
-                    "A model with indexes needs a registered table: call hb.create_tables() first.", table=schema.table, registry=self.table
+                    "A model with indexes needs a table that is registered in this registry: call hb.create_tables() first.",
+                    table=schema.table,
+                    registry=self.table,
                 )
             return Binding(schema, (), (), ())
         check_layout(schema, found)
@@ -201,6 +203,7 @@ class Registry:
 
         A delete removes the model's families of a row, and an entry's whole row: what two models share, one would lose.
         """
+        self.check_no_index(schema)
         own = registry_row(schema)
         (batches,) = self._store.scan(self.table, [Scan(KeyRange.prefix(schema.table.encode() + b"\x00"))])
         for row in (row for batch in batches for row in batch if row.row != own):
@@ -215,6 +218,16 @@ class Registry:
             for index in schema.indexes.values():
                 if index.table in tables:
                     raise SchemaMismatch("Another model of the table has an index of this name.", table=schema.table, index=index.name)
+
+    def check_no_index(self, schema: TableSchema) -> None:
+        """Raises `SchemaMismatch` where the model's table is an index table of another one, `<table>.<index>`."""
+        names = [schema.table[:at] for at, letter in enumerate(schema.table) if letter == "."]
+        scans = [Scan(KeyRange.prefix(name.encode() + b"\x00")) for name in names]
+        for name, batches in zip(names, self._store.scan(self.table, scans) if scans else (), strict=True):
+            for row in (row for batch in batches for row in batch):
+                other = self._parse(schema, {column: cell.value for column, cell in row.columns.items()})
+                if other is not None and any(state.table == schema.table for state in other.indexes.values()):
+                    raise SchemaMismatch("The table is an index table of another model.", table=schema.table, primary=name)
 
     def _change(self, row: bytes, column: bytes, expected: bytes | None, value: bytes) -> bool:
         if self._store.check_and_put(self.table, row, column, expected, Put(row, {column: value})):

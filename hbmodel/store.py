@@ -345,7 +345,9 @@ NO_TABLE = "There is no such table; hb.create_tables() makes the tables of model
 
 
 def check_row(table: str, row: bytes) -> None:
-    """Raises `InvalidRequest` for a row key that HBase answers only with "internal error"."""
+    """Raises `InvalidRequest` for a row key that is none, or that HBase answers only with "internal error"."""
+    if not isinstance(row, bytes):
+        raise InvalidRequest("A row key is bytes.", table=table, found=type(row).__name__)
     if not row:
         raise InvalidRequest("A row key must not be empty.", table=table)
     if len(row) > MAX_ROW_LENGTH:
@@ -353,10 +355,14 @@ def check_row(table: str, row: bytes) -> None:
 
 
 def check_cells(table: str, row: bytes, cells: Mapping[bytes, bytes]) -> None:
-    """Raises `InvalidRequest` for cells that HBase answers only with "internal error"."""
+    """Raises `InvalidRequest` for cells that are none, or that HBase answers only with "internal error"."""
     if not cells:
         raise InvalidRequest("A put needs at least one cell.", table=table, key=row)
     for column, value in cells.items():
+        if not isinstance(column, bytes) or not isinstance(value, bytes | bytearray | memoryview):
+            raise InvalidRequest(
+                "Columns and values are bytes.", table=table, key=row, found=sorted({type(column).__name__, type(value).__name__})
+            )
         if b":" not in column:
             raise InvalidRequest("A column must be written family:qualifier.", table=table, key=row, column=column)
         if len(row) + len(column) + len(value) + CELL_OVERHEAD > MAX_CELL_SIZE:

@@ -35,18 +35,20 @@ class PlannedTable:
     index: Index | None = None
 
 
-def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption = None) -> list[PlannedTable]:
+def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: str) -> list[PlannedTable]:
     """The tables that models need, index tables first.
 
     Args:
         schemas: of the models.
         splits: one strategy for the primary table of each, or a mapping from model or table name to a strategy; the table of
             an index is `<table>.<index>`.
+        registry: name of the registry table.
 
     Raises:
         DeclarationError: a strategy is for no table of these models, does not suit its table, or two strategies for one table
             differ.
-        SchemaMismatch: two models of one table share a family or an index name.
+        SchemaMismatch: two models of one table share a family or an index name, or a model's table is an index table of another
+            one, or the registry.
     """
     schemas = list(dict.fromkeys(schemas))
     _check_shared(schemas)
@@ -62,7 +64,19 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption = None) -> 
     for table, those in shared.items():
         families = {family.name: family for schema in those for family in schema.families}
         planned.append(PlannedTable(table, [families[name] for name in sorted(families)], strategies.of(table, those, None), those))
+    _check_names(planned, registry)
     return planned
+
+
+def _check_names(planned: Sequence[PlannedTable], registry: str) -> None:
+    taken = {registry: "the registry"}
+    for table in planned:
+        if table.name in taken:
+            raise SchemaMismatch(
+                "A model's table is taken for something else: give it another name.", table=table.name, by=taken[table.name]
+            )
+        owner = table.schemas[0]
+        taken[table.name] = owner.table if table.index is None else f"index {table.index.name} of {owner.table}"
 
 
 def index_families(schema: TableSchema, index: Index) -> list[Family]:

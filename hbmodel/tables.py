@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,7 +21,7 @@ from hbmodel.differences import (
 )
 from hbmodel.errors import CapabilityError, FamilyNotFound, NamespaceExists, NamespaceNotFound, SchemaMismatch, TableExists
 from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, Binding, Registry, check_layout
-from hbmodel.schema import schema_of
+from hbmodel.schema import TableSchema, schema_of
 from hbmodel.store import Store, check_store
 from hbmodel.table_plan import PlannedTable, SplitsOption, plan_tables
 
@@ -88,15 +88,15 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
         registry: name of the registry table.
 
     Raises:
-        SchemaMismatch: a live table has another layout than its model, a live index has lost its table, or two models of one
-            table share a family or an index name.
+        SchemaMismatch: a live table has another layout than its model, a live index has lost its table or its registry entry, or
+            two models share a table that they must not, a family or an index name.
         FamilyNotFound: a live table lacks a column family of its model; `alter` adds it.
         CapabilityError: the store cannot create a table or namespace as declared; nothing was created, and `shell` has the lines
             that do it in HBase's own shell.
         DeclarationError: a strategy for splits does not suit its table.
     """
     check_store(store)
-    planned = plan_tables([schema_of(model) for model in models], splits)
+    planned = plan_tables([schema_of(model) for model in models], splits, registry)
     existing = set(store.tables())
     catalog = Registry(store, registry)
     entries = registrations(planned, catalog, existing)
@@ -105,6 +105,8 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
     for schema, entry in entries.items():
         if entry is not None:
             check_layout(schema, entry)
+        else:
+            _check_unregistered(schema, existing, registry)
     found = {table.name: _compare_live(store, table) for table in planned if table.index is None and table.name in existing}
     namespaces = missing_namespaces(store, [registry, *(table.name for table in new)], existing)
     _check_creatable(store, new, namespaces)
@@ -137,6 +139,17 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
     for difference in made.differences:
         logger.warning("A live table differs from its model: %s", difference)
     return made
+
+
+def _check_unregistered(schema: TableSchema, existing: Collection[str], registry: str) -> None:
+    """A table that has its index tables was registered somewhere: registered anew, its indexes would be left behind."""
+    found = next((index for index in schema.indexes.values() if index.table in existing), None)
+    if found is not None and schema.table in existing:
+        raise SchemaMismatch(
+            "The table and an index table are there, but the registry does not know them: name the registry in which they are "
+            "registered, or drop them.",
+            table=schema.table, index=found.name, registry=registry,
+        )  # fmt: skip
 
 
 def _check_creatable(store: Store, tables: Sequence[PlannedTable], namespaces: Sequence[str]) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from uuid import uuid4
@@ -378,6 +379,23 @@ def test_a_silent_gateway_is_given_more_time_with_each_try(
         assert 0.4 in patience
         with store._pool.lease() as lease:  # the connection with the long limit was not given back
             assert lease.connection()._socket.sock.gettimeout() == 0.2
+
+
+@pytest.mark.parametrize(("options", "most"), [("attempts=1", 1), ("retry_for=0", 5)])
+@pytest.mark.parametrize("scan", [Scan(NUMBERED), Scan(NUMBERED, limit=5)])
+def test_a_gateway_that_falls_silent_is_given_up_after_as_many_tries_as_elsewhere(
+    proxy: Proxy, gateway: Gateway, quick: None, options: str, most: int, scan: Scan
+) -> None:
+    with opened(f"{proxy.url}?timeout=0.2&{options}") as store:
+        store.get(TABLE, [b"none"])  # it has answered once
+        for method in {gateway.rows, gateway.open, *gateway.whole}:
+            proxy.on_call(method, *["mute"] * 20)
+        before, begun = proxy.connections, time.monotonic()
+        [rows] = store.scan(TABLE, [scan])
+        with pytest.raises(StoreUnavailable):
+            next(rows)
+        assert proxy.connections - before <= most
+        assert time.monotonic() - begun < 0.2 * 2 * (most + 1) + 2
 
 
 def test_an_interrupted_scan_never_goes_on_as_if_nothing_had_happened(store: GatewayStore, monkeypatch: pytest.MonkeyPatch) -> None:

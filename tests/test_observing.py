@@ -268,7 +268,7 @@ def retried(request: pytest.FixtureRequest, local_hbase: Any) -> Iterator[Retrie
         "thrift1": (local_hbase.url, "getRowsWithColumns"),
         "thrift2": (local_hbase.thrift2_url, "getMultiple"),
     }[request.param]
-    table = f"observing_{request.param}"
+    table = f"observing_{uuid4().hex[:8]}"  # the workers of pytest-xdist share an HBase
     with hb.connect(url) as direct:
         if table in direct.tables():
             direct.delete_table(table)

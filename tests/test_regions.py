@@ -93,6 +93,47 @@ def test_every_region_of_a_planned_table_can_be_reached(name: str, salt: Any, de
         assert all(use.reachable for use in found)
 
 
+TEXTS = st.text(st.sampled_from(["\0", "\1", "a", "b", "é", "\U0010ffff"]), max_size=3)
+
+
+@pytest.mark.parametrize("desc", [False, True])
+@pytest.mark.parametrize("kind", ["alone", "followed", "or none", "hex"])
+@given(data=st.data())
+def test_a_region_that_holds_a_row_is_reachable(kind: str, desc: bool, data: st.DataObject) -> None:
+    hint = str | None if kind == "or none" else str
+    leading = st.none() | TEXTS if kind == "or none" else st.text("0123456789abcdef", max_size=3) if kind == "hex" else TEXTS
+    body: dict[str, Any] = {"lead": hb.key(desc=desc), "__annotations__": {"lead": hb.Key[hint]}}
+    if kind != "alone":
+        body["next"] = hb.key(hb.UInt8)
+        body["__annotations__"]["next"] = hb.Key[int]
+    body["value"] = hb.column("v")
+    body["__annotations__"]["value"] = hb.Column[int]
+    made = hb.model(table="texts", salt=hb.HashSalt(2))(type("Texts", (), body))
+    rows = data.draw(st.lists(st.tuples(leading, st.integers(0, 255)), min_size=1, max_size=6))
+    objects = [made(lead=lead, value=1, **({} if kind == "alone" else {"next": number})) for lead, number in rows]
+    keys = {hb.row_key(made, **{name: getattr(obj, name) for name in hb.schema_of(made).layout.names}) for obj in objects}
+    cuts = {key + data.draw(st.sampled_from([b"", b"\0"])) for key in keys} | {key[: data.draw(st.integers(1, len(key)))] for key in keys}
+    with hb.connect("memory:") as store:
+        store.create_table("texts", [hb.Family(b"d")], sorted(cuts))
+        for use in check_regions(store, made, sample=objects, alphabet=HEX if kind == "hex" else None):
+            assert use.reachable or not use.rows
+
+
+def test_text_that_other_fields_follow_reaches_what_its_terminator_does() -> None:
+    @hb.model(table="tenants")
+    class Tenant:
+        name: hb.Key[str] = hb.key()
+        at: hb.Key[int] = hb.key(hb.UInt8)
+        value: hb.Column[int] = hb.column("v")
+
+    with hb.connect("memory:") as store:
+        store.create_table("tenants", [hb.Family(b"d")], [b"ab\0\1\x40", b"ab\0\1\xf0", b"\xff"])
+        sample = [Tenant(name="ab", at=at, value=1) for at in range(256)]
+        assert [(use.rows, use.reachable) for use in check_regions(store, Tenant, sample=sample)] == [
+            (64, True), (176, True), (16, True), (0, False),
+        ]  # fmt: skip
+
+
 def test_regions_above_the_last_bucket_are_not_reachable() -> None:
     with hb.connect("memory:") as store:
         store.create_table("buckets", [hb.Family(b"d")], [*split_keys(Bucketed, ByBucket()), b"\x04", b"\x80"])

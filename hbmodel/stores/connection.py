@@ -179,7 +179,7 @@ class ThriftConnection:
             raise
         except TimeoutError as error:
             self._broke()
-            raise UnknownOutcome(_LATE if self._answered else _NEVER, **self._address, timed_out=True) from error
+            raise UnknownOutcome(_LATE if self._answered else _NEVER, **self._address, timed_out=True, answered=self._answered) from error
         except HbmodelError:  # an HTTP server refused or failed
             self._broke()
             raise

@@ -30,6 +30,7 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ("NamespaceNotFoundException", NamespaceNotFound, "There is no such namespace."),
     ("NamespaceExistException", NamespaceExists, "There is already a namespace of that name."),
     ("TableNotFoundException", TableNotFound, NO_TABLE),
+    ("table does not exist", TableNotFound, NO_TABLE),
     ("TableExistsException", TableExists, "There is already a table of that name."),
     ("Field is not a long", InvalidRequest, "Only a cell of eight bytes, or an absent one, can be incremented."),
     (

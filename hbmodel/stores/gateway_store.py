@@ -119,8 +119,10 @@ class GatewayStore(GatewayClient, ABC):
         It is sent at once if all timestamps are given, so that it may be sent again, and the pool has a connection to spare.
         """
         size, timed = check_puts(table, puts), _timed(puts)
-        exchange = Exchange(self._put_requests(self._name(table), puts, size) if puts else ())
-        begun = self._caller.begin(exchange) if puts and timed else None
+        if not puts:
+            return _BegunPut(lambda: None, None)
+        exchange = Exchange(self._put_requests(self._name(table), puts, size))
+        begun = self._caller.begin(exchange) if timed else None
         return _BegunPut(partial(self._carry_out, table, exchange, timed, begun), begun)
 
     @abstractmethod

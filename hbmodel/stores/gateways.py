@@ -20,7 +20,7 @@ LONGEST_REST = 30.0
 """The cap of that, in seconds."""
 
 _ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^:\[\]]+))(?::(?P<port>\d{1,5}))?")
-_NOT_IN_A_HOST = re.compile(r"[\s\x00-\x1f\x7f/?#@,\\]")
+_NOT_IN_A_HOST = re.compile(r"[\s\x00-\x1f\x7f/?#@,\\&=;+'\"]")
 
 C = TypeVar("C")
 

@@ -29,9 +29,9 @@ CELL_OVERHEAD = 32
 
 
 def put_size(put: Put) -> int:
-    """Bytes that a put takes in a call, roughly, and more than HBase counts for any cell of it."""
+    """Bytes that a put takes in a call, roughly, and more than HBase counts for any cell of it; TypeError if values are not bytes."""
     row, cells = put.row, put.cells
-    return ROW_OVERHEAD + len(row) + CELL_OVERHEAD * len(cells) + sum(map(len, cells)) + sum(map(len, cells.values()))
+    return ROW_OVERHEAD + len(row) + CELL_OVERHEAD * len(cells) + sum(map(len, cells)) + len(b"".join(cells.values()))
 
 
 def put_portions(puts: Sequence[Put], size: int | None = None) -> Iterator[Sequence[Put]]:

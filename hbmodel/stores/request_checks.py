@@ -16,8 +16,8 @@ def check_put(table: str, put: Put) -> None:
     check_row(table, put.row)
     check_cells(table, put.row, put.cells)
     check_timestamp(table, put.timestamp)
-    if put.ttl is not None and not 0 < put.ttl < _LATEST:
-        raise InvalidRequest("A TTL must be a positive number of milliseconds.", table=table, ttl=put.ttl)
+    if put.ttl is not None and not (_is_whole(put.ttl) and 0 < put.ttl < _LATEST):
+        raise InvalidRequest("A TTL must be a positive whole number of milliseconds.", table=table, ttl=put.ttl)
     for column in put.cells:
         check_column(table, column)
 
@@ -28,13 +28,18 @@ def check_puts(table: str, puts: Iterable[Put]) -> int:
     total = 0
     for put in puts:
         cells, timestamp = put.cells, put.timestamp
-        size = put_size(put)
+        try:
+            size = put_size(put)
+        except TypeError:
+            check_put(table, put)
+            raise
         total += size
         if (
             cells
             and known.issuperset(cells)
             and put.ttl is None
-            and (timestamp is None or 0 <= timestamp < _LATEST)
+            and (timestamp is None or (type(timestamp) is int and 0 <= timestamp < _LATEST))
+            and type(put.row) is bytes
             and 0 < len(put.row) <= MAX_ROW_LENGTH
             and size <= MAX_CELL_SIZE
         ):
@@ -68,13 +73,17 @@ def check_row_change(table: str, row: bytes, mutations: Sequence[Put | Delete]) 
 
 def check_timestamp(table: str, timestamp: int | None) -> None:
     """Raises InvalidRequest for a time that HBase does not know; None, the server's time, is one that it knows."""
-    if timestamp is not None and not 0 <= timestamp < _LATEST:
-        raise InvalidRequest("A timestamp must be milliseconds since 1970, below 2**63 - 1.", table=table, timestamp=timestamp)
+    if timestamp is not None and not (_is_whole(timestamp) and 0 <= timestamp < _LATEST):
+        raise InvalidRequest("A timestamp must be whole milliseconds since 1970, below 2**63 - 1.", table=table, timestamp=timestamp)
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
 
 
 def check_column(table: str, column: bytes) -> None:
     """Raises InvalidRequest for a column without a colon or without a family."""
-    if column.find(b":") < 1:
+    if not isinstance(column, bytes) or column.find(b":") < 1:
         raise InvalidRequest("A column must be written family:qualifier.", table=table, column=column)
 
 
@@ -87,5 +96,5 @@ def check_family(table: str, family: bytes) -> None:
 def check_read_columns(table: str, columns: Sequence[bytes]) -> None:
     """Raises InvalidRequest for what is neither `family` nor `family:qualifier`."""
     for column in columns:
-        if not column or column.startswith(b":"):
+        if not isinstance(column, bytes) or not column or column.startswith(b":"):
             raise InvalidRequest("A column must be written family or family:qualifier.", table=table, column=column)

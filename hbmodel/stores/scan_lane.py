@@ -74,6 +74,7 @@ class Lane:
         self._timeout = timeout
         self._repeated = repeated
         self._patience = timeout
+        self._put_off: HbmodelError | None = None
         self._ahead = -(-REQUESTS_AHEAD // len(cursors))
         self._under_way: deque[tuple[Cursor, int, Step]] = deque()
         self._lock = threading.Lock()
@@ -142,7 +143,10 @@ class Lane:
                 return None
             trouble: HbmodelError
             try:
-                self._advance(cursor)
+                if self._put_off is not None:
+                    cursor.trouble, self._put_off = self._put_off, None
+                else:
+                    self._advance(cursor)
                 if cursor.trouble is None:
                     continue
                 trouble, cursor.trouble = cursor.trouble, None
@@ -161,10 +165,10 @@ class Lane:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def put_off(self, error: StoreError) -> None:
-        """Takes note of a failure that need not be told now: scans go on when their rows are asked for."""
+        """Takes note of a failure that need not be told now: it is the first of whichever scan is asked for rows next."""
         self._lost(error)
-        if not (isinstance(error, StoreClosed) or all(cursor.finished for cursor in self.cursors)):
-            self._repeated()
+        if isinstance(error, StoreUnavailable | UnknownOutcome):
+            self._put_off = error
 
     def _send(self, cursor: Cursor, step: Step, request: Request) -> None:
         connection = self._lease.connection()
@@ -175,12 +179,15 @@ class Lane:
         self._under_way.append((cursor, _UNWANTED if step is Step.CLOSE else cursor.era, step))
 
     def _begin(self, cursor: Cursor) -> None:
-        """Asks for the rest of the rows, in one call where that may do, else by a scanner."""
+        """Asks for the rest of the rows, in one call where that may do, else by a scanner.
+
+        After a request that took too long it is a scanner: that it can be opened tells a slow filter from a gateway that is gone.
+        """
         reading = cursor.reading()
         if reading is None:
             cursor.finished = True
             self._retire()
-        elif cursor.is_short and (request := self._calls.whole(reading)) is not None:
+        elif cursor.is_short and self._patience == self._timeout and (request := self._calls.whole(reading)) is not None:
             self._send(cursor, Step.ROWS, request)
             cursor.asked.append(reading.rows)
         else:
@@ -287,7 +294,8 @@ class Lane:
 
     def _lost(self, error: BaseException | None) -> None:
         """The connection is gone, and the scanners that were open on it with it."""
-        if isinstance(error, UnknownOutcome) and error.timed_out:
+        if isinstance(error, UnknownOutcome) and error.timed_out and (error.answered or self._patience == self._timeout):
+            # A filter that passes few rows takes long, and longer where it begins anew. A gateway that says nothing at all is gone.
             self._patience *= 2
         self._lease.drop()
         self._under_way.clear()

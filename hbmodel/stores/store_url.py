@@ -42,7 +42,7 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
         arguments["port"] = int(hosts[1:])
     elif hosts:
         arguments["host"] = [unquote(host) for host in hosts.split(",")]
-    given = parse_qsl(query, keep_blank_values=True)
+    given = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)  # a plus sign is itself: this is no form
     # What looks like the name of an unknown option may be the rest of a secret that holds an unescaped "&".
     quotable = not any(name in secrets for name, _ in given)
     for name, text in given:

@@ -56,6 +56,8 @@ def check_table_name(table: str) -> None:
 def check_new_table(table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> None:
     """Raises InvalidRequest for a name, a family or a split key that HBase's client or master refuses."""
     check_table_name(table)
+    if table.startswith("hbase:"):
+        raise InvalidRequest("The namespace hbase is HBase's own.", table=table)
     if not families:
         raise InvalidRequest("A table needs at least one column family.", table=table)
     if len({family.name for family in families}) < len(families):
