@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -200,6 +201,37 @@ class PutConformance:
         with pytest.raises(InvalidRequest):
             bed.store.delete(bed.table, [Delete(row, timestamp=-1)])
         assert bed.get(row) == {}
+
+    @pytest.mark.parametrize("before", [0, 3], ids=["alone", "behind good ones"])
+    def test_what_is_of_another_type_is_refused_and_breaks_nothing(self, bed: Bed, before: int) -> None:
+        key = bed.key()
+        row, good = key(b"r"), [Put(key(b"good %d" % number), {b"d:a": b"1"}, 5) for number in range(before)]
+        wrong: Any
+        for wrong in (
+            Put(row.decode(), {b"d:a": b"1"}),  # type: ignore[arg-type]
+            Put(bytearray(row), {b"d:a": b"1"}),  # type: ignore[arg-type]
+            Put(row, {b"d:a": "1"}),  # type: ignore[dict-item]
+            Put(row, {b"d:a": 1}),  # type: ignore[dict-item]
+            Put(row, {b"d:a": None}),  # type: ignore[dict-item]
+            Put(row, {"d:a": b"1"}),  # type: ignore[dict-item]
+            Put(row, {b"d:a": b"1"}, timestamp=5.0),  # type: ignore[arg-type]
+            Put(row, {b"d:a": b"1"}, timestamp=True),
+            Put(row, {b"d:a": b"1"}, timestamp="5"),  # type: ignore[arg-type]
+            Put(row, {b"d:a": b"1"}, ttl=5.5),  # type: ignore[arg-type]
+            Put(row, {b"d:a": b"1"}, ttl=True),
+        ):
+            with pytest.raises(InvalidRequest):
+                bed.store.put(bed.table, [*good, wrong])
+        for wrong in (Delete(row, timestamp=5.0), Delete(row.decode()), Delete(row, columns=("d:a",))):  # type: ignore[arg-type]
+            with pytest.raises(InvalidRequest):
+                bed.store.delete(bed.table, [wrong])
+        for wrong in (row.decode(), bytearray(row)):
+            with pytest.raises(InvalidRequest):
+                bed.store.get(bed.table, [wrong])
+        with pytest.raises(InvalidRequest):
+            bed.store.get(bed.table, [row], ["d:a"])  # type: ignore[list-item]
+        bed.store.put(bed.table, [*good, Put(row, {b"d:a": bytearray(b"1")}, 5)])  # type: ignore[dict-item]
+        assert bed.get(row) == {b"d:a": (b"1", 5)}
 
     def test_unknown_family(self, bed: Bed) -> None:
         row = bed.key()(b"r")

@@ -606,6 +606,7 @@ def _bad_family(name: Any) -> Declaration:
 
 for number, name in enumerate(["", "-t", ".t", "a b", "a/b", "a:b:c", ":t", "a:", "tä", "t\n", None, b"t"]):
     MISTAKES.append(pytest.param(_bad_table(name), "A table name holds letters", {"table": name}, id=f"table name {number}"))
+MISTAKES.append(pytest.param(_bad_table("hbase:t"), "HBase's own", {"table": "hbase:t"}, id="HBase's namespace"))
 for number, name in enumerate(["", ".d", "a:b", "a b", "a/b", "a\\b", "\0", "d\n", "\x85", "recovered.edits", None, b"d"]):
     MISTAKES.append(pytest.param(_bad_family(name), "A column family is printable text", {"family": name}, id=f"family {number}"))
 MISTAKES.append(pytest.param(_bad_family("ä" * 64), "at most 127 bytes", {"length": 128}, id="long family"))

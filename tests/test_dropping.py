@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -98,6 +99,69 @@ def test_models_of_one_table_are_dropped_together() -> None:
         assert set(TABLES) <= set(store.tables())
         hb.drop_tables(store, Dropped, Beside)
         assert store.tables() == ["hbmodel"]
+
+
+@hb.model(table="dropped.by_tag")
+class Squatter:
+    name: hb.Key[str] = hb.key()
+    text: hb.Column[str] = hb.column("t")
+
+
+@hb.model(table="hbmodel", family="x")
+class Usurper:
+    name: hb.Key[str] = hb.key()
+    text: hb.Column[str] = hb.column("t")
+
+
+def test_a_table_is_one_thing_only() -> None:
+    with hb.connect("memory:") as store:
+        for models in ((Dropped, Squatter), (Squatter, Dropped), (Usurper,)):
+            for call in (hb.create_tables, hb.diff):
+                with pytest.raises(hb.SchemaMismatch, match="is taken"):
+                    call(store, *models)
+        assert store.tables() == []
+        fill(store)
+        for call in (hb.create_tables, hb.drop_tables):
+            with pytest.raises(hb.SchemaMismatch, match="index table of another model"):
+                call(store, Squatter)
+        assert found_by_tag(store) == 3
+
+
+def test_a_table_whose_registry_entry_is_lost_is_not_registered_as_new() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Dropped, registry="ours")
+        with hb.Session(store, registry="ours") as session:
+            session.add(Dropped(name="a", tag="x"))
+        with pytest.raises(hb.SchemaMismatch, match="registered in this registry"):
+            hb.Session(store).get(Dropped, name="a")
+        with pytest.raises(hb.SchemaMismatch, match="does not know them") as caught:
+            hb.create_tables(store, Dropped)
+        assert caught.value.registry == "hbmodel"
+        assert "hbmodel" not in store.tables()
+        hb.create_tables(store, Dropped, registry="ours")
+        assert sorted(hb.drop_tables(store, Dropped)) == TABLES
+        hb.create_tables(store, Dropped)
+
+
+@pytest.mark.parametrize("bed", HBASE, indirect=True)
+def test_two_programs_may_drop_at_once(bed: Bed) -> None:
+    fill(bed.store)
+    start, failures = threading.Barrier(2), []
+
+    def drop() -> None:
+        try:
+            start.wait()
+            hb.drop_tables(bed.store, Dropped)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=drop) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert not set(TABLES) & set(bed.store.tables())
 
 
 def calls_of_a_drop() -> int:

@@ -72,6 +72,10 @@ def test_each_option_can_stand_in_the_url_and_in_the_environment(option: str, mo
     assert given(monkeypatch, "hbase://h") == {"host": ["h"], option: value}
 
 
+def test_a_plus_sign_is_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert given(monkeypatch, "hbase://h?password=a+b%20c%2Bd")["password"] == "a+b c+d"
+
+
 def test_the_url_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HBMODEL_POOL", "9")
     monkeypatch.setenv("HBMODEL_TIMEOUT", "7")
@@ -140,6 +144,9 @@ def told(call: Callable[[], object]) -> str:
         f"hbase://host,user:{SECRET}@other",
         f"hbase://[{SECRET}]:9090",
         f"hbase://host/{SECRET}",
+        f"hbase://host&user=u&password={SECRET}",
+        f"hbase://host;password={SECRET}",
+        f"hbase://host,password={SECRET}",
         f"hbase://host?x=y#{SECRET}",
         f"hbase://host?password={SECRET}",
         f"hbase://host?user=ann&password={SECRET}",

@@ -173,6 +173,7 @@ BAD: list[Callable[[GatewayStore], object]] = [
     lambda store: store.increment("t", b"k", b"d", 1),
     lambda store: store.increment("t", b"k", A, 2**63),
     lambda store: store.create_table("t", []),
+    lambda store: store.create_table("hbase:t", [Family(b"d")]),
     lambda store: store.create_table("t", [Family(b"d:")]),
 ]
 
