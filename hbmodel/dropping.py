@@ -15,7 +15,9 @@ def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE
     """Disables and drops the primary tables, with all their rows, the index tables and the registry's entries of models.
 
     What is gone already is passed over, so it can be repeated after a crash. Namespaces and the registry table stay, and so do
-    the tables of `foreign` models, which are others'. Programs that still use the tables meet `TableNotFound`.
+    the tables of `foreign` models, which are others'. Programs that still use the tables meet `TableNotFound`; but one that
+    finds them created anew before its lease of what the registry said is over (`Session`, a minute by default) writes by the old
+    entry, and what it writes may be lost. So stop such programs, or wait a lease, before `create_tables`.
 
     Args:
         store: that holds the tables.
