@@ -272,9 +272,9 @@ def _conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]
     try:
         catalog.check_neighbours(schema)
     except SchemaMismatch as error:
-        shared = error.family or error.index
-        what = f"family {shared}" if error.family else f"index {shared}"
-        yield Difference(schema.table, "layout", what, shared, "another model's", "refused", "what two models share, one would lose")
+        kind, shared = next((kind, error.details[kind]) for kind in ("family", "index", "primary") if kind in error.details)
+        what, live = ("table", f"an index table of {shared}") if kind == "primary" else (f"{kind} {shared}", "another model's")
+        yield Difference(schema.table, "layout", what, shared, live, "refused", "what two models share, one would lose")
 
 
 def unbuilt(schema: TableSchema, name: str) -> Difference:

@@ -124,6 +124,7 @@ def test_a_table_is_one_thing_only() -> None:
         for call in (hb.create_tables, hb.drop_tables):
             with pytest.raises(hb.SchemaMismatch, match="index table of another model"):
                 call(store, Squatter)
+        assert "table: an index table of dropped -> " in str(hb.diff(store, Squatter))
         assert found_by_tag(store) == 3
 
 
