@@ -230,7 +230,8 @@ class PutConformance:
                 bed.store.get(bed.table, [wrong])
         with pytest.raises(InvalidRequest):
             bed.store.get(bed.table, [row], ["d:a"])  # type: ignore[list-item]
-        bed.store.put(bed.table, [*good, Put(row, {b"d:a": bytearray(b"1")}, 5)])  # type: ignore[dict-item]
+        assert bed.get(row) == {}
+        bed.store.put(bed.table, [*good, Put(row, {b"d:a": b"1"}, 5)])
         assert bed.get(row) == {b"d:a": (b"1", 5)}
 
     def test_unknown_family(self, bed: Bed) -> None:
