@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
+import protocol_facts as unchanging
 import protocol_lives as expiring
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from protocol_adapter import END, SetClock, Store, Translation, alone
+from protocol_facts import DELETED, REPEATED, facts
 from protocol_lives import fading, lives
 from protocol_mutants import MUTANTS as OF_ROWS
 from protocol_processes import Rules
@@ -106,7 +108,7 @@ def test_a_step_of_the_checker_does_what_the_operation_does_in_a_store(operation
 # --- mutants ----------------------------------------------------------------------------------------------------------
 
 
-MUTANTS = {**OF_ROWS, **expiring.MUTANTS}
+MUTANTS = {**OF_ROWS, **expiring.MUTANTS, **unchanging.MUTANTS}
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -138,6 +140,9 @@ SAMPLES: dict[str, Callable[[], Iterable[Configuration]]] = {
     "a write that takes too long": lambda: two(("put b", "tag b", "insert", "delete, insert"), TWO_CLOCKS, ordered=True, first={"slow": 1}),
     "rounds of two rows": lambda: batches((12,), ("note", "delete, insert"), names=("delete both", "mixed too")),
     "two indexes": lambda: places(TWO_CLOCKS),
+    "rows that never change": lambda: chain(
+        facts(REPEATED, (12,)), facts(DELETED, (12,)), facts((("delete",), ("delete", "delete")), (5, 12, 13))
+    ),
     "rows that expire": lambda: lives(("expiring b", "expiring tag b", "expiring b, note"), ("put b", "note", "delete"), TWO_CLOCKS),
     "rows that expire, in two calls": lambda: lives(("expiring b",), ("expiring a", "tag b", "insert"), TWO_CLOCKS, atomic=False),
     "rows that expire over others that do": lambda: lives(("put b", "expiring insert"), ("note", "delete, put"), stores=("expiring",)),
