@@ -145,6 +145,7 @@ def scan_through_kills(
 def test_a_gateway_is_killed_in_the_middle_of_scans(own: Own, count: int, kills: int) -> None:
     everything = flown(count)
     with hb.connect(own.hbase.thrift2_url) as store:
+        hb.drop_tables(store, Flown)  # another test may have left more flights
         hb.create_tables(store, Flown)
         assert hb.Session(store).load(everything) == count
     by_key = sorted(((key_of(flight), flight) for flight in everything), key=itemgetter(0))
@@ -163,6 +164,7 @@ def test_a_gateway_is_killed_in_the_middle_of_scans(own: Own, count: int, kills:
 def test_the_server_is_killed_in_the_middle_of_scans(own: Own, gateway: str) -> None:
     everything = flown(60_000)
     with hb.connect(own.hbase.thrift2_url) as store:
+        hb.drop_tables(store, Flown)  # another test may have left more flights
         hb.create_tables(store, Flown)
         assert hb.Session(store).load(everything) == len(everything)
     by_key = sorted(((key_of(flight), flight) for flight in everything), key=itemgetter(0))
