@@ -152,6 +152,7 @@ class IndexedWriter:
         reader: decodes the group of a row.
         group: fields that are in an index, as key or covered; a put of one of them writes them all.
         group_columns: their columns.
+        marks: the cells, beside the version, that make a row live.
     """
 
     schema: TableSchema
@@ -162,6 +163,7 @@ class IndexedWriter:
     reader: RowReader = field(init=False)
     group: frozenset[str] = field(init=False)
     group_columns: frozenset[bytes] = field(init=False)
+    marks: Mapping[bytes, bytes] = field(init=False)
     _rests: dict[frozenset[str], RowReader] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -171,6 +173,8 @@ class IndexedWriter:
         object.__setattr__(self, "group", frozenset(used & columns))
         object.__setattr__(self, "reader", RowReader(self.schema, indexed=True, names=self.group))
         object.__setattr__(self, "group_columns", frozenset(self.schema.by_name[name].column for name in self.group))
+        flag = {} if self.schema.exists_column is None else {self.schema.exists_column: FLAG}
+        object.__setattr__(self, "marks", {self.schema.liveness_column: LIVE, **flag})
 
     def needs_read(self, write: RowWrite) -> bool:
         """Whether the old row must be read first; full writes of immutable models need not (rule 3), unless they expire (rule 10)."""
@@ -242,10 +246,7 @@ class IndexedWriter:
             cells = without_nulls(write.cells, schema.optional_columns - self.group_columns - old.row.columns.keys())
         else:
             cells = dict(write.cells)
-        cells[schema.version_column] = version
-        cells[schema.liveness_column] = LIVE
-        if schema.exists_column is not None:
-            cells[schema.exists_column] = FLAG
+        cells |= {schema.version_column: version, **self.marks}
         if not old.live and self.needs_read(write):
             cells.update((f.column, COUNTER_ZERO) for f in schema.columns if f.kind == "counter")
             if old.row is not None:

@@ -7,7 +7,7 @@ and layout. Row 00 holds `m:clock`, which sessions put to learn the server's tim
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,8 +17,8 @@ from hbmodel.errors import IndexUnavailable, SchemaMismatch, StoreError, TableEx
 from hbmodel.mapper import RowReader
 from hbmodel.ranges import KeyRange
 from hbmodel.schema import Index, TableSchema
-from hbmodel.spec_text import differing
-from hbmodel.store import Family, Put, Scan, Store
+from hbmodel.spec_text import differing, plain
+from hbmodel.store import Family, Put, Row, Scan, Store
 
 REGISTRY_TABLE = "hbmodel"
 FAMILY = b"m"
@@ -124,7 +124,7 @@ class Registry:
             (row,) = self._store.get(self.table, [registry_row(schema)])
         except TableNotFound:
             return {}
-        return {} if row is None else {column: cell.value for column, cell in row.columns.items()}
+        return {} if row is None else _cells_of(row)
 
     def _parse(self, schema: TableSchema, raw: Mapping[bytes, bytes]) -> Registration | None:
         if not raw.get(LAYOUT):
@@ -205,9 +205,8 @@ class Registry:
         """
         self.check_no_index(schema)
         own = registry_row(schema)
-        (batches,) = self._store.scan(self.table, [Scan(KeyRange.prefix(schema.table.encode() + b"\x00"))])
-        for row in (row for batch in batches for row in batch if row.row != own):
-            other = self._parse(schema, {column: cell.value for column, cell in row.columns.items()})
+        for row in self._rows_of(schema.table):
+            other = None if row.row == own else self._parse(schema, _cells_of(row))
             if other is None:
                 continue
             taken = {row.row[len(schema.table.encode()) + 1 :], *(c.encode("latin-1").partition(b":")[0] for c in other.layout["columns"])}
@@ -221,11 +220,9 @@ class Registry:
 
     def check_no_index(self, schema: TableSchema) -> None:
         """Raises `SchemaMismatch` where the model's table is an index table of another one, `<table>.<index>`."""
-        names = [schema.table[:at] for at, letter in enumerate(schema.table) if letter == "."]
-        scans = [Scan(KeyRange.prefix(name.encode() + b"\x00")) for name in names]
-        for name, batches in zip(names, self._store.scan(self.table, scans) if scans else (), strict=True):
-            for row in (row for batch in batches for row in batch):
-                other = self._parse(schema, {column: cell.value for column, cell in row.columns.items()})
+        for name in (schema.table[:at] for at, letter in enumerate(schema.table) if letter == "."):
+            for row in self._rows_of(name):
+                other = self._parse(schema, _cells_of(row))
                 if other is not None and any(state.table == schema.table for state in other.indexes.values()):
                     raise SchemaMismatch("The table is an index table of another model.", table=schema.table, primary=name)
 
@@ -236,9 +233,12 @@ class Registry:
         return found is not None and found.columns[column].value == value
 
     def rows_of_table(self, table: str) -> list[bytes]:
-        """The rows of all models that are registered in a table."""
+        """The registry's rows of all models of a table."""
+        return [row.row for row in self._rows_of(table)]
+
+    def _rows_of(self, table: str) -> Iterator[Row]:
         (batches,) = self._store.scan(self.table, [Scan(KeyRange.prefix(table.encode() + b"\x00"))])
-        return [row.row for batch in batches for row in batch]
+        return (row for batch in batches for row in batch)
 
     def server_time(self) -> int:
         """The server's clock in ms, as it stamps a put of the clock cell."""
@@ -278,18 +278,18 @@ def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> lis
     """What differs between two layouts, each with what is declared and what is live."""
     found: list[tuple[str, Any, Any]] = []
     for part in ("format", "key", "salt", "exists"):
-        if _plain(declared[part]) != _plain(live.get(part)):
+        if plain(declared[part]) != plain(live.get(part)):
             found.append((part, declared[part], live.get(part)))
     for column, spec in declared["columns"].items():
         other = live.get("columns", {}).get(column)
         if other is not None:
-            changed = [name for name in ("kind", "codec", "nullable", "null") if _plain(spec[name]) != _plain(other.get(name))]
+            changed = [name for name in ("kind", "codec", "nullable", "null") if plain(spec[name]) != plain(other.get(name))]
             found += [(f"column {column} {name}", spec[name], other.get(name)) for name in changed]
     return found
 
 
-def _plain(value: Any) -> Any:
-    return json.loads(json.dumps(value))
+def _cells_of(row: Row) -> Mapping[bytes, bytes]:
+    return {column: cell.value for column, cell in row.columns.items()}
 
 
 def _line(what: str, declared: Any, live: Any) -> str:

@@ -8,9 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.mapper import FLAG
 from hbmodel.mutations import LAST_WRITE_WINS, FullWrite, IndexedWriter, Outcome, RowPlan
-from hbmodel.schema import LIVE
 from hbmodel.store import Delete, Put
 
 
@@ -54,8 +52,7 @@ def by_table(mutations: Iterable[tuple[str, Any]]) -> Mapping[str, list[Any]]:
 
 def plan_unread(writer: IndexedWriter, writes: Sequence[FullWrite], now: int) -> RoundPlan:
     """The plan of writes that need no old row (`IndexedWriter.needs_read`): the same as row by row, in one pass over them."""
-    schema, nonce, version_column = writer.schema, writer.nonce, writer.schema.version_column
-    marks = {schema.liveness_column: LIVE} if schema.exists_column is None else {schema.liveness_column: LIVE, schema.exists_column: FLAG}
+    schema, nonce, version_column, marks = writer.schema, writer.nonce, writer.schema.version_column, writer.marks
     entries: dict[str, list[Put]] = defaultdict(list)
     places = [(entries[index.table].append, index.name, [schema.by_name[name].column for name in index.covers]) for index in writer.indexes]
     puts: list[Put] = []

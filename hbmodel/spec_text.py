@@ -8,7 +8,7 @@ from typing import Any
 
 def differing(declared: Any, live: Any) -> tuple[str, str]:
     """Two descriptions as text, without what is the same in both."""
-    declared, live = _plain(declared), _plain(live)
+    declared, live = plain(declared), plain(live)
     if _are_fields(declared) and _are_fields(live) and [f["name"] for f in declared] == [f["name"] for f in live]:
         pairs = [pair for pair in zip(declared, live, strict=True) if pair[0] != pair[1]]
         declared, live = [mine for mine, _ in pairs], [theirs for _, theirs in pairs]
@@ -45,8 +45,8 @@ def _are_fields(spec: Any) -> bool:
     return isinstance(spec, list) and bool(spec) and all(map(_is_field, spec))
 
 
-def _plain(spec: Any) -> Any:
+def plain(spec: Any) -> Any:
     """With the lists and dictionaries that JSON knows."""
     if isinstance(spec, Mapping):
-        return {name: _plain(value) for name, value in spec.items()}
-    return [_plain(value) for value in spec] if isinstance(spec, Sequence) and not isinstance(spec, str | bytes) else spec
+        return {name: plain(value) for name, value in spec.items()}
+    return [plain(value) for value in spec] if isinstance(spec, Sequence) and not isinstance(spec, str | bytes) else spec

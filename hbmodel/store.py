@@ -326,7 +326,7 @@ class BeginningStore(Protocol):
     """A store that can send a put and leave the caller to other work, such as a put into another table, until the answer is there."""
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
-        """Begins what `put` does."""
+        """Begins what `put` does; raises `InvalidRequest` and `StoreClosed` at once, all else when it is ended."""
         ...
 
 

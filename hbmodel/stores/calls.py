@@ -68,8 +68,8 @@ class Backoff:
         end = time.monotonic() + self.retry_for
         tries, wait = 1, min(self.cap, self.first)
         while tries != self.attempts:
-            in_time = time.monotonic() < end
-            if not (in_time or tries < LEAST_TRIES if reached() else tries < FIRST_TRIES or (in_time and tries < LEAST_TRIES)):
+            least, most = (LEAST_TRIES, None) if reached() else (FIRST_TRIES, LEAST_TRIES)
+            if tries == most or (tries >= least and time.monotonic() >= end):
                 return
             yield wait * random.uniform(0.5, 1.0)
             tries, wait = tries + 1, min(self.cap, wait * 2)
