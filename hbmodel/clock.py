@@ -8,6 +8,7 @@ from collections.abc import Callable
 from attrs import frozen
 
 from hbmodel.errors import ClockError, SessionError, StoreUnavailable, UnknownOutcome
+from hbmodel.store import CLOCK_TICK
 
 GRACE = 3_600_000
 """Default grace time G in ms: how old an entry must be before a repairer may take it for an orphan."""
@@ -17,6 +18,11 @@ LONGEST_CALL = 1_200_000
 
 CLOCK_BOUND = 60_000
 """Default bound in ms on how far this machine's clock and the server's may differ."""
+
+
+def let_tick_pass() -> None:
+    """Waits until every clock shows another millisecond."""
+    time.sleep(CLOCK_TICK)
 
 
 def wall_time() -> int:
@@ -36,13 +42,11 @@ class Offset:
 
     Attributes:
         value: of the offset.
-        uncertain: how wrong it may be.
         running: the clock that never jumps, when it was measured.
         now: the server's time then.
     """
 
     value: int
-    uncertain: int
     running: int
     now: int
 
@@ -95,14 +99,6 @@ class ServerClock:
             ClockError: the two clocks differ by more than the bound.
             StoreUnavailable: the server cannot be asked.
         """
-        return self._now()[0]
-
-    def past(self) -> int:
-        """A time, in ms since 1970, that the server's clock has reached however the answer to the probe was delayed."""
-        now, offset = self._now()
-        return now - offset.uncertain
-
-    def _now(self) -> tuple[int, Offset]:
         offset = self._shared.latest
         if offset is None:
             offset = self._shared.latest = self._measured()
@@ -111,8 +107,8 @@ class ServerClock:
         drift = now - (offset.now + self._running() - offset.running)
         if abs(drift) > self.bound:
             self._shared.latest = None
-            return self._now()
-        return now, offset
+            return self.now()
+        return now
 
     def _measured(self) -> Offset:
         before, server, after = self._ask()
@@ -123,7 +119,7 @@ class ServerClock:
                 offset=offset,
                 bound=self.bound,
             )
-        return Offset(offset, (after - before) // 2 + 1, self._running(), after + offset)
+        return Offset(offset, self._running(), after + offset)
 
     def _ask(self) -> tuple[int, int, int]:
         """The server's time, between two readings of the wall clock.

@@ -4,17 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
+from typing import Protocol as Port
 
-from hbmodel.errors import StoreClosed, StoreUnavailable, TableNotFound
-from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
+from hbmodel.clock import let_tick_pass
+from hbmodel.errors import SchemaMismatch, StoreClosed, StoreUnavailable, TableNotFound
+from hbmodel.operations import (
+    Acknowledge,
+    Change,
+    CheckAndMutate,
+    CheckAndPut,
+    CheckLease,
+    DeleteRows,
+    GetRows,
+    LetClockTick,
+    MutateRow,
+    Operation,
+    Protocol,
+    PutRows,
+    ReadClock,
+    Together,
+)
 from hbmodel.store import BeginningStore, Store
 
 R = TypeVar("R")
 
 
-def perform(store: Store, operation: Operation) -> Any:
-    """Carries out one operation and returns the answer that its protocol waits for."""
+class Clock(Port):
+    """What answers a protocol's questions of time; either may ask the store."""
+
+    def now(self) -> int:
+        """See `ReadClock`."""
+        ...
+
+    def fresh(self, since: int) -> bool:
+        """See `CheckLease`."""
+        ...
+
+
+def perform(store: Store, operation: Operation, clock: Clock | None = None) -> Any:
+    """Carries out one operation and returns the answer that its protocol waits for.
+
+    Args:
+        store: to carry it out on.
+        operation: of a protocol.
+        clock: for protocols that ask for the time.
+    """
     match operation:
+        case ReadClock():
+            assert clock is not None
+            return clock.now()
+        case CheckLease(since):
+            assert clock is not None
+            return clock.fresh(since)
+        case LetClockTick():
+            let_tick_pass()
         case GetRows(table, rows, columns):
             return store.get(table, rows, columns)
         case PutRows(table, puts):
@@ -25,12 +68,14 @@ def perform(store: Store, operation: Operation) -> Any:
             store.mutate_row(table, mutations)
         case CheckAndMutate(table, row, column, expected, mutations):
             return store.check_and_mutate(table, row, column, expected, mutations)
+        case CheckAndPut(table, row, column, expected, put):
+            return store.check_and_put(table, row, column, expected, put)
         case Together(operations):
             _together(store, operations)
     return None
 
 
-def _together(store: Store, operations: Sequence[PutRows | DeleteRows]) -> None:
+def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRow]) -> None:
     """Begins each put before it waits for the one before, where the store can.
 
     The first error, or interruption, is the one that counts: nothing else is waited for then, since all of it is done again.
@@ -38,9 +83,9 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows]) -> None:
     if not operations:
         return
     first, rest = operations[0], operations[1:]
-    if not rest or isinstance(first, DeleteRows) or not isinstance(store, BeginningStore):
-        perform(store, first)
-        _together(store, rest)
+    if not rest or not isinstance(first, PutRows) or not isinstance(store, BeginningStore):
+        for operation in operations:
+            perform(store, operation)
         return
     begun = store.begin_put(first.table, first.puts)
     try:
@@ -51,12 +96,12 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows]) -> None:
     begun.end()
 
 
-def drive(store: Store, protocol: Protocol[R]) -> R:
-    """Runs a protocol to its end; an error of the store ends it."""
+def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None) -> R:
+    """Runs a protocol to its end; an error of the store, or of the clock, ends it."""
     answer: Any = None
     try:
         while True:
-            answer = perform(store, protocol.send(answer))
+            answer = perform(store, protocol.send(answer), clock)
     except StopIteration as stop:
         result: R = stop.value
         return result
@@ -66,7 +111,7 @@ def drive(store: Store, protocol: Protocol[R]) -> R:
 
 def may_have_written(operation: Operation, error: BaseException) -> bool:
     """Whether an operation that ended with `error` may have changed a table."""
-    if isinstance(operation, GetRows | Acknowledge):
+    if not isinstance(operation, Change):
         return False
     alone = not isinstance(operation, Together) or len(operation.operations) == 1
     return not (alone and isinstance(error, StoreUnavailable | StoreClosed | TableNotFound))
@@ -75,9 +120,13 @@ def may_have_written(operation: Operation, error: BaseException) -> bool:
 class Resumable:
     """A protocol that can be taken up again at the operation that failed.
 
-    After an error of the store the protocol stays suspended where it is, so the same operation, timestamps included, is
-    carried out once more: that is how a put with an unknown outcome is retried (rule 3). A protocol that raised an error of
-    its own is begun anew.
+    After an error of the store, or of the clock, the protocol stays suspended where it is, so the same operation, timestamps
+    included, is carried out once more: that is how a put with an unknown outcome is retried (rule 3). A protocol that raised an
+    error of its own is begun again from its start, and so is one under which the indexes of its table have changed.
+
+    Args:
+        begin: makes the protocol.
+        clock: answers its questions of time.
 
     Attributes:
         outcomes: what has been acknowledged, or None as long as nothing has.
@@ -85,8 +134,8 @@ class Resumable:
         wrote: whether any mutation may have been applied.
     """
 
-    def __init__(self, begin: Callable[[], Protocol[Any]]) -> None:
-        self._begin = begin
+    def __init__(self, begin: Callable[[], Protocol[Any]], clock: Clock | None = None) -> None:
+        self._begin, self._clock = begin, clock
         self._protocol: Protocol[Any] | None = None
         self._operation: Operation | None = None
         self.outcomes: Sequence[Any] | None = None
@@ -100,11 +149,14 @@ class Resumable:
             self._advance(None)
         while self._operation is not None:
             try:
-                answer = perform(store, self._operation)
+                answer = perform(store, self._operation, self._clock)
+            except SchemaMismatch:
+                self._operation, self._protocol = None, None
+                raise
             except BaseException as error:
                 self.wrote |= may_have_written(self._operation, error)
                 raise
-            self.wrote |= not isinstance(self._operation, GetRows | Acknowledge)
+            self.wrote |= isinstance(self._operation, Change)
             if isinstance(self._operation, Acknowledge):
                 self.outcomes = self._operation.outcomes
             self._advance(answer)

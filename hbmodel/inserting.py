@@ -9,12 +9,12 @@ from hbmodel.clock import ServerClock
 from hbmodel.driver import drive
 from hbmodel.errors import CapabilityError, SchemaMismatch
 from hbmodel.mutations import IndexedWriter, full_write
-from hbmodel.plain import insert_plain
+from hbmodel.plain_insert import insert_plain
 from hbmodel.protocol import insert_indexed
 from hbmodel.registry import Binding
 from hbmodel.schema import TableSchema, schema_of
 from hbmodel.store import Store
-from hbmodel.writing import Pending, UnitOfWork, let_tick_pass
+from hbmodel.writing import Pending, UnitOfWork
 
 
 def insert(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: Any, ttl: int | None) -> None:
@@ -41,7 +41,8 @@ def insert(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerCl
     binding.check_writable()
     if binding.indexed:
         try:
-            drive(store, insert_indexed(IndexedWriter(schema, binding.written, clock.bound), write, clock))
+            writer = IndexedWriter(schema, binding.written, clock.bound, adopting=binding.adopting)
+            drive(store, insert_indexed(writer, write), clock)
         except SchemaMismatch:
             # The lease ran out after the row was in place, and its indexes have changed: write it again as they are now.
             again = UnitOfWork(store, bind, clock)
@@ -53,6 +54,4 @@ def insert(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerCl
     )
     if column is None:
         raise CapabilityError('insert() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table)
-    drive(store, insert_plain(schema, write, column, clock))
-    if ttl is not None:
-        let_tick_pass()
+    drive(store, insert_plain(schema, write, column, clock.bound))

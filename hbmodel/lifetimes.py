@@ -11,7 +11,7 @@ import struct
 from datetime import timedelta
 
 from hbmodel.errors import CapabilityError, EncodingError, SessionError
-from hbmodel.schema import LIVE, TableSchema
+from hbmodel.schema import EXPIRY_QUALIFIER, LIVE, STAMP_QUALIFIER, TableSchema
 from hbmodel.store import Row
 
 _END = struct.Struct(">Q")
@@ -83,10 +83,13 @@ def end_of_live(row: Row, column: bytes) -> int | None:
 def end_of_plain(row: Row, column: bytes) -> int | None:
     """When a row read with every column of the model expires, by the cell in `column`, or None.
 
-    A later put without a TTL leaves that cell where it is, but has newer cells.
+    A later put without a TTL leaves that cell where it is, but has newer cells. A stamp (see `row_time`) is no such cell.
     """
     cell = row.columns.get(column)
-    if cell is None or len(cell.value) != _END.size or any(other.timestamp > cell.timestamp for other in row.columns.values()):
+    stamp = column.removesuffix(EXPIRY_QUALIFIER) + STAMP_QUALIFIER
+    if cell is None or len(cell.value) != _END.size:
+        return None
+    if any(other.timestamp > cell.timestamp for name, other in row.columns.items() if name != stamp):
         return None
     end: int = _END.unpack(cell.value)[0]
     return end

@@ -28,18 +28,20 @@ class RowReader:
         schema: of the model.
         indexed: whether rows carry system cells, so that only rows with a live flag exist.
         names: the fields wanted; None means all of them.
+        adopting: whether rows from before the first index, which have no system cells, exist too.
     """
 
     schema: TableSchema
     indexed: bool
     names: frozenset[str] | None = None
+    adopting: bool = False
 
     @classmethod
-    def of(cls, schema: TableSchema, indexed: bool, names: frozenset[str] | None = None) -> RowReader:
+    def of(cls, schema: TableSchema, indexed: bool, names: frozenset[str] | None = None, adopting: bool = False) -> RowReader:
         """The one reader of a model for these fields."""
-        found: RowReader | None = schema.compiled.get((indexed, names))
+        found: RowReader | None = schema.compiled.get((indexed, names, adopting))
         if found is None:
-            found = schema.keep((indexed, names), cls(schema, indexed, names))
+            found = schema.keep((indexed, names, adopting), cls(schema, indexed, names, adopting))
         return found
 
     @cached_property
@@ -50,11 +52,13 @@ class RowReader:
     @cached_property
     def anchor(self) -> bytes | None:
         """A column that every existing row has, so that a projection still finds rows whose wanted cells are all missing."""
+        if self.adopting:
+            return None
         if self.indexed:
             return self.schema.liveness_column
         if self.schema.exists_column is not None:
             return self.schema.exists_column
-        return next((f.column for f in self.schema.columns if f.required), None)
+        return next(iter(self.schema.required_columns), None)
 
     @cached_property
     def columns(self) -> Sequence[bytes]:
@@ -66,32 +70,42 @@ class RowReader:
             return tuple(sorted({*flag, *(f.column for f in self.schema.columns)}))
         return self.schema.family_names
 
-    @property
-    def marked(self) -> bool:
-        """Whether a cell says that a row is an object; otherwise every row that was read is one."""
-        return self.indexed or self.schema.exists_column is not None
-
     @cached_property
     def exists(self) -> Callable[[Row], bool]:
         """Whether a row that was read is an object of the model."""
-        if self.indexed:
-            liveness = self.schema.liveness_column
+        if not self.indexed:
+            return self._without_system_cells
+        liveness, adopting, older = self.schema.liveness_column, self.adopting, self._without_system_cells
 
-            def live(row: Row) -> bool:
-                cell = row.columns.get(liveness)
-                return cell is not None and cell.value[:1] == LIVE
+        def live(row: Row) -> bool:
+            cell = row.columns.get(liveness)
+            if cell is None:
+                return adopting and older(row)
+            return cell.value[:1] == LIVE
 
-            return live
+        return live
+
+    @property
+    def _without_system_cells(self) -> Callable[[Row], bool]:
+        """Whether a row is an object by its own cells: what a delete beside an update leaves lacks every required column."""
+        required, system = self.schema.required_columns, self.schema.system_columns
         if self.schema.exists_column is not None:
             flag: bytes = self.schema.exists_column
-        else:
-            return lambda row: True
 
-        def marked(row: Row) -> bool:
-            cell = row.columns.get(flag)
-            return cell is not None and cell.value == FLAG
+            def marked(row: Row) -> bool:
+                cell = row.columns.get(flag)
+                return cell is not None and cell.value == FLAG
 
-        return marked
+            return marked
+        if not required:
+            return lambda row: not system.issuperset(row.columns)
+        first = required[0]
+
+        def whole(row: Row) -> bool:
+            columns = row.columns
+            return first in columns or not columns.keys().isdisjoint(required)
+
+        return whole
 
     @cached_property
     def values(self) -> Callable[[Row], Values]:

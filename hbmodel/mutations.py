@@ -148,6 +148,7 @@ class IndexedWriter:
         indexes: those that writes must keep, each with the table that is live.
         bound: how far a timestamp may lie ahead of the corrected clock, in ms.
         nonce: source of nonces.
+        adopting: whether rows without system cells are live too.
         keys: packs entries.
         reader: decodes the group of a row.
         group: fields that are in an index, as key or covered; a put of one of them writes them all.
@@ -159,6 +160,7 @@ class IndexedWriter:
     indexes: Sequence[Index]
     bound: int
     nonce: Callable[[], bytes] = draw_nonce
+    adopting: bool = False
     keys: KeyMapper = field(init=False)
     reader: RowReader = field(init=False)
     group: frozenset[str] = field(init=False)
@@ -171,7 +173,7 @@ class IndexedWriter:
         object.__setattr__(self, "keys", KeyMapper(self.schema))
         used = {name for index in self.indexes for name in (*index.fields, *index.covers)}
         object.__setattr__(self, "group", frozenset(used & columns))
-        object.__setattr__(self, "reader", RowReader(self.schema, indexed=True, names=self.group))
+        object.__setattr__(self, "reader", RowReader(self.schema, True, self.group, self.adopting))
         object.__setattr__(self, "group_columns", frozenset(self.schema.by_name[name].column for name in self.group))
         flag = {} if self.schema.exists_column is None else {self.schema.exists_column: FLAG}
         object.__setattr__(self, "marks", {self.schema.liveness_column: LIVE, **flag})

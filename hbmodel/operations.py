@@ -61,10 +61,42 @@ class CheckAndMutate:
 
 
 @frozen
+class CheckAndPut:
+    """One cell, at the server's time. Answer: whether it was applied. Safe to repeat where a protocol looks at the row after a refusal."""
+
+    table: str
+    row: bytes
+    column: bytes
+    expected: bytes
+    put: Put
+
+
+@frozen
 class Together:
     """Operations without an order between them; all must be done before the protocol goes on. Answer: None."""
 
-    operations: Sequence[PutRows | DeleteRows]
+    operations: Sequence[PutRows | DeleteRows | MutateRow]
+
+
+@frozen
+class ReadClock:
+    """Answer: milliseconds since 1970, this machine's clock corrected to the server's."""
+
+
+@frozen
+class CheckLease:
+    """Whether a write whose time was chosen from the reading `since` of the clock may still be acknowledged. Answer: bool.
+
+    False once more than half of the grace time has passed, by any clock: a repairer may soon take the write's entries for
+    orphans (rule 3). Where the indexes of the table have changed, the driver ends the protocol with `SchemaMismatch`.
+    """
+
+    since: int
+
+
+@frozen
+class LetClockTick:
+    """Waits until the clocks of all servers show a later millisecond. Answer: None."""
 
 
 @frozen
@@ -74,6 +106,8 @@ class Acknowledge:
     outcomes: Sequence[Any]
 
 
-Operation = GetRows | PutRows | DeleteRows | MutateRow | CheckAndMutate | Together | Acknowledge
+Change = PutRows | DeleteRows | MutateRow | CheckAndMutate | CheckAndPut | Together
+Question = GetRows | ReadClock | CheckLease
+Operation = Change | Question | LetClockTick | Acknowledge
 
 Protocol = Generator[Operation, Any, R]

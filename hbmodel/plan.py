@@ -113,7 +113,7 @@ def paths_of(schema: TableSchema, indexes: Iterable[Index]) -> list[Path]:
     return [primary, *(Path(index.name, index.table, index.layout, index.salt, index) for index in indexes)]
 
 
-def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name: str | None = None) -> Plan:
+def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name: str | None = None, adopting: bool = False) -> Plan:
     """Chooses a path and turns the query into gets or scans of it.
 
     A whole primary key is got at once. Else the path with the longest bounded prefix of its key wins: more fixed leading
@@ -123,6 +123,7 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
         query: to plan.
         readable: indexes that may be read, with their live tables.
         indexed: whether rows carry system cells.
+        adopting: whether rows without them exist too.
         path_name: the path to take (a continuation token's), instead of choosing.
 
     Raises:
@@ -152,7 +153,7 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
             table=schema.table, fields=[part.field.name for part in query.ordering], path=wanted,
         )  # fmt: skip
     best = max(candidates, key=lambda candidate: candidate[0])
-    made = _build(query, best[1], best[2], best[3] != query.backwards, indexed)
+    made = _build(query, best[1], best[2], best[3] != query.backwards, indexed, adopting)
     if query.full_scan or not made.buckets:
         return made
     if made.match.excess and made.full_scan:
@@ -234,7 +235,7 @@ def _direction(layout: KeyLayout, found: Match, ordering: Sequence[Ordering]) ->
     return bool(backwards)
 
 
-def _build(query: Query[Any], path: Path, found: Match, backwards: bool, indexed: bool) -> Plan:
+def _build(query: Query[Any], path: Path, found: Match, backwards: bool, indexed: bool, adopting: bool) -> Plan:
     schema = query.schema
     every = conjuncts(query.predicate)
     residual = tuple(p for p in every if not any(p is consumed for consumed in found.consumed))
@@ -257,8 +258,10 @@ def _build(query: Query[Any], path: Path, found: Match, backwards: bool, indexed
         path=path,
         buckets=[Bucket(path.salt.prefix(bucket), merge_ranges(ranges)) for bucket, ranges in sorted(gathered.items())],
         backwards=backwards,
-        reader=RowReader.of(schema, indexed, names),
-        filter=None if rows is not None else server_filter(schema, path.layout, pushed, on_index=path.index is not None, indexed=indexed),
+        reader=RowReader.of(schema, indexed, names, adopting),
+        filter=None
+        if rows is not None
+        else server_filter(schema, path.layout, pushed, on_index=path.index is not None, indexed=indexed, adopting=adopting),
         # Whatever an index range settles is settled for the entry only: the primary row decides (rule 5).
         residual=every if path.index is not None else residual,
         rows=rows,

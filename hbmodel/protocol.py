@@ -6,7 +6,6 @@ A session drives them against a store; the model checker in the tests drives the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol as Port
 from typing import cast
 
 from attrs import evolve, frozen
@@ -14,29 +13,24 @@ from attrs import evolve, frozen
 from hbmodel.errors import RowExists
 from hbmodel.mapper import KeyMapper, RowReader, Values
 from hbmodel.mutations import UNREAD, FullWrite, IndexedWriter, Outcome, RowWrite
-from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Protocol, PutRows, Together
+from hbmodel.operations import (
+    Acknowledge,
+    CheckAndMutate,
+    CheckLease,
+    DeleteRows,
+    GetRows,
+    MutateRow,
+    Protocol,
+    PutRows,
+    ReadClock,
+    Together,
+)
 from hbmodel.rounds import RoundPlan, by_table, plan_unread
 from hbmodel.schema import Index, TableSchema
 from hbmodel.store import Delete, Put, Row
 
 
-class Clock(Port):
-    """What the protocols ask of time."""
-
-    def now(self) -> int:
-        """Milliseconds since 1970, corrected to the server's clock."""
-        ...
-
-    def fresh(self, since: int) -> bool:
-        """Whether a write whose timestamp was chosen from the reading `since` of `now` may still be acknowledged.
-
-        False once more than half of the grace time has passed, by any clock, or when the schema lease ran out: index states
-        may have changed and a repairer may soon take the write's entries for orphans (rule 3).
-        """
-        ...
-
-
-def write_round(writer: IndexedWriter, writes: Sequence[RowWrite], clock: Clock, atomic_rows: bool) -> Protocol[None]:
+def write_round(writer: IndexedWriter, writes: Sequence[RowWrite], atomic_rows: bool) -> Protocol[None]:
     """Writes rows of an indexed model, each row at most once, in four phases with one call per table and phase.
 
     Read the old rows; put the new entries and await all; put the rows; acknowledge; delete the old-key entries. A driver that
@@ -45,7 +39,6 @@ def write_round(writer: IndexedWriter, writes: Sequence[RowWrite], clock: Clock,
     Args:
         writer: plans the mutations.
         writes: at most one per row.
-        clock: see `Clock`.
         atomic_rows: whether the store mutates a row atomically; then a single delete is one call.
     """
     table = writer.schema.table
@@ -56,7 +49,7 @@ def write_round(writer: IndexedWriter, writes: Sequence[RowWrite], clock: Clock,
         rows: Sequence[Row | None] = ()
         if reading:
             rows = yield GetRows(table, [write.row for write in reading], writer.schema.family_names)
-        now = clock.now()
+        now = yield ReadClock()
         if reading:
             found = {write.row: writer.old(row) for write, row in zip(reading, rows, strict=True)}
             plan = RoundPlan.of([writer.plan(write, found.get(write.row, UNREAD), now) for write in writes])
@@ -65,7 +58,7 @@ def write_round(writer: IndexedWriter, writes: Sequence[RowWrite], clock: Clock,
         if plan.entries:
             yield Together([PutRows(name, puts) for name, puts in plan.entries.items()])
         yield from _write_rows(table, plan, atomic_rows)
-        if clock.fresh(now):
+        if (yield CheckLease(now)):
             break
         earlier += plan.stale
         deleted |= {outcome.key: outcome for outcome in plan.outcomes if outcome.action == "deleted"}
@@ -88,7 +81,7 @@ def _write_rows(table: str, plan: RoundPlan, atomic_rows: bool) -> Protocol[None
         yield DeleteRows(table, plan.row_deletes)
 
 
-def insert_indexed(writer: IndexedWriter, write: FullWrite, clock: Clock) -> Protocol[Outcome]:
+def insert_indexed(writer: IndexedWriter, write: FullWrite) -> Protocol[Outcome]:
     """Puts an object if its key is free: entries first, then one check-and-mutate on the exact liveness cell that was read.
 
     A loser keeps its entries (they are orphans until repair); one that lost to its own repeated call finds its nonce in the
@@ -100,7 +93,7 @@ def insert_indexed(writer: IndexedWriter, write: FullWrite, clock: Clock) -> Pro
         old = writer.old(row)
         if old.live:
             raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
-        now = clock.now()
+        now = yield ReadClock()
         plan = writer.plan(write, old, now)
         if plan.put is None or plan.outcome.error is not None:
             raise plan.outcome.error or AssertionError("a full write always puts its row")
@@ -115,10 +108,10 @@ def insert_indexed(writer: IndexedWriter, write: FullWrite, clock: Clock) -> Pro
             applied = version is not None and version.value == plan.put.cells[schema.version_column]
         if not applied:
             continue
-        while not clock.fresh(now):
+        while not (yield CheckLease(now)):
             # A repairer may have taken the entries for orphans while the row was not there yet, so they are put anew (rule 3). The
             # row is not: others may have found it since, and changed or deleted it.
-            now = clock.now()
+            now = yield ReadClock()
             fresh = max(now, (plan.outcome.timestamp or now) + 1)
             entries = [(name, _at(put, fresh)) for name, put in plan.entries]
             yield Together([PutRows(name, puts) for name, puts in by_table(entries).items()])

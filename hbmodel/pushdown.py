@@ -25,7 +25,9 @@ MAX_ALTERNATIVES = 100
 """Most alternatives of one field, or of one `|`, that are sent to the server."""
 
 
-def server_filter(schema: TableSchema, layout: KeyLayout, residual: Sequence[Predicate], *, on_index: bool, indexed: bool) -> Filter | None:
+def server_filter(
+    schema: TableSchema, layout: KeyLayout, residual: Sequence[Predicate], *, on_index: bool, indexed: bool, adopting: bool = False
+) -> Filter | None:
     """A filter for the scan of a path, or None.
 
     Args:
@@ -35,10 +37,11 @@ def server_filter(schema: TableSchema, layout: KeyLayout, residual: Sequence[Pre
         on_index: whether an index is scanned; then only its key is filtered, since covered cells of a writer that crashed
             hold values that the row does not.
         indexed: whether rows carry system cells; dead rows then stay on the server.
+        adopting: whether rows without system cells exist too.
     """
     filters = [made for made in (_filter(p, layout, on_index) for p in residual) if made is not None]
     if not on_index and indexed:
-        filters.insert(0, ValueFilter(schema.liveness_column, ">=", LIVE))  # dead rows begin with 00
+        filters.insert(0, ValueFilter(schema.liveness_column, ">=", LIVE, adopting))  # dead rows begin with 00
     elif not on_index and schema.exists_column is not None:
         filters.insert(0, ValueFilter(schema.exists_column, "=", FLAG))
     if not filters:

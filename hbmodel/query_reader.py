@@ -44,7 +44,7 @@ class QueryReader:
         known = self._plans.get((id(query), path))
         if known is not None and known[0] is query and known[1] is binding:
             return known[2]
-        made = plan(query, binding.readable, binding.indexed, path)
+        made = plan(query, binding.readable, binding.indexed, path, binding.adopting)
         if query.part is not None:
             made = within(made, query.part)
         if len(self._plans) >= PLANS_KEPT:

@@ -65,7 +65,8 @@ class PlanReader:
     def count(self) -> int:
         """How many items the plan has; reads keys only, where nothing else decides."""
         plan = self.plan
-        if plan.path.index is not None or plan.rows is not None or plan.accepts is not None or plan.path.salt.random:
+        checked = plan.accepts is not None or plan.path.salt.random or plan.reader.adopting
+        if plan.path.index is not None or plan.rows is not None or checked:
             return sum(1 for _ in self.items())
         if plan.filter is not None:
             # The filter needs the values, and of the columns just the one that it looks at.
@@ -141,20 +142,31 @@ class PlanReader:
             for batches in started:
                 closed.callback(_close, batches)
             runs = [
-                self._run(first, [self._scan(r, table_filter, columns) for r in ranges[1:]])
+                self._run(first, [self._scan(r, table_filter, columns) for r in ranges])
                 for first, ranges in zip(started, ordered, strict=True)
             ]
             for run in runs:
                 closed.callback(run.close)
             yield runs
 
-    def _run(self, first: Iterator[Sequence[Row]], rest: Sequence[Scan]) -> Generator[Sequence[Row], None, None]:
-        batches = first
+    def _run(self, first: Iterator[Sequence[Row]], scans: Sequence[Scan]) -> Generator[Sequence[Row], None, None]:
+        """The batches of one scan after the other, of which the first is started already.
+
+        A limit counts rows that are no objects too, so whoever asks for more than it gets what follows.
+        """
+        batches, started = first, True
         try:
-            yield from batches
-            for scan in rest:
-                (batches,) = self.store.scan(self.plan.path.table, [scan])
-                yield from batches
+            for scan in scans:
+                following: Scan | None = scan
+                while following is not None:
+                    if not started:
+                        (batches,) = self.store.scan(self.plan.path.table, [following])
+                    started = False
+                    last, count = b"", 0
+                    for batch in batches:
+                        last, count = batch[-1].row, count + len(batch)
+                        yield batch
+                    following = _behind(following, last) if count == following.limit else None
         finally:
             _close(batches)
 
@@ -165,7 +177,7 @@ class PlanReader:
         values, accepts, width = plan.reader.values, plan.accepts, plan.path.salt.width
         with closing(batches):
             for batch in self._distinct(batches) if plan.path.salt.random else batches:
-                for row in filter(plan.reader.exists, batch) if plan.reader.marked else batch:
+                for row in filter(plan.reader.exists, batch):
                     found = values(row)
                     if accepts is None or accepts(found):
                         yield row.row[width:], found
@@ -208,6 +220,12 @@ class PlanReader:
             return all(test(values) for test in tests)
 
         return passes
+
+
+def _behind(scan: Scan, last: bytes) -> Scan | None:
+    """What is left of a scan after the row `last`, or None."""
+    rest = KeyRange(scan.range.start, last) if scan.reversed else KeyRange(last + b"\x00", scan.range.stop)
+    return None if rest.empty else evolve(scan, range=rest)
 
 
 def _close(batches: Iterator[Sequence[Row]]) -> None:

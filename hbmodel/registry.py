@@ -1,7 +1,7 @@
 """The registry table: what layout every table was created with and which of its indexes are live.
 
-Row key: `<table>` 00 `<family>`. Family `m`: `m:layout` is the layout as canonical JSON, `m:i.<index>` one index's state, table
-and layout. Row 00 holds `m:clock`, which sessions put to learn the server's time.
+Row key: `<table>` 00 `<family>`. Family `m`: `m:layout` is the layout as canonical JSON, `m:rows` says which of its rows are live,
+`m:i.<index>` is one index's state, table and layout. Row 00 holds `m:clock`, which sessions put to learn the server's time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from attrs import evolve, field, frozen
 
@@ -24,12 +24,20 @@ REGISTRY_TABLE = "hbmodel"
 FAMILY = b"m"
 LAYOUT = b"m:layout"
 INDEX_PREFIX = b"m:i."
+ROWS = b"m:rows"
 CLOCK_ROW = b"\x00"
 CLOCK = b"m:clock"
 
 ABSENT, READABLE = "absent", "readable"
 STATES = (ABSENT, "write-only", "building", "verifying", READABLE)
-"""The life of an index; writes keep it from the second state on, reads use it in the last."""
+"""The life of an index; writes keep it from the second state on, reads use it in the last. One that this version does not know is
+none of the ends: writes keep it, reads do not use it."""
+
+RowState = Literal["unindexed", "adopting", "indexed"]
+"""Which rows of a table are live: those with any cell of an object; those whose liveness cell says so, and older ones without such a
+cell; only those whose liveness cell says so."""
+
+ROW_STATES: Sequence[RowState] = ("unindexed", "adopting", "indexed")
 
 
 @frozen
@@ -47,6 +55,7 @@ class Registration:
 
     layout: Mapping[str, Any]
     indexes: Mapping[str, IndexState]
+    rows: RowState
     raw: Mapping[bytes, bytes] = field(repr=False)
 
 
@@ -59,22 +68,29 @@ class Binding:
         written: indexes that writes must keep, with their live tables.
         readable: indexes that queries may use.
         unknown: names of live indexes that the model does not declare; it may then read but not write.
+        rows: which rows of the table are live.
     """
 
     schema: TableSchema
     written: Sequence[Index]
     readable: Sequence[Index]
     unknown: Sequence[str]
+    rows: RowState = "unindexed"
 
     @property
     def indexed(self) -> bool:
-        """Whether rows carry system cells: some index, declared here or not, is beyond absent."""
-        return bool(self.written or self.unknown)
+        """Whether rows are written with system cells."""
+        return self.rows != "unindexed"
+
+    @property
+    def adopting(self) -> bool:
+        """Whether rows without system cells are live too."""
+        return self.rows == "adopting"
 
     @cached_property
     def reader(self) -> RowReader:
         """Decodes whole objects."""
-        return RowReader.of(self.schema, self.indexed)
+        return RowReader.of(self.schema, self.indexed, None, self.adopting)
 
     def check_writable(self) -> None:
         """Raises `IndexUnavailable` where writing would leave a live index behind."""
@@ -132,14 +148,15 @@ class Registry:
         try:
             layout = json.loads(raw[LAYOUT])
             indexes = {
-                column[len(INDEX_PREFIX) :].decode(): IndexState(**json.loads(value))
+                column[len(INDEX_PREFIX) :].decode(): _index_state(value)
                 for column, value in raw.items()
                 if column.startswith(INDEX_PREFIX) and value
             }
-            if isinstance(layout, dict) and all(state.state in STATES for state in indexes.values()):
-                return Registration(layout, indexes, raw)
-        except (ValueError, TypeError):
-            pass  # told below, as for JSON of another shape
+            rows = _row_state(raw.get(ROWS), indexes)
+            if isinstance(layout, dict) and rows is not None:
+                return Registration(layout, indexes, rows, raw)
+        except (ValueError, TypeError, KeyError):
+            pass  # reported below, as for JSON of another shape
         raise StoreError("The registry entry of the table cannot be read.", table=schema.table, registry=self.table)
 
     def bind(self, schema: TableSchema) -> Binding:
@@ -165,6 +182,7 @@ class Registry:
             written=written,
             readable=tuple(index for index in written if live[index.name].state == READABLE),
             unknown=tuple(sorted(set(live) - set(schema.indexes))),
+            rows=found.rows,
         )
 
     def register(self, schema: TableSchema, new_state: str) -> None:
@@ -193,6 +211,9 @@ class Registry:
                 # An absent index has no entries, so that its declaration may still change.
                 if found is None or name not in found.indexes or found.indexes[name].state == ABSENT
             }
+            if found is None or (new_state == READABLE and schema.indexes and found.rows == "unindexed"):
+                # An index that is readable at once stands beside a table that is not there yet: all of its rows will be indexed.
+                wanted[ROWS] = canonical_json({"state": "indexed" if new_state == READABLE and schema.indexes else "unindexed"})
             # The layout is written last: an entry without one is not an entry, so an interrupted registration is begun anew.
             wanted[LAYOUT] = canonical_json(layout)
             if all(self._change(row, column, raw.get(column), value) for column, value in wanted.items() if raw.get(column) != value):
@@ -247,6 +268,25 @@ class Registry:
         if row is None:
             raise StoreError("The clock cell just written cannot be read back.", table=self.table)
         return row.columns[CLOCK].timestamp
+
+
+def _index_state(value: bytes) -> IndexState:
+    """One index's entry; what a newer version of this library has added to it is left alone."""
+    entry = json.loads(value)
+    return IndexState(str(entry["state"]), str(entry["table"]), dict(entry["spec"]))
+
+
+def _row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowState | None:
+    """Which rows are live, or None where this version does not know the word.
+
+    Rows without system cells are hidden only where the registry says so: an index that went beyond absent alone hides none.
+    """
+    kept = any(state.state != ABSENT for state in indexes.values())
+    if not value:
+        return "indexed" if kept else "unindexed"
+    word = json.loads(value)["state"]
+    found = next((state for state in ROW_STATES if state == word), None)
+    return "adopting" if found == "unindexed" and kept else found
 
 
 def check_layout(schema: TableSchema, found: Registration) -> None:

@@ -22,6 +22,7 @@ KEY_FORMAT_VERSION = 1
 VERSION_QUALIFIER = b"_v"
 LIVENESS_QUALIFIER = b"_l"
 EXPIRY_QUALIFIER = b"_t"
+STAMP_QUALIFIER = b"_p"
 LIVE = b"\x01"
 """First byte of the liveness cell of a live row, followed by the row's end (8 bytes) if it expires; a dead row holds 00 and a nonce."""
 
@@ -256,6 +257,21 @@ class TableSchema:
     def expiry_column(self) -> bytes:
         """`family:qualifier` of the cell that says when a row of a model without indexes expires."""
         return self.family + b":" + EXPIRY_QUALIFIER
+
+    @cached_property
+    def stamp_column(self) -> bytes:
+        """`family:qualifier` of the cell that is put, for a moment, to learn the time of the server that holds a row."""
+        return self.family + b":" + STAMP_QUALIFIER
+
+    @cached_property
+    def system_columns(self) -> frozenset[bytes]:
+        """The columns beside those declared; a row with no other cell is not an object."""
+        return frozenset((self.liveness_column, self.version_column, self.expiry_column, self.stamp_column))
+
+    @cached_property
+    def required_columns(self) -> Sequence[bytes]:
+        """Columns that a stored row must have."""
+        return tuple(f.column for f in self.columns if f.required)
 
     def field(self, name: str) -> Field:
         """The field of that name; raises `UnknownField`."""

@@ -162,7 +162,7 @@ class Session:
         """
         for schema, binding in list(self._bindings.items()):
             current = self._bind(schema)
-            if (current.written, current.unknown) != (binding.written, binding.unknown):
+            if (current.written, current.unknown, current.rows) != (binding.written, binding.unknown, binding.rows):
                 raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=schema.table)
         return True
 
@@ -333,7 +333,7 @@ class Session:
             raise EncodingError("A counter takes a whole number of 64 bits.", table=schema.table, field=counter.of.name)
         (row,) = KeyMapper(schema).rows(key_of(schema, obj))
         binding = self._bind(schema)
-        reader = RowReader(schema, binding.indexed, frozenset())
+        reader = RowReader.of(schema, binding.indexed, frozenset(), binding.adopting)
         if binding.indexed or any(f.required for f in schema.columns) or schema.exists_column is not None:
             (found,) = self.store.get(schema.table, [row], reader.columns)
             if found is None or not reader.exists(found):

@@ -27,6 +27,11 @@ CELL_OVERHEAD = 20
 """Bytes of a stored cell beside row, column and value: lengths (8), row length (2), family length (1), timestamp (8), type (1)."""
 
 
+CLOCK_TICK = 0.002
+"""Seconds after which every server's clock, and this machine's, shows another millisecond. A delete at the server's time is
+acknowledged so much later, since it hides puts of its own millisecond."""
+
+
 class Cell(Protocol):
     """The newest visible version of one column of one row."""
 

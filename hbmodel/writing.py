@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from attrs import define, field
 
-from hbmodel.clock import ServerClock
+from hbmodel.clock import ServerClock, let_tick_pass
 from hbmodel.driver import Resumable
 from hbmodel.errors import HbmodelError, PartialWrite, StoreError
 from hbmodel.mutations import FullWrite, IndexedWriter, Outcome, RowWrite
 from hbmodel.operations import Protocol
-from hbmodel.plain import plain_round
+from hbmodel.plain_round import plain_round
 from hbmodel.protocol import write_round
 from hbmodel.registry import Binding
 from hbmodel.schema import TableSchema
@@ -24,9 +23,6 @@ log = logging.getLogger("hbmodel")
 
 ROUND_ROWS = 5_000
 """Most writes in one round; what a commit holds beyond that follows in further rounds."""
-
-CLOCK_TICK = 0.002
-"""Seconds after which the server's clock, and this machine's, show another millisecond."""
 
 UNSWEPT_ROUNDS = 16
 """Most rounds whose old index entries could not be deleted that a session remembers."""
@@ -60,16 +56,12 @@ class Pending:
 
 @define(eq=False)
 class Round:
-    """Writes of one model, each row at most once, and the protocol that carries them out.
-
-    `plain` is set once it is known that the model has no live index, so that the server gives the time of most puts.
-    """
+    """Writes of one model, each row at most once, and the protocol that carries them out."""
 
     schema: TableSchema
     owners: list[Pending]
     writes: list[RowWrite]
     running: Resumable | None = None
-    plain: bool = False
 
     @property
     def wrote(self) -> bool:
@@ -120,11 +112,6 @@ def split_rounds(pending: Iterable[Pending]) -> list[Round]:
             own[at].owners.append(call)
             own[at].writes.append(write)
     return rounds
-
-
-def let_tick_pass() -> None:
-    """Waits until every clock shows another millisecond."""
-    time.sleep(CLOCK_TICK)
 
 
 class UnitOfWork:
@@ -187,7 +174,7 @@ class UnitOfWork:
 
     def _run(self, current: Round) -> None:
         if current.running is None:
-            current.running = Resumable(lambda: self._protocol(current))
+            current.running = Resumable(lambda: self._protocol(current), self._clock)
         running = current.running
         try:
             running.run(self._store)
@@ -198,9 +185,8 @@ class UnitOfWork:
             # the time just below their row's, so they are as right at the next commit as they are now.
             log.warning("old index entries of table %s could not be deleted: %s", current.schema.table, error.message)
             self._unswept.append(running)
-        if current.schema.salt.random or (current.plain and any(outcome.timestamp is not None for outcome in running.outcomes or ())):
-            # Of the rows of one key in several buckets the newest counts: the next one must not have the same time. And what the
-            # server stamps next must not lie under a row that expires and so has a time from here.
+        if current.schema.salt.random:
+            # Of the rows of one key in several buckets the newest counts: the next one must not have the same time.
             let_tick_pass()
         for owner, outcome in zip(current.owners, running.outcomes or (), strict=True):
             owner.settle(outcome)
@@ -217,11 +203,10 @@ class UnitOfWork:
     def _protocol(self, current: Round) -> Protocol[None]:
         binding = self._bind(current.schema)
         binding.check_writable()
-        current.plain = not binding.indexed
-        if current.plain:
-            return plain_round(current.schema, current.writes, self._clock, self._store.capabilities.mutate_row)
-        writer = IndexedWriter(current.schema, binding.written, self._clock.bound)
-        return write_round(writer, current.writes, self._clock, self._store.capabilities.mutate_row)
+        if not binding.indexed:
+            return plain_round(current.schema, current.writes, self._clock.bound, self._store.capabilities)
+        writer = IndexedWriter(current.schema, binding.written, self._clock.bound, adopting=binding.adopting)
+        return write_round(writer, current.writes, self._store.capabilities.mutate_row)
 
     def _partial(self, error: HbmodelError) -> HbmodelError:
         pending = [call for call in self._committing if call.left]

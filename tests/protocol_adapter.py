@@ -18,7 +18,19 @@ import pytest
 from attrs import define, evolve, field, frozen
 
 from hbmodel.errors import HbmodelError
-from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
+from hbmodel.operations import (
+    Acknowledge,
+    CheckAndMutate,
+    CheckLease,
+    DeleteRows,
+    GetRows,
+    MutateRow,
+    Operation,
+    Protocol,
+    PutRows,
+    ReadClock,
+    Together,
+)
 from hbmodel.schema import LIVE
 from hbmodel.store import Delete, Put
 
@@ -410,6 +422,12 @@ class Translation:
             except (StopIteration, HbmodelError):
                 return
             answer = None
+            if isinstance(operation, ReadClock):
+                answer = self.clock.now()
+                continue
+            if isinstance(operation, CheckLease):
+                answer = self.clock.fresh(operation.since)
+                continue
             if isinstance(operation, GetRows):
                 earliest = earliest if checked else None
                 answer = []

@@ -12,7 +12,7 @@ from protocol_sweeps import Configuration, places, purgers, ranges, readers, rep
 
 from hbmodel.mapper import Values
 from hbmodel.mutations import FullWrite, IndexedWriter, OldRow, PartialWriteOf, RowDelete, RowPlan, RowWrite, without_nulls
-from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
+from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Question, Together
 from hbmodel.protocol import EntryVerifier
 from hbmodel.schema import LIVE
 from hbmodel.store import Delete, Put, Row
@@ -48,7 +48,7 @@ def in_order(*phases: str) -> Callable[[Protocol[Any]], Protocol[Any]]:
             except StopIteration:
                 break
             answer = None
-            if isinstance(operation, GetRows):
+            if isinstance(operation, Question):
                 answer = yield operation
             else:
                 held.append(operation)

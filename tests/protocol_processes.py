@@ -116,9 +116,9 @@ def writer(
                 continue
             if isinstance(action, Insert):
                 writes = [action.write]
-                protocol: Protocol[Any] = insert_indexed(planner, action.write, clock)
+                protocol: Protocol[Any] = insert_indexed(planner, action.write)
             else:
-                protocol = write_round(planner, writes, clock, atomic)
+                protocol = write_round(planner, writes, atomic)
             if rules.partial_reads is not None:
                 protocol = _reading_less(protocol, planner, writes, rules.partial_reads)
             kinds = {

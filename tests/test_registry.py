@@ -10,7 +10,7 @@ from beds import Bed, cells_of, fresh, rows_of, set_state
 from models import Order, Person, Sample, day, order
 
 import hbmodel as hb
-from hbmodel.registry import ABSENT, CLOCK_ROW, INDEX_PREFIX, LAYOUT, READABLE, Registry, canonical_json, registry_row
+from hbmodel.registry import ABSENT, CLOCK_ROW, INDEX_PREFIX, LAYOUT, READABLE, ROWS, Registry, canonical_json, registry_row
 from hbmodel.schema import schema_of
 from hbmodel.store import Put
 
@@ -160,10 +160,8 @@ UNREADABLE = [b"{", b"[]", b"5", b"\xff"]
     ("column", "garbage"),
     [
         *((LAYOUT, garbage) for garbage in UNREADABLE),
-        *(
-            (INDEX_PREFIX + b"by_state", garbage)
-            for garbage in [*UNREADABLE, b'{"state":"elsewhere","table":"t","spec":{}}', b'{"spec":{}}']
-        ),
+        *((INDEX_PREFIX + b"by_state", garbage) for garbage in [*UNREADABLE, b'{"state":5,"table":"t"}', b'{"spec":{}}']),
+        *((ROWS, garbage) for garbage in [*UNREADABLE, b'{"state":"elsewhere"}', b'{"state":["indexed"]}']),
     ],
 )
 def test_a_registry_entry_that_cannot_be_read_is_told(column: bytes, garbage: bytes) -> None:

@@ -90,6 +90,7 @@ def test_what_the_registry_holds(store: hb.Store) -> None:
     schema = hb.schema_of(Action)
     assert cells == {
         b"m:layout": json.loads(json.dumps(schema.layout_spec)),
+        b"m:rows": {"state": "indexed"},
         b"m:i.by_name": {"state": "readable", "table": "actions.by_name", "spec": json.loads(json.dumps(schema.indexes["by_name"].spec))},
         b"m:i.by_amount": {
             "state": "readable",

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, UnknownOutcome
-from hbmodel.store import BegunPut, Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
+from hbmodel.store import CLOCK_TICK, BegunPut, Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
 from hbmodel.stores.calls import Effect, Exchange
 from hbmodel.stores.connection import ThriftConnection
 from hbmodel.stores.gateway_client import GatewayClient
@@ -24,10 +24,6 @@ from hbmodel.stores.request_checks import check_column, check_delete, check_put,
 from hbmodel.stores.scan_cursor import Cursor, Request
 from hbmodel.stores.scan_lane import Batches, Lane
 from hbmodel.stores.table_requests import name_in_port
-
-CLOCK_TICK = 0.002
-"""Seconds between the answer to a delete at the server's time and its acknowledgement: such a tombstone hides puts of its own
-millisecond, so one that follows at once would vanish."""
 
 ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""

@@ -9,9 +9,9 @@ from typing import Any
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, TableNotFound
 from hbmodel.filters import And, FirstCellOnly, KeyOnly
 from hbmodel.ranges import KeyRange
-from hbmodel.store import NO_TABLE, Capabilities, Delete, Family, Put, Region, Row, Scan
+from hbmodel.store import CLOCK_TICK, NO_TABLE, Capabilities, Delete, Family, Put, Region, Row, Scan
 from hbmodel.stores.calls import Effect
-from hbmodel.stores.gateway_store import CLOCK_TICK, GatewayStore
+from hbmodel.stores.gateway_store import GatewayStore
 from hbmodel.stores.request_checks import check_column, check_row_change
 from hbmodel.stores.scan_cursor import Request
 from hbmodel.stores.table_requests import OWN_NAMESPACE, check_family, check_namespace, check_new_table, name_in_store

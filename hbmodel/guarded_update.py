@@ -1,0 +1,123 @@
+"""Updates that may meet a delete and must not leave a row of their own, as a sans-IO generator.
+
+An update of a required column puts a cell that makes a row by itself. So it is put only if the row is still there: by one atomic
+check where the store has it, else the row is looked at afterwards, and what was left of it is taken away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hbmodel.mutations import Outcome, PartialWriteOf, not_found
+from hbmodel.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol
+from hbmodel.plain import PlainWriter
+from hbmodel.plain_plan import ATOMIC_ROWS, PlainPlan, carry_out
+from hbmodel.row_time import read_stamped
+from hbmodel.store import Capabilities, Delete, Row
+
+Planned = Mapping[bytes, tuple[PlainPlan, Row | None]]
+"""What an update was planned as, and the row that it was planned over."""
+
+
+def update_guarded(
+    writer: PlainWriter, writes: Sequence[PartialWriteOf], planned: Planned, bound: int, can: Capabilities
+) -> Protocol[dict[bytes, PlainPlan]]:
+    """Carries out updates whose cells would make a row by themselves; returns what became of each.
+
+    Args:
+        writer: plans them.
+        writes: at most one per row.
+        planned: by row key.
+        bound: how far a cell may lie ahead of its server's clock, in ms.
+        can: what the store can do in one atomic call.
+    """
+    plans: dict[bytes, PlainPlan] = {}
+    blind: list[PlainPlan] = []
+    for write in writes:
+        plan, row = planned[write.row]
+        if len(writes) <= ATOMIC_ROWS and row is not None and _guard(writer, row, plan, can) is not None:
+            plans[write.row] = yield from _put_where_it_is(writer, write, plan, row, can)
+        else:
+            plans[write.row] = plan
+            blind.append(plan)
+    yield from carry_out(writer.schema.table, blind, can)
+    written = [write for write in writes if plans[write.row].put is not None]
+    if written:
+        found = yield GetRows(writer.schema.table, [write.row for write in written], writer.columns)
+        rows: dict[bytes, Row | None] = dict(zip((write.row for write in written), found, strict=True))
+        apart = {plan.outcome.key for plan in blind}
+        doubtful = [write for write in written if write.row in apart]
+        pieces = [w for w in doubtful if _is_piece(writer, plans[w.row], planned[w.row][1], rows[w.row])]
+        if pieces:
+            plans |= yield from _take_back(writer, pieces, planned, plans)
+        plans |= yield from _let_expire(writer, [write for write in written if writer.expires(rows[write.row])], bound, can)
+    return plans
+
+
+def _guard(writer: PlainWriter, row: Row, plan: PlainPlan, can: Capabilities) -> bytes | None:
+    """A required column that is not empty, whose value one atomic call can check, or None; rather one that is left as it is."""
+    put = plan.put
+    if put is None:
+        return None
+    if not can.check_and_mutate and (plan.deletes or len(put.cells) > 1):
+        return None
+    held = [column for column in writer.schema.required_columns if column in row.columns and row.columns[column].value]
+    return min(held, key=lambda column: column in put.cells, default=None)
+
+
+def _put_where_it_is(writer: PlainWriter, write: PartialWriteOf, plan: PlainPlan, row: Row, can: Capabilities) -> Protocol[PlainPlan]:
+    """Puts an update if its row still holds a value that was read; a row that was changed in between is read again."""
+    table = writer.schema.table
+    while True:
+        guard = _guard(writer, row, plan, can)
+        if plan.put is None or guard is None:
+            return plan
+        expected = row.columns[guard].value
+        if can.check_and_mutate:
+            applied = yield CheckAndMutate(table, write.row, guard, expected, plan.joined)
+        else:
+            applied = yield CheckAndPut(table, write.row, guard, expected, plan.put)
+        if applied:
+            return plan
+        (found,) = yield GetRows(table, [write.row], writer.columns)
+        plan = writer.plan(write, found)
+        if found is not None:
+            row = found
+
+
+def _is_piece(writer: PlainWriter, plan: PlainPlan, before: Row | None, now: Row | None) -> bool:
+    """Whether the put of an update stands alone where the row had other cells."""
+    if plan.put is None or before is None or now is None:
+        return False
+    own = plan.put.cells.keys() | writer.schema.system_columns
+    return bool(before.columns.keys() - own) and not now.columns.keys() - own
+
+
+def _take_back(
+    writer: PlainWriter, pieces: Sequence[PartialWriteOf], planned: Planned, plans: Mapping[bytes, PlainPlan]
+) -> Protocol[dict[bytes, PlainPlan]]:
+    """Deletes what updates have put into rows that were deleted before; the delete wins."""
+    table = writer.schema.table
+    yield LetClockTick()  # a whole row put from now on has a later time than what is deleted
+    found = yield GetRows(table, [write.row for write in pieces], writer.columns)
+    failed: dict[bytes, PlainPlan] = {}
+    deletes: list[Delete] = []
+    for write, row in zip(pieces, found, strict=True):
+        plan = plans[write.row]
+        if row is not None and plan.put is not None and _is_piece(writer, plan, planned[write.row][1], row):
+            newest = max(cell.timestamp for cell in row.columns.values())
+            deletes.append(Delete(write.row, columns=tuple(plan.put.cells), timestamp=newest))
+            failed[write.row] = PlainPlan(Outcome("failed", write.row, error=not_found(writer.schema, write.row)))
+    if deletes:
+        yield DeleteRows(table, deletes)
+    return failed
+
+
+def _let_expire(writer: PlainWriter, writes: Sequence[PartialWriteOf], bound: int, can: Capabilities) -> Protocol[dict[bytes, PlainPlan]]:
+    """Writes rows that somebody else let expire meanwhile: what was just put must end with them."""
+    if not writes:
+        return {}
+    stamped = yield from read_stamped(writer.schema, [write.row for write in writes], writer.columns, bound)
+    plans = {write.row: writer.plan(write, stamped[write.row]) for write in writes}
+    yield from carry_out(writer.schema.table, list(plans.values()), can)
+    return plans

@@ -1,0 +1,63 @@
+"""Puts an object of a model without live indexes only if its key is free, as a sans-IO generator."""
+
+from __future__ import annotations
+
+from hbmodel.errors import RowExists
+from hbmodel.mutations import FullWrite, Outcome
+from hbmodel.operations import CheckAndMutate, DeleteRows, GetRows, LetClockTick, Protocol
+from hbmodel.plain import PlainWriter
+from hbmodel.plain_plan import PlainPlan
+from hbmodel.row_time import read_stamped, unstamped
+from hbmodel.schema import COUNTER_ZERO, TableSchema
+from hbmodel.store import Delete, Put, Row
+
+
+def insert_plain(schema: TableSchema, write: FullWrite, column: bytes, bound: int) -> Protocol[Outcome]:
+    """Puts an object if `column`, which is never empty in a row, is absent; raises `RowExists`.
+
+    Over pieces of a row that was deleted beside an update or an increment every column is written, counters and None too. A
+    delete of the same millisecond hides what is put, so the row is read once more, and put again if nothing of it is there.
+
+    Args:
+        schema: of the model.
+        write: the object.
+        column: to check.
+        bound: how far a cell may lie ahead of its server's clock, in ms.
+    """
+    writer = PlainWriter(schema)
+    while True:
+        if write.ttl is None:
+            plan = _whole(writer, write)
+        else:
+            stamped = yield from read_stamped(schema, [write.row], writer.columns, bound)
+            plan = writer.plan(write, stamped[write.row])
+            if plan.outcome.error is not None:
+                raise plan.outcome.error
+        assert plan.put is not None
+        applied = yield CheckAndMutate(schema.table, write.row, column, None, plan.joined)
+        if not applied:
+            if plan.outcome.timestamp is not None:
+                yield DeleteRows(schema.table, [unstamped(schema, write.row, plan.outcome.timestamp)])
+            raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
+        (row,) = yield GetRows(schema.table, [write.row], writer.columns)
+        if row is not None and column in row.columns:
+            if _shows(row, plan.put, {column} if schema.exists_column == column else set()):
+                return plan.outcome
+            raise RowExists("Another row has taken the place of the one inserted.", table=schema.table, key=write.row)
+        yield LetClockTick()
+
+
+def _whole(writer: PlainWriter, write: FullWrite) -> PlainPlan:
+    """A put of every column, whatever is left under it of a row that is gone."""
+    schema = writer.schema
+    cells = writer.cells(write)
+    cells.update((f.column, COUNTER_ZERO) for f in schema.columns if f.kind == "counter")
+    nulls = tuple(column for column, value in cells.items() if not value and column in writer.gone)
+    put = Put(write.row, {column: value for column, value in cells.items() if column not in nulls})
+    return PlainPlan(Outcome("put", write.row), put, [Delete(write.row, columns=nulls)] if nulls else [], nulls)
+
+
+def _shows(row: Row, put: Put, flag: set[bytes]) -> bool:
+    """Whether any value of the put, flag and zero counters apart, is there."""
+    told = {column: value for column, value in put.cells.items() if column not in flag and value != COUNTER_ZERO} or put.cells
+    return any(column in row.columns and row.columns[column].value == value for column, value in told.items())

@@ -1,0 +1,61 @@
+"""What writes of models without live indexes become, and the operations that carry it out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve, frozen
+
+from hbmodel.mutations import Outcome
+from hbmodel.operations import DeleteRows, MutateRow, Protocol, PutRows, Together
+from hbmodel.store import Capabilities, Delete, Put
+
+ATOMIC_ROWS = 100
+"""Most rows of a batch that are written by a call each, where one that puts and deletes cells is atomic only then."""
+
+
+@frozen(eq=False)
+class PlainPlan:
+    """What one write becomes.
+
+    Attributes:
+        outcome: once it is carried out.
+        put: of the row.
+        deletes: belong to the put: a call of the same row, or calls that follow the puts of the batch.
+        blanks: columns that the put shows empty until `deletes` has taken them away.
+    """
+
+    outcome: Outcome
+    put: Put | None = None
+    deletes: Sequence[Delete] = ()
+    blanks: Sequence[bytes] = ()
+
+    @property
+    def joined(self) -> list[Put | Delete]:
+        """The mutations of one atomic call."""
+        return [*(() if self.put is None else (self.put,)), *self.deletes]
+
+    @property
+    def first(self) -> Put | None:
+        """The put of a call of its own: it shows what the row will be, so no reader and no crash meets half of the write."""
+        if self.put is None or not self.blanks:
+            return self.put
+        return evolve(self.put, cells={**self.put.cells, **dict.fromkeys(self.blanks, b"")})
+
+
+def carry_out(table: str, plans: Sequence[PlainPlan], can: Capabilities) -> Protocol[None]:
+    """The puts and deletes of plans: atomic by row where the store can and they are few, else deletes follow puts."""
+    both = [plan for plan in plans if plan.put is not None and plan.deletes]
+    if not can.mutate_row or len(both) > ATOMIC_ROWS:
+        both = []
+    joined = {plan.outcome.key for plan in both}
+    apart = [plan for plan in plans if plan.outcome.key not in joined]
+    puts = [put for plan in apart if (put := plan.first) is not None]
+    if puts:
+        yield PutRows(table, puts)
+    deletes = [delete for plan in apart for delete in plan.deletes]
+    if deletes:
+        yield DeleteRows(table, deletes)
+    if both:
+        calls = [MutateRow(table, plan.joined) for plan in both]
+        yield calls[0] if len(calls) == 1 else Together(calls)

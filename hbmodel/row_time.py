@@ -1,0 +1,110 @@
+"""The time of rows that expire, taken from the server that holds each row, as a sans-IO generator.
+
+A put with a TTL needs a time of its own, since it deletes what is older. It must lie above every delete that was acknowledged
+before, which no read shows, and never ahead of the server's clock, or what is written next would lie below it. Only the region
+server of the row knows such a time, so it is asked: a cell put there without a time, and read back, carries it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from attrs import frozen
+
+from hbmodel.errors import ClockError, HbmodelError
+from hbmodel.operations import GetRows, LetClockTick, Protocol, PutRows
+from hbmodel.schema import TableSchema
+from hbmodel.store import Cell, Delete, Put
+
+STAMP_LIFE = 60_000
+"""TTL in ms of the cell that is put to learn the time: a program that dies in between leaves it no longer."""
+
+SETTLED = 3
+"""How often a row may show a cell that is not older than the time just learnt, before that cell counts as one from the future."""
+
+ATTEMPTS = 50
+"""How often the time of a row is asked for while others write it."""
+
+
+def draw_stamp() -> bytes:
+    """The value of a stamp cell, by which its writer knows it; from the system's source, so that forked processes never share one."""
+    return os.urandom(8)
+
+
+@frozen(eq=False)
+class StampedRow:
+    """A row with every column asked for, and the time at which it may be written.
+
+    Attributes:
+        row: row key.
+        columns: the cells of the row without the stamp; empty where it is absent.
+        timestamp: in ms; above every cell of the row and every delete acknowledged before.
+        error: why the row cannot be written, or None.
+    """
+
+    row: bytes
+    columns: Mapping[bytes, Cell]
+    timestamp: int
+    error: HbmodelError | None = None
+
+
+def read_stamped(
+    schema: TableSchema, rows: Iterable[bytes], columns: Sequence[bytes], bound: int, draw: Callable[[], bytes] = draw_stamp
+) -> Protocol[dict[bytes, StampedRow]]:
+    """Reads rows, each with a time of its own region server at which it may be written.
+
+    One put and one get for all rows, repeated for those of them that somebody else wrote in between. When it returns, the
+    servers' clocks have passed these times, so what the servers stamp from now on lies above them. The stamp cells stay; see
+    `unstamped`.
+
+    Args:
+        schema: of the model.
+        rows: row keys.
+        columns: columns or families to read.
+        bound: how far a cell may lie ahead of its server's clock, in ms.
+        draw: source of stamp values.
+    """
+    stamp_column = schema.stamp_column
+    asked = columns if columns == schema.family_names else tuple(sorted({*columns, stamp_column}))
+    stamped: dict[bytes, StampedRow] = {}
+    overtaken = dict.fromkeys(rows, 0)
+    for _ in range(ATTEMPTS):
+        stamps = {row: draw() for row in overtaken}
+        yield PutRows(schema.table, [Put(row, {stamp_column: stamp}, ttl=STAMP_LIFE) for row, stamp in stamps.items()])
+        found = yield GetRows(schema.table, tuple(stamps), asked)
+        yield LetClockTick()
+        for (row, stamp), read in zip(stamps.items(), found, strict=True):
+            cell = None if read is None else read.columns.get(stamp_column)
+            if read is None or cell is None or cell.value != stamp:
+                continue  # hidden by a delete of the same millisecond, or another writer's
+            cells = {column: cell for column, cell in read.columns.items() if column != stamp_column}
+            newest = max((cell.timestamp for cell in cells.values()), default=-1)
+            if newest >= cell.timestamp and overtaken[row] < SETTLED:
+                overtaken[row] += 1
+                continue
+            error = _from_the_future(schema, row, newest, cell.timestamp) if newest >= cell.timestamp + bound else None
+            stamped[row] = StampedRow(row, MappingProxyType(cells), max(cell.timestamp, newest + 1), error)
+            del overtaken[row]
+        if not overtaken:
+            return stamped
+    for row in overtaken:
+        error = ClockError(
+            "What is written to the row stays hidden, by a delete whose time lies ahead of the server's clock or by other writers.",
+            table=schema.table, key=row,
+        )  # fmt: skip
+        stamped[row] = StampedRow(row, {}, 0, error)
+    return stamped
+
+
+def _from_the_future(schema: TableSchema, row: bytes, newest: int, now: int) -> ClockError:
+    return ClockError(
+        "The row holds a cell from the future beyond the clock bound; writing over it would not be safe.",
+        table=schema.table, key=row, newest=newest, now=now,
+    )  # fmt: skip
+
+
+def unstamped(schema: TableSchema, row: bytes, timestamp: int, others: Sequence[bytes] = ()) -> Delete:
+    """Takes away the stamp of a row that was given this time, and those before it; and so do the `others` of its columns go."""
+    return Delete(row, columns=(schema.stamp_column, *others), timestamp=timestamp)
