@@ -6,13 +6,12 @@ check where the store has it, else the row is looked at afterwards, and what was
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from hbmodel.mutations import Outcome, PartialWriteOf, not_found
 from hbmodel.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol
 from hbmodel.plain import PlainWriter
 from hbmodel.plain_plan import ATOMIC_ROWS, PlainPlan, carry_out
-from hbmodel.row_time import read_stamped
 from hbmodel.store import Capabilities, Delete, Row
 
 Planned = Mapping[bytes, tuple[PlainPlan, Row | None]]
@@ -36,7 +35,7 @@ def update_guarded(
     for write in writes:
         plan, row = planned[write.row]
         if len(writes) <= ATOMIC_ROWS and row is not None and _guard(writer, row, plan, can) is not None:
-            plans[write.row] = yield from _put_where_it_is(writer, write, plan, row, can)
+            plans[write.row] = yield from _put_where_it_is(writer, write, plan, row, bound, can)
         else:
             plans[write.row] = plan
             blind.append(plan)
@@ -45,13 +44,27 @@ def update_guarded(
     if written:
         found = yield GetRows(writer.schema.table, [write.row for write in written], writer.columns)
         rows: dict[bytes, Row | None] = dict(zip((write.row for write in written), found, strict=True))
-        apart = {plan.outcome.key for plan in blind}
-        doubtful = [write for write in written if write.row in apart]
-        pieces = [w for w in doubtful if _is_piece(writer, plans[w.row], planned[w.row][1], rows[w.row])]
+        pieces = [write for write in written if _is_piece(writer, plans[write.row], planned[write.row][1], rows[write.row])]
         if pieces:
             plans |= yield from _take_back(writer, pieces, planned, plans)
-        plans |= yield from _let_expire(writer, [write for write in written if writer.expires(rows[write.row])], bound, can)
+        yield from keep_together(writer, found, bound, can)
     return plans
+
+
+def keep_together(writer: PlainWriter, found: Iterable[Row | None], bound: int, can: Capabilities) -> Protocol[None]:
+    """Writes rows once more that expire, but for cells that an update has put meanwhile, so that all of them end at once.
+
+    Args:
+        writer: plans them.
+        found: rows, just read with every column.
+        bound: how far a cell may lie ahead of its server's clock, in ms.
+        can: what the store can do in one atomic call.
+    """
+    while loose := {row.row: cells for row in found if row is not None and (cells := writer.loose(row))}:
+        stamped = yield from writer.stamped(loose, bound)
+        plans = [writer.renewed(row, loose[row.row]) for row in stamped.values()]
+        yield from carry_out(writer.schema.table, plans, can)
+        found = yield GetRows(writer.schema.table, list(loose), writer.columns)
 
 
 def _guard(writer: PlainWriter, row: Row, plan: PlainPlan, can: Capabilities) -> bytes | None:
@@ -65,7 +78,9 @@ def _guard(writer: PlainWriter, row: Row, plan: PlainPlan, can: Capabilities) ->
     return min(held, key=lambda column: column in put.cells, default=None)
 
 
-def _put_where_it_is(writer: PlainWriter, write: PartialWriteOf, plan: PlainPlan, row: Row, can: Capabilities) -> Protocol[PlainPlan]:
+def _put_where_it_is(
+    writer: PlainWriter, write: PartialWriteOf, plan: PlainPlan, row: Row, bound: int, can: Capabilities
+) -> Protocol[PlainPlan]:
     """Puts an update if its row still holds a value that was read; a row that was changed in between is read again."""
     table = writer.schema.table
     while True:
@@ -80,6 +95,11 @@ def _put_where_it_is(writer: PlainWriter, write: PartialWriteOf, plan: PlainPlan
         if applied:
             return plan
         (found,) = yield GetRows(table, [write.row], writer.columns)
+        if writer.expires(found):
+            stamped = yield from writer.stamped([write.row], bound)
+            plan = writer.plan(write, stamped[write.row])
+            yield from carry_out(table, [plan], can)
+            return plan
         plan = writer.plan(write, found)
         if found is not None:
             row = found
@@ -89,8 +109,9 @@ def _is_piece(writer: PlainWriter, plan: PlainPlan, before: Row | None, now: Row
     """Whether the put of an update stands alone where the row had other cells."""
     if plan.put is None or before is None or now is None:
         return False
-    own = plan.put.cells.keys() | writer.schema.system_columns
-    return bool(before.columns.keys() - own) and not now.columns.keys() - own
+    own = plan.put.cells.keys()
+    left, had = writer.own(now.columns).keys(), writer.own(before.columns).keys()
+    return bool(left) and left <= own and not had <= own
 
 
 def _take_back(
@@ -105,19 +126,13 @@ def _take_back(
     for write, row in zip(pieces, found, strict=True):
         plan = plans[write.row]
         if row is not None and plan.put is not None and _is_piece(writer, plan, planned[write.row][1], row):
-            newest = max(cell.timestamp for cell in row.columns.values())
+            newest = max(cell.timestamp for cell in writer.own(row.columns).values())
             deletes.append(Delete(write.row, columns=tuple(plan.put.cells), timestamp=newest))
-            failed[write.row] = PlainPlan(Outcome("failed", write.row, error=not_found(writer.schema, write.row)))
+            failed[write.row] = PlainPlan(_not_found(writer, write))
     if deletes:
         yield DeleteRows(table, deletes)
     return failed
 
 
-def _let_expire(writer: PlainWriter, writes: Sequence[PartialWriteOf], bound: int, can: Capabilities) -> Protocol[dict[bytes, PlainPlan]]:
-    """Writes rows that somebody else let expire meanwhile: what was just put must end with them."""
-    if not writes:
-        return {}
-    stamped = yield from read_stamped(writer.schema, [write.row for write in writes], writer.columns, bound)
-    plans = {write.row: writer.plan(write, stamped[write.row]) for write in writes}
-    yield from carry_out(writer.schema.table, list(plans.values()), can)
-    return plans
+def _not_found(writer: PlainWriter, write: PartialWriteOf) -> Outcome:
+    return Outcome("failed", write.row, error=not_found(writer.schema, write.row))

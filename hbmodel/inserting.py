@@ -9,6 +9,7 @@ from hbmodel.clock import ServerClock
 from hbmodel.driver import drive
 from hbmodel.errors import CapabilityError, SchemaMismatch
 from hbmodel.mutations import IndexedWriter, full_write
+from hbmodel.plain import PlainWriter
 from hbmodel.plain_insert import insert_plain
 from hbmodel.protocol import insert_indexed
 from hbmodel.registry import Binding
@@ -54,4 +55,4 @@ def insert(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerCl
     )
     if column is None:
         raise CapabilityError('insert() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table)
-    drive(store, insert_plain(schema, write, column, clock.bound))
+    drive(store, insert_plain(PlainWriter(schema), write, column, clock.bound))

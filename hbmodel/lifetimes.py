@@ -71,13 +71,18 @@ def end_value(end: int) -> bytes:
     return _END.pack(end)
 
 
+def read_end(value: bytes) -> int:
+    """The inverse of `end_value`."""
+    end: int = _END.unpack(value)[0]
+    return end
+
+
 def end_of_live(row: Row, column: bytes) -> int | None:
     """When a live row whose liveness cell is in `column` expires, or None; only writes of the whole row set that cell."""
     cell = row.columns.get(column)
     if cell is None or len(cell.value) != len(LIVE) + _END.size:
         return None
-    end: int = _END.unpack(cell.value[len(LIVE) :])[0]
-    return end
+    return read_end(cell.value[len(LIVE) :])
 
 
 def end_of_plain(row: Row, column: bytes) -> int | None:
@@ -89,7 +94,6 @@ def end_of_plain(row: Row, column: bytes) -> int | None:
     stamp = column.removesuffix(EXPIRY_QUALIFIER) + STAMP_QUALIFIER
     if cell is None or len(cell.value) != _END.size:
         return None
-    if any(other.timestamp > cell.timestamp for name, other in row.columns.items() if name != stamp):
+    if any(other.timestamp > cell.timestamp for name, other in row.columns.items() if not name.startswith(stamp)):
         return None
-    end: int = _END.unpack(cell.value)[0]
-    return end
+    return read_end(cell.value)

@@ -88,7 +88,7 @@ class RowReader:
     @property
     def _without_system_cells(self) -> Callable[[Row], bool]:
         """Whether a row is an object by its own cells: what a delete beside an update leaves lacks every required column."""
-        required, system = self.schema.required_columns, self.schema.system_columns
+        required, is_system = self.schema.required_columns, self.schema.is_system
         if self.schema.exists_column is not None:
             flag: bytes = self.schema.exists_column
 
@@ -98,7 +98,7 @@ class RowReader:
 
             return marked
         if not required:
-            return lambda row: not system.issuperset(row.columns)
+            return lambda row: not all(map(is_system, row.columns))
         first = required[0]
 
         def whole(row: Row) -> bool:

@@ -5,17 +5,17 @@ Only rows that expire carry a time of their own, and a cell that says when they 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import field, frozen
 
 from hbmodel.errors import EncodingError, HbmodelError
-from hbmodel.lifetimes import end_of_plain, end_value, ends_by_family, family_life
+from hbmodel.lifetimes import end_of_plain, end_value, ends_by_family, family_life, read_end
 from hbmodel.mapper import FLAG, RowReader, encode_cell
 from hbmodel.mutations import FullWrite, Outcome, PartialWriteOf, RowDelete, RowWrite, not_found
 from hbmodel.operations import GetRows, Protocol
 from hbmodel.plain_plan import PlainPlan
-from hbmodel.row_time import StampedRow, read_stamped, unstamped
+from hbmodel.row_time import StampedRow, draw_stamp, read_stamped, unstamped
 from hbmodel.schema import TableSchema
 from hbmodel.store import Cell, Delete, Put, Row
 
@@ -34,11 +34,13 @@ class PlainWriter:
 
     Attributes:
         schema: of the model.
+        draw: source of the values by which the time of a row is asked for.
         reader: tells whether a row that is to be updated is there.
         gone: columns whose None is the absence of the cell.
     """
 
     schema: TableSchema
+    draw: Callable[[], bytes] = draw_stamp
     reader: RowReader = field(init=False)
     gone: frozenset[bytes] = field(init=False)
 
@@ -80,8 +82,11 @@ class PlainWriter:
         expiring = [w.row for w in writes if not isinstance(w, RowDelete) and (w.ttl is not None or self.expires(rows.get(w.row)))]
         if not expiring:
             return {}
-        stamped = yield from read_stamped(self.schema, expiring, self.columns, bound)
-        return dict(stamped)
+        return dict((yield from self.stamped(expiring, bound)))
+
+    def stamped(self, rows: Iterable[bytes], bound: int) -> Protocol[dict[bytes, StampedRow]]:
+        """Rows with all columns, and the time at which each may be written; see `read_stamped`."""
+        return read_stamped(self.schema, rows, self.columns, bound, self.draw)
 
     def expires(self, row: Row | None) -> bool:
         """Whether a row that was read has a cell that says when it ends."""
@@ -96,7 +101,7 @@ class PlainWriter:
                 raise row.error
             return self._plan(write, row)
         except HbmodelError as error:  # this row cannot be written; the others of its batch can
-            left = [unstamped(self.schema, row.row, row.timestamp)] if isinstance(row, StampedRow) and row.timestamp else []
+            left = [unstamped(row)] if isinstance(row, StampedRow) and row.timestamp else []
             return PlainPlan(Outcome("failed", write.row, error=error), deletes=left)
 
     def _plan(self, write: RowWrite, row: Row | None) -> PlainPlan:
@@ -110,12 +115,12 @@ class PlainWriter:
         if isinstance(write, PartialWriteOf):
             cells = self._kept(found, end) | cells
         if end is not None and isinstance(row, StampedRow):
-            return self._expiring(write.row, cells, row.timestamp, end)
+            return self._expiring(row, cells, end)
         plan = self._put(write, cells)
-        if plan.put is None and self.reader.anchor is None and not found.keys() - self.schema.system_columns - {*plan.blanks}:
+        if plan.put is None and self.reader.anchor is None and not self.own(found).keys() - {*plan.blanks}:
             raise nothing_to_store(self.schema, write.row)
         if isinstance(row, StampedRow):  # it was taken for one that expires
-            return PlainPlan(plan.outcome, plan.put, [*plan.deletes, unstamped(self.schema, write.row, row.timestamp)], plan.blanks)
+            return PlainPlan(plan.outcome, plan.put, [*plan.deletes, unstamped(row)], plan.blanks)
         return plan
 
     def _end(self, write: FullWrite | PartialWriteOf, row: Row | None) -> End | None:
@@ -130,8 +135,11 @@ class PlainWriter:
         schema = self.schema
         if end is None and family_life(schema) is None:
             return {}
-        kept = {c: cell.value for c, cell in found.items() if end is not None or ends_by_family(schema, c)}
-        return {column: value for column, value in kept.items() if column not in schema.system_columns}
+        return {c: cell.value for c, cell in self.own(found).items() if end is not None or ends_by_family(schema, c)}
+
+    def own(self, found: Mapping[bytes, Cell]) -> dict[bytes, Cell]:
+        """The cells of a row without those of the system."""
+        return {column: cell for column, cell in found.items() if not self.schema.is_system(column)}
 
     def _put(self, write: FullWrite | PartialWriteOf, cells: Mapping[bytes, bytes]) -> PlainPlan:
         kept = {column: value for column, value in cells.items() if value or column not in self.gone}
@@ -141,8 +149,9 @@ class PlainWriter:
         deletes = [Delete(write.row, columns=nulls)] if nulls else []
         return PlainPlan(Outcome("put", write.row), Put(write.row, kept) if kept else None, deletes, nulls)
 
-    def _expiring(self, row: bytes, cells: Mapping[bytes, bytes], timestamp: int, end: End) -> PlainPlan:
+    def _expiring(self, stamped: StampedRow, cells: Mapping[bytes, bytes], end: End) -> PlainPlan:
         """A put of a whole row that expires, and the delete of everything older, which would come back when it does."""
+        row, timestamp = stamped.row, stamped.timestamp
         at = end.at if end.at is not None else timestamp + end.after
         if at <= timestamp:
             raise not_found(self.schema, row)
@@ -152,8 +161,37 @@ class PlainWriter:
         kept[self.schema.expiry_column] = end_value(at)
         put = Put(row, kept, timestamp, at - timestamp)
         blanks = tuple(column for column in cells if column not in kept)
-        older = [self.deletion(row, timestamp - 1), unstamped(self.schema, row, timestamp, blanks)]
+        older = [self.deletion(row, timestamp - 1), unstamped(stamped, blanks)]
         return PlainPlan(Outcome("put", row, timestamp), put, older, blanks)
+
+    def loose(self, row: Row) -> dict[bytes, int]:
+        """The times of cells that updates have put over a row that expires, and that would outlive it."""
+        end = row.columns.get(self.schema.expiry_column)
+        times = {column: cell.timestamp for column, cell in self.own(row.columns).items()}
+        if end is None or end.timestamp not in times.values():
+            return {}
+        return {column: time for column, time in times.items() if time > end.timestamp}
+
+    def renewed(self, row: StampedRow, loose: Mapping[bytes, int]) -> PlainPlan:
+        """The put of a whole row with the cells that were loose, to end when it would have; or their delete, if it has ended."""
+        own = self.own(row.columns)
+        done = PlainPlan(Outcome("put", row.row), deletes=[unstamped(row)])
+        try:
+            if row.error is not None:
+                raise row.error
+            if self.loose(row):
+                end = End(at=read_end(row.columns[self.schema.expiry_column].value))
+                return self._expiring(row, {column: cell.value for column, cell in own.items()}, end)
+        except HbmodelError as error:
+            return PlainPlan(Outcome("failed", row.row, error=error), deletes=done.deletes if row.timestamp else ())
+        if own and all(loose.get(column) == cell.timestamp for column, cell in own.items()):
+            return PlainPlan(done.outcome, deletes=[Delete(row.row, columns=tuple(own), timestamp=max(loose.values())), *done.deletes])
+        return done
+
+    @property
+    def leaves_pieces(self) -> bool:
+        """Whether single cells of a row can look like a row: a flag excludes it, and so does the want of required columns."""
+        return self.schema.exists_column is None and bool(self.schema.required_columns)
 
     def may_leave_a_piece(self, plan: PlainPlan) -> bool:
         """Whether the put of an update, should it meet a delete, would leave cells that look like a row.

@@ -7,37 +7,38 @@ from hbmodel.mutations import FullWrite, Outcome
 from hbmodel.operations import CheckAndMutate, DeleteRows, GetRows, LetClockTick, Protocol
 from hbmodel.plain import PlainWriter
 from hbmodel.plain_plan import PlainPlan
-from hbmodel.row_time import read_stamped, unstamped
-from hbmodel.schema import COUNTER_ZERO, TableSchema
+from hbmodel.row_time import StampedRow, unstamped
+from hbmodel.schema import COUNTER_ZERO
 from hbmodel.store import Delete, Put, Row
 
 
-def insert_plain(schema: TableSchema, write: FullWrite, column: bytes, bound: int) -> Protocol[Outcome]:
+def insert_plain(writer: PlainWriter, write: FullWrite, column: bytes, bound: int) -> Protocol[Outcome]:
     """Puts an object if `column`, which is never empty in a row, is absent; raises `RowExists`.
 
     Over pieces of a row that was deleted beside an update or an increment every column is written, counters and None too. A
     delete of the same millisecond hides what is put, so the row is read once more, and put again if nothing of it is there.
 
     Args:
-        schema: of the model.
+        writer: plans the mutations.
         write: the object.
         column: to check.
         bound: how far a cell may lie ahead of its server's clock, in ms.
     """
-    writer = PlainWriter(schema)
+    schema = writer.schema
+    stamped: StampedRow | None = None
     while True:
         if write.ttl is None:
             plan = _whole(writer, write)
         else:
-            stamped = yield from read_stamped(schema, [write.row], writer.columns, bound)
-            plan = writer.plan(write, stamped[write.row])
+            stamped = (yield from writer.stamped([write.row], bound))[write.row]
+            plan = writer.plan(write, stamped)
             if plan.outcome.error is not None:
                 raise plan.outcome.error
         assert plan.put is not None
         applied = yield CheckAndMutate(schema.table, write.row, column, None, plan.joined)
         if not applied:
-            if plan.outcome.timestamp is not None:
-                yield DeleteRows(schema.table, [unstamped(schema, write.row, plan.outcome.timestamp)])
+            if stamped is not None:
+                yield DeleteRows(schema.table, [unstamped(stamped)])
             raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
         (row,) = yield GetRows(schema.table, [write.row], writer.columns)
         if row is not None and column in row.columns:

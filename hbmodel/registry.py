@@ -285,7 +285,7 @@ def _row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowSta
     if not value:
         return "indexed" if kept else "unindexed"
     word = json.loads(value)["state"]
-    found = next((state for state in ROW_STATES if state == word), None)
+    found: RowState | None = next((state for state in ROW_STATES if state == word), None)
     return "adopting" if found == "unindexed" and kept else found
 
 

@@ -18,6 +18,9 @@ from hbmodel.operations import GetRows, LetClockTick, Protocol, PutRows
 from hbmodel.schema import TableSchema
 from hbmodel.store import Cell, Delete, Put
 
+STAMP = b"\x01"
+"""Value of a stamp cell."""
+
 STAMP_LIFE = 60_000
 """TTL in ms of the cell that is put to learn the time: a program that dies in between leaves it no longer."""
 
@@ -29,7 +32,7 @@ ATTEMPTS = 50
 
 
 def draw_stamp() -> bytes:
-    """The value of a stamp cell, by which its writer knows it; from the system's source, so that forked processes never share one."""
+    """What tells the stamp cells of writers apart; from the system's source, so that forked processes never share one."""
     return os.urandom(8)
 
 
@@ -39,14 +42,16 @@ class StampedRow:
 
     Attributes:
         row: row key.
-        columns: the cells of the row without the stamp; empty where it is absent.
+        columns: the cells of the row without stamps; empty where it is absent.
         timestamp: in ms; above every cell of the row and every delete acknowledged before.
+        stamp: the column of its stamp.
         error: why the row cannot be written, or None.
     """
 
     row: bytes
     columns: Mapping[bytes, Cell]
     timestamp: int
+    stamp: bytes
     error: HbmodelError | None = None
 
 
@@ -55,46 +60,45 @@ def read_stamped(
 ) -> Protocol[dict[bytes, StampedRow]]:
     """Reads rows, each with a time of its own region server at which it may be written.
 
-    One put and one get for all rows, repeated for those of them that somebody else wrote in between. When it returns, the
-    servers' clocks have passed these times, so what the servers stamp from now on lies above them. The stamp cells stay; see
-    `unstamped`.
+    One put and one get for all rows, repeated for those that somebody else wrote in between. Between the two the clock ticks, so
+    what the read does not show the servers stamp with a later time. The stamp cells stay: `unstamped` takes the last one away,
+    and the delete of what is older those before.
 
     Args:
         schema: of the model.
         rows: row keys.
         columns: columns or families to read.
         bound: how far a cell may lie ahead of its server's clock, in ms.
-        draw: source of stamp values.
+        draw: source of the names of stamps.
     """
-    stamp_column = schema.stamp_column
-    asked = columns if columns == schema.family_names else tuple(sorted({*columns, stamp_column}))
     stamped: dict[bytes, StampedRow] = {}
     overtaken = dict.fromkeys(rows, 0)
     for _ in range(ATTEMPTS):
-        stamps = {row: draw() for row in overtaken}
-        yield PutRows(schema.table, [Put(row, {stamp_column: stamp}, ttl=STAMP_LIFE) for row, stamp in stamps.items()])
-        found = yield GetRows(schema.table, tuple(stamps), asked)
-        yield LetClockTick()
-        for (row, stamp), read in zip(stamps.items(), found, strict=True):
-            cell = None if read is None else read.columns.get(stamp_column)
-            if read is None or cell is None or cell.value != stamp:
-                continue  # hidden by a delete of the same millisecond, or another writer's
-            cells = {column: cell for column, cell in read.columns.items() if column != stamp_column}
+        stamp = schema.stamp_prefix + draw()
+        yield PutRows(schema.table, [Put(row, {stamp: STAMP}, ttl=STAMP_LIFE) for row in overtaken])
+        yield LetClockTick()  # whatever else the servers stamp with that millisecond has landed, and is read
+        asked = columns if columns == schema.family_names else (*columns, stamp)
+        found = yield GetRows(schema.table, tuple(overtaken), asked)
+        for row, read in zip(tuple(overtaken), found, strict=True):
+            cell = None if read is None else read.columns.get(stamp)
+            if read is None or cell is None:
+                continue  # hidden by a delete that came later
+            cells = {column: cell for column, cell in read.columns.items() if not column.startswith(schema.stamp_prefix)}
             newest = max((cell.timestamp for cell in cells.values()), default=-1)
             if newest >= cell.timestamp and overtaken[row] < SETTLED:
                 overtaken[row] += 1
                 continue
             error = _from_the_future(schema, row, newest, cell.timestamp) if newest >= cell.timestamp + bound else None
-            stamped[row] = StampedRow(row, MappingProxyType(cells), max(cell.timestamp, newest + 1), error)
+            stamped[row] = StampedRow(row, MappingProxyType(cells), max(cell.timestamp, newest + 1), stamp, error)
             del overtaken[row]
         if not overtaken:
             return stamped
     for row in overtaken:
         error = ClockError(
-            "What is written to the row stays hidden, by a delete whose time lies ahead of the server's clock or by other writers.",
+            "What is written to the row stays hidden: by a delete whose time lies ahead of the server's clock, or by other writers.",
             table=schema.table, key=row,
         )  # fmt: skip
-        stamped[row] = StampedRow(row, {}, 0, error)
+        stamped[row] = StampedRow(row, {}, 0, schema.stamp_prefix, error)
     return stamped
 
 
@@ -105,6 +109,6 @@ def _from_the_future(schema: TableSchema, row: bytes, newest: int, now: int) -> 
     )  # fmt: skip
 
 
-def unstamped(schema: TableSchema, row: bytes, timestamp: int, others: Sequence[bytes] = ()) -> Delete:
-    """Takes away the stamp of a row that was given this time, and those before it; and so do the `others` of its columns go."""
-    return Delete(row, columns=(schema.stamp_column, *others), timestamp=timestamp)
+def unstamped(row: StampedRow, others: Sequence[bytes] = ()) -> Delete:
+    """Takes away the stamp of a row at the row's new time; and `others` of its columns up to that."""
+    return Delete(row.row, columns=(row.stamp, *others), timestamp=row.timestamp)

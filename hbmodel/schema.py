@@ -259,14 +259,17 @@ class TableSchema:
         return self.family + b":" + EXPIRY_QUALIFIER
 
     @cached_property
-    def stamp_column(self) -> bytes:
-        """`family:qualifier` of the cell that is put, for a moment, to learn the time of the server that holds a row."""
+    def stamp_prefix(self) -> bytes:
+        """`family:qualifier` of the cells that are put, for a moment, to learn the time of the server that holds a row; 8 bytes follow."""
         return self.family + b":" + STAMP_QUALIFIER
 
     @cached_property
-    def system_columns(self) -> frozenset[bytes]:
-        """The columns beside those declared; a row with no other cell is not an object."""
-        return frozenset((self.liveness_column, self.version_column, self.expiry_column, self.stamp_column))
+    def _system_columns(self) -> frozenset[bytes]:
+        return frozenset((self.liveness_column, self.version_column, self.expiry_column))
+
+    def is_system(self, column: bytes) -> bool:
+        """Whether a cell is none of an object's own; a row with no other cell is not an object."""
+        return column in self._system_columns or column.startswith(self.stamp_prefix)
 
     @cached_property
     def required_columns(self) -> Sequence[bytes]:

@@ -13,6 +13,7 @@ from hbmodel.driver import Resumable
 from hbmodel.errors import HbmodelError, PartialWrite, StoreError
 from hbmodel.mutations import FullWrite, IndexedWriter, Outcome, RowWrite
 from hbmodel.operations import Protocol
+from hbmodel.plain import PlainWriter
 from hbmodel.plain_round import plain_round
 from hbmodel.protocol import write_round
 from hbmodel.registry import Binding
@@ -204,7 +205,7 @@ class UnitOfWork:
         binding = self._bind(current.schema)
         binding.check_writable()
         if not binding.indexed:
-            return plain_round(current.schema, current.writes, self._clock.bound, self._store.capabilities)
+            return plain_round(PlainWriter(current.schema), current.writes, self._clock.bound, self._store.capabilities)
         writer = IndexedWriter(current.schema, binding.written, self._clock.bound, adopting=binding.adopting)
         return write_round(writer, current.writes, self._store.capabilities.mutate_row)
 
