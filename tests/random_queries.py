@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 from hypothesis import strategies as st
-from strategies import KEY_CODECS, plain, values_of
+from strategies import KEY_CODECS, as_read, plain, values_of
 
 import hbmodel as hb
 from hbmodel.errors import KeyTooLong, QueryError
@@ -143,13 +143,13 @@ def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: in
     mapper = KeyMapper(schema)
     made: dict[tuple[bytes, ...], StoredObject] = {}
     for _ in range(draw(st.integers(1, max_size))):
-        values = {name: draw(st.sampled_from(pool)) for name, pool in of.pools.items()}
+        values = {name: as_read(draw(st.sampled_from(pool))) for name, pool in of.pools.items()}
         cells: dict[bytes, bytes] = {}
         for f in schema.columns:
             if f.required or draw(st.booleans()):
                 cells[f.column] = f.encode_cell(values[f.name])
             else:
-                values[f.name] = f.default_value()
+                values[f.name] = as_read(f.default_value())
         if schema.exists_column is not None:
             cells[schema.exists_column] = FLAG
         if indexed:

@@ -169,6 +169,23 @@ def source_of(codec: Codec[Any]) -> Source | None:
     return source
 
 
+def below(codec: Codec[T], value: T) -> tuple[T | None, bool]:
+    """The floor of a value, and whether that is the value itself.
+
+    Their bytes decide, not `==`: in the repeated hour of a clock change a datetime equals none of another zone.
+
+    Raises:
+        EncodingError: the value is not of the codec's type.
+    """
+    floor = codec.floor(value)
+    if floor is None or floor is value:
+        return floor, floor is value
+    try:
+        return floor, codec.encode(value) == codec.encode(floor)
+    except EncodingError:  # only what is not storable has a floor below itself
+        return floor, False
+
+
 def wrong_type(expected: type | tuple[type, ...], value: object) -> EncodingError:
     """The error for a value of another type than the codec's; it shows the types and never the value."""
     types = expected if isinstance(expected, tuple) else (expected,)
