@@ -71,7 +71,8 @@ class FieldExpression(Generic[T]):
         except EncodingError as error:
             raise EncodingError(error.message, **{**error.details, "field": self.of.name}) from None
         if floor is None:  # every storable value is above it
-            return In(self.of, ()) if operator in {"<", "<="} else Not((In(self.of, (None,)),))
+            # Without a None to leave out it is every value there is: negated, none, and nothing that no key could hold.
+            return In(self.of, ()) if operator in {"<", "<="} else Not((In(self.of, (None,) if self.of.nullable else ()),))
         checked = self._value(floor)
         if not exact:  # the nearest storable value lies below: it is within `<`, and not within `>=`
             operator = "<=" if operator in {"<", "<="} else ">"

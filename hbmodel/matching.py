@@ -88,6 +88,10 @@ def _bounded(layout: KeyLayout, at: int, own: Sequence[Predicate], of: Field, fo
     return evolve(found, bounds=bounds, consumed=(*found.consumed, *settled))
 
 
+_BOUNDLESS = {False: ((),), True: ((None,),)}
+"""What is excluded by the predicates that any value of a field satisfies, by whether the field is nullable."""
+
+
 def _bounds(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[Predicate]]:
     """The tightest bounds that comparisons, a prefix or `~is_(None)` put on a field, and the predicates that they settle."""
     low: Comparison | None = None
@@ -109,7 +113,7 @@ def _bounds(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[Pr
                 settled.append(p)
             elif prefix is None or len(p.prefix) > len(prefix.prefix):
                 prefix = p
-        elif isinstance(p, Not) and isinstance(p.parts[0], In) and tuple(p.parts[0].values) == (None,):
+        elif isinstance(p, Not) and isinstance(p.parts[0], In) and tuple(p.parts[0].values) in _BOUNDLESS[of.nullable]:
             settled.append(p)
     if prefix is not None:
         settled.append(prefix)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import attrs
 from hypothesis import strategies as st
-from strategies import KEY_CODECS, as_read, plain, values_of
+from strategies import KEY_CODECS, as_read, changes, instants, plain, values_of
 
 import hbmodel as hb
 from hbmodel.errors import KeyTooLong, QueryError
@@ -205,11 +206,23 @@ def leaves(draw: st.DrawFn, of: RandomModel, name: str | None = None, only: Sequ
         case "not none":
             return ~expression.is_(None), lambda values: values[name] is not None
     compare = COMPARISONS[kind]
+    value = draw(st.one_of(st.just(value), st.just(value), beyond(field.codec)))
     try:
         built = compare(expression, value)
     except QueryError:  # values without an order
         return expression == value, lambda values: same(values[name], value)
     return built, lambda values: values[name] is not None and bool(compare(plain(values[name]), plain(value)))
+
+
+def beyond(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
+    """Bounds that a codec need not be able to store: below and above its values, and between them."""
+    if type(codec).floor is hb.Codec.floor:
+        return codec_values(codec)
+    if codec.python_type is int:
+        return st.sampled_from([-(10**30), -1, 0, 256, 10**30])
+    if codec.python_type is timedelta:
+        return st.sampled_from([timedelta.min, timedelta.max])
+    return st.one_of(instants(), changes())
 
 
 def same(left: Any, right: Any) -> bool:

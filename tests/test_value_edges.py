@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -44,3 +46,37 @@ def test_bounds_within_a_change_of_the_clock(bed: Bed, wall: datetime) -> None:
             assert found(of > bound) == [at for at in around if at > instant]
             assert found(of < bound) == [at for at in around if at < instant]
             assert found(of <= bound) == [at for at in around if at <= instant]
+
+
+@hb.model(table="numbered", exists=hb.flag("e"))
+class Numbered:
+    key: hb.Key[int] = hb.key(hb.UInt8)
+    group: hb.Key[int | None] = hb.key(hb.UInt8)
+    number: hb.Column[int] = hb.column("n", hb.UInt8)
+    other: hb.Column[int | None] = hb.column("o", hb.UInt8, default=None)
+
+
+@pytest.mark.parametrize("name", ["key", "group", "number", "other"])
+def test_bounds_that_no_value_reaches(bed: Bed, name: str) -> None:
+    session = bed.use(Numbered)
+    rows = [Numbered(key=n, group=n or None, number=n, other=n or None) for n in (0, 1, 255)]
+    session.add_all(rows)
+    session.commit()
+    of: Any = getattr(Numbered, name)
+    asked = session.query(Numbered).allow_full_scan()
+
+    def found(predicate: hb.Predicate) -> list[int]:
+        return [obj.key for obj in asked.where(predicate)]
+
+    def having(test: Callable[[Any], bool]) -> list[int]:
+        return [obj.key for obj in rows if test(getattr(obj, name))]
+
+    every, some, none = having(lambda value: True), having(lambda value: value is not None), having(lambda value: value is None)
+    for all_values, no_value in ((of >= -5, of < -5), (of > -5, of <= -5), (of <= 256, of > 256), (of < 256, of >= 256)):
+        assert found(all_values) == found(~~all_values) == found(~no_value & all_values) == some
+        assert found(~all_values) == found(~all_values | no_value) == found(~~~all_values) == none
+        assert found(no_value) == found(~~no_value) == found(no_value & all_values) == []
+        assert found(~no_value) == found(all_values | ~all_values) == every
+        assert found(all_values & (of == 1)) == found((of == 1) | no_value) == [1]
+        assert found(~all_values | (of == 1)) == having(lambda value: value is None or value == 1)
+        assert found(~all_values & (of == 1)) == []
