@@ -76,7 +76,7 @@ class FieldExpression(Generic[T]):
         checked = self._value(floor)
         if not exact:  # the nearest storable value lies below: it is within `<`, and not within `>=`
             operator = "<=" if operator in {"<", "<="} else ">"
-        if self.of.codec.order is None and not _sortable(checked):
+        if not _sortable(self.of.codec.order_key(checked)):
             raise QueryError("Values of this field have no order.", field=self.of.name)
         return Comparison(self.of, operator, checked)
 

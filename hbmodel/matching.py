@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from hbmodel.errors import QueryError
 from hbmodel.keys import Bounds, KeyLayout
-from hbmodel.predicates import Comparison, In, Not, Predicate, StartsWith, equalities, sort_key
+from hbmodel.predicates import Comparison, In, Not, Predicate, StartsWith, equalities
 from hbmodel.schema import Field, TableSchema
 
 
@@ -98,7 +98,7 @@ def _bounds(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[Pr
     high: Comparison | None = None
     prefix: StartsWith | None = None
     settled: list[Predicate] = []
-    key = sort_key(of)
+    key = of.codec.order_key
     for p in own:
         if isinstance(p, Comparison) and p.operator in {">", ">="}:
             settled.append(p)

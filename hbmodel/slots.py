@@ -9,13 +9,10 @@ from attrs import field, frozen
 
 from hbmodel.bounds import UNSET, Bounds
 from hbmodel.codecs import JSON, Codec, Order
-from hbmodel.codecs.base import below, declared_codec, source_of
+from hbmodel.codecs.base import COMPLEMENT, below, declared_codec, source_of
 from hbmodel.compiling import UNSIGNED, Code, complement, pack_word
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, HbmodelError, QueryError
 from hbmodel.ranges import KeyRange
-
-COMPLEMENT: Final = bytes(range(255, -1, -1))
-"""Translation table that flips every bit."""
 
 NONE, SOME = b"\x00", b"\x01"
 """What stands for None, and before a value, in a nullable field."""

@@ -45,6 +45,14 @@ class Level(enum.IntEnum):
     HIGH = 7
 
 
+class Stage(enum.Enum):
+    """An enumeration of numbers that are not negative, whose members Python cannot compare."""
+
+    FIRST = 0
+    SECOND = 1
+    LAST = 2**63 - 1
+
+
 KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.Int8,
     codecs.Int16,
@@ -72,6 +80,9 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.IPv6,
     codecs.EnumOf(Colour),
     codecs.EnumOf(Level),
+    codecs.EnumOf(Level, codecs.JavaLong),
+    codecs.EnumOf(Colour, codecs.Delimited("|")),
+    codecs.EnumOf(Stage, codecs.ReverseStampInt),
     codecs.JavaInt,
     codecs.JavaLong,
     codecs.JavaUTF,
@@ -88,6 +99,8 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.ReversedDigits(3),
     codecs.DigestPrefixed(codecs.Text),
     codecs.DigestPrefixed(codecs.Int32, 2, "sha1"),
+    codecs.DigestPrefixed(codecs.IPAddress),
+    codecs.Reversed(codecs.EnumOf(Level)),
     codecs.DigestPrefixed(codecs.Delimited("|"), 3, hex=True),
 )
 """One of every codec that can be used in keys."""

@@ -174,6 +174,10 @@ UNORDERED: list[tuple[c.Codec[Any], Any, Any]] = [
     (c.Reversed(c.Timestamp), SECOND, SECOND.replace(second=4)),
     (c.ReversedDigits(3), 9, 10),
     (c.DigestPrefixed(c.Text), "b", "c"),
+    (c.DigestPrefixed(c.IPAddress), IPv4Address("0.0.0.2"), IPv4Address("0.0.0.0")),
+    (c.EnumOf(Level, c.JavaLong), Level.LOW, Level.HIGH),
+    (c.EnumOf(Colour, c.Delimited("|")), Colour.EMPTY, Colour.NUL),
+    (c.Reversed(c.EnumOf(Level)), Level.LOW, Level.HIGH),
     (c.DigestPrefixed(c.Int32, 2, "sha1"), 1, 2),
     (c.DigestPrefixed(c.Delimited("|"), 3, hex=True), "b", "c"),
 ]

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import changes, instants, values_of
+from strategies import KEY_CODECS, changes, instants, plain, values_of
 
 import hbmodel as hb
+from hbmodel.expressions import FieldExpression
 from hbmodel.predicates import And, Comparison, In, Not, Or, Predicate, StartsWith, conjuncts, equalities
+from hbmodel.schema import Field
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -180,6 +182,29 @@ def test_times_compare_as_instants(data: st.DataObject) -> None:
         assert accepts(of.between(bound, other), **{name: stored}) == (bound.astimezone(UTC) <= stored <= other.astimezone(UTC))
         assert accepts(of == value, **{name: stored}) == (stored == value.astimezone(UTC))
         assert accepts(of.in_([value]), **{name: stored}) == (stored == value.astimezone(UTC))
+
+
+ANYTHING: hb.Codec[Any] = hb.Json(Any)
+
+
+@given(data=st.data())
+def test_whatever_can_be_built_can_be_evaluated(data: st.DataObject) -> None:
+    """Values of any codec that keeps an order, or changes another's bytes, compare; of the others, those that Python compares."""
+    codec = data.draw(st.sampled_from([*KEY_CODECS, hb.Json(list[int])]))
+    values = st.lists(st.integers(0, 3), max_size=3) if codec == hb.Json(list[int]) else values_of(codec)
+    of: FieldExpression[Any] = FieldExpression(Field("f", "column", codec, nullable=True))
+    bound, value = data.draw(values), data.draw(st.one_of(values, st.none()))
+    for compare in ORDERED.values():
+        expected = value is not None and compare(plain(value), plain(bound))
+        assert accepts(compare(of, bound), f=None if value is None else codec.decode(codec.encode(value))) == expected
+
+
+def test_structured_values_that_have_no_common_order_are_refused() -> None:
+    of: FieldExpression[Any] = FieldExpression(Field("f", "column", ANYTHING))
+    assert accepts(of < [2], f=[1])
+    with pytest.raises(hb.QueryError, match="has no order with") as caught:
+        accepts(of < [2], f=["a"])
+    assert caught.value.field == "f"
 
 
 def test_values_compare_as_they_are_stored() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -80,3 +81,30 @@ def test_bounds_that_no_value_reaches(bed: Bed, name: str) -> None:
         assert found(all_values & (of == 1)) == found((of == 1) | no_value) == [1]
         assert found(~all_values | (of == 1)) == having(lambda value: value is None or value == 1)
         assert found(~all_values & (of == 1)) == []
+
+
+class Stage(Enum):
+    """Members that Python cannot compare."""
+
+    FIRST = 0
+    SECOND = 1
+    LAST = 2**63 - 1
+
+
+@hb.model(table="staged")
+class Staged:
+    back: hb.Key[Stage] = hb.key(hb.EnumOf(Stage, hb.ReverseStampInt))
+    java: hb.Column[Stage] = hb.column("j", hb.EnumOf(Stage, hb.JavaLong))
+    same: hb.Column[Stage | None] = hb.column("s", hb.EnumOf(Stage, hb.ReverseStampInt), default=None)
+
+
+def test_members_compare_by_their_values(bed: Bed) -> None:
+    session = bed.use(Staged)
+    session.add_all(Staged(back=stage, java=stage, same=stage) for stage in Stage)
+    session.commit()
+    asked = session.query(Staged).allow_full_scan()
+    fields: list[Any] = [Staged.back, Staged.java, Staged.same]
+    for of in fields:
+        assert [obj.back for obj in asked.where(of < Stage.LAST)] == [Stage.SECOND, Stage.FIRST]
+        assert [obj.back for obj in asked.where(of.between(Stage.SECOND, Stage.LAST))] == [Stage.LAST, Stage.SECOND]
+        assert [obj.back for obj in asked.where(of > Stage.FIRST, of >= Stage.SECOND, of <= Stage.SECOND)] == [Stage.SECOND]

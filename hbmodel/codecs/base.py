@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from struct import calcsize
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from attrs import field, fields, frozen
 
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, QueryError
 
 T = TypeVar("T")
+
+COMPLEMENT: Final = bytes(range(255, -1, -1))
+"""Translation table that flips every bit."""
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 """What a layout may be described with."""
@@ -124,6 +127,16 @@ class Codec(ABC, Generic[T]):
             EncodingError: the value is not of the codec's type.
         """
         return value
+
+    def order_key(self, value: T) -> Any:
+        """What a value is compared by with `<` and its like: bytes where they keep an order, else the value itself.
+
+        Codecs that change the bytes of another one compare as that one does.
+        """
+        if self.key and self.order is not None:
+            part = self.encode_part(value)
+            return part if self.order == "ascending" else part.translate(COMPLEMENT)
+        return self.encode(value) if self.raw_order == "ascending" else value
 
     @property
     def source(self) -> Source | None:
