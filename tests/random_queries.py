@@ -26,6 +26,12 @@ Oracle = Callable[[Values], bool]
 STRUCTURED = hb.Json(list[int])
 COLUMN_CODECS = (*KEY_CODECS, STRUCTURED, hb.Text, hb.Bytes, hb.Text, hb.Int8)
 
+ORDERED_CODECS = tuple(codec for codec in KEY_CODECS if codec.order and codec.raw_order)
+"""Codecs whose order bytes keep wherever they stand."""
+
+DESCENDING_CODECS = tuple(codec for codec in KEY_CODECS if codec.order == "descending")
+"""Codecs that store the largest value first."""
+
 QUALIFIERS = ("a", "b", "x'y", "0", "ü", "a b", "z:z", "'", "\0")
 """Aliases, some of which a filter string must escape."""
 
@@ -68,9 +74,8 @@ def _factory(value: Any) -> Any:
 
 
 @st.composite
-def models(draw: st.DrawFn, ordered: bool = False) -> RandomModel:
-    """A model of any layout: codecs, directions, None, salts, defaults, families, a flag, indexes."""
-    codecs = [codec for codec in KEY_CODECS if codec.order and codec.raw_order] if ordered else KEY_CODECS
+def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS) -> RandomModel:
+    """A model of any layout: codecs (of the key these), directions, None, salts, defaults, families, a flag, indexes."""
     body: dict[str, Any] = {}
     hints: dict[str, Any] = {}
     pools: dict[str, Sequence[Any]] = {}
@@ -267,21 +272,14 @@ def stored_key(schema: TableSchema, index: Index | None, obj: StoredObject) -> b
 
 
 def in_order(schema: TableSchema, ordering: Sequence[tuple[str, bool]], rows: Sequence[Values]) -> bool:
-    """Whether rows are sorted by fields, each with whether it descends.
-
-    None stands where the bytes put it: before the values that sort first in them.
-    """
+    """Whether rows are sorted by fields, each with whether it descends; None comes before every value, where it descends behind them."""
     return all(_compare(schema, ordering, a, b) <= 0 for a, b in itertools.pairwise(rows))
 
 
 def _compare(schema: TableSchema, ordering: Sequence[tuple[str, bool]], left: Values, right: Values) -> int:
     for name, desc in ordering:
         a, b = left[name], right[name]
-        if a is None or b is None:
-            sign = (a is not None) - (b is not None)
-            sign = -sign if schema.by_name[name].codec.order == "descending" else sign
-        else:
-            sign = (plain(a) > plain(b)) - (plain(a) < plain(b))
+        sign = (a is not None) - (b is not None) if a is None or b is None else (plain(a) > plain(b)) - (plain(a) < plain(b))
         if sign:
             return -sign if desc else sign
     return 0
