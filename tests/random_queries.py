@@ -143,8 +143,12 @@ class StoredObject:
 
 
 @st.composite
-def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: int = 8) -> list[StoredObject]:
-    """Objects with different keys, as this library or, where a default allows it, an older program wrote them."""
+def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: int = 8, blanks: bool = False) -> list[StoredObject]:
+    """Objects with different keys, as this library or, where a default allows it, an older program wrote them.
+
+    With `blanks` some cells are empty, as a full write of a dead row leaves what another program wrote.
+    """
+    absent = ["written", "absent", *(["blank"] if blanks else [])]
     schema = of.schema
     mapper = KeyMapper(schema)
     made: dict[tuple[bytes, ...], StoredObject] = {}
@@ -152,10 +156,14 @@ def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: in
         values = {name: as_read(draw(st.sampled_from(pool))) for name, pool in of.pools.items()}
         cells: dict[bytes, bytes] = {}
         for f in schema.columns:
-            if f.required or draw(st.booleans()):
-                cells[f.column] = f.encode_cell(values[f.name])
-            else:
-                values[f.name] = as_read(f.default_value())
+            match draw(st.sampled_from(["written"] if f.required else absent)):
+                case "written":
+                    cells[f.column] = f.encode_cell(values[f.name])
+                case "absent":
+                    values[f.name] = as_read(f.default_value())
+                case _:
+                    cells[f.column] = b""
+                    values[f.name] = as_read(f.default_value()) if f.empty_is_missing else f.decode_cell(b"")
         if schema.exists_column is not None:
             cells[schema.exists_column] = FLAG
         if indexed:

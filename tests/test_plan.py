@@ -497,7 +497,7 @@ def check_reading(data: st.DataObject) -> None:
     """For any model, rows and query: of every path exactly the matching rows are read and accepted."""
     of = data.draw(models())
     schema = of.schema
-    objects = data.draw(stored_objects(of, indexed=bool(schema.indexes)))
+    objects = data.draw(stored_objects(of, indexed=bool(schema.indexes), blanks=True))
     predicates, oracle = data.draw(conditions(of))
     asked = query(of.model, *predicates).allow_full_scan()
     for index in paths(schema):
@@ -565,7 +565,7 @@ def test_a_promised_order_is_kept(data: st.DataObject) -> None:
 def test_a_page_goes_on_exactly_behind_its_position(data: st.DataObject) -> None:
     of = data.draw(models())
     schema = of.schema
-    objects = data.draw(stored_objects(of, indexed=bool(schema.indexes)))
+    objects = data.draw(stored_objects(of, indexed=bool(schema.indexes), blanks=True))
     predicates, _ = data.draw(conditions(of))
     asked = query(of.model, *predicates).allow_full_scan()
     made = planned(asked.reversed() if data.draw(st.booleans()) else asked)
