@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from beds import Bed
+from beds import Bed, cells_of
 
 import hbmodel as hb
 
@@ -148,3 +148,50 @@ def test_none_comes_before_every_value(bed: Bed, path: str, name: str) -> None:
             with pytest.raises(hb.OrderNotAvailable, match="leave it out with") as caught:
                 refused.all()
             assert caught.value.details["nullable"] == [name]
+
+
+@hb.model(table="tagged")
+class Tagged:
+    number: hb.Key[int] = hb.key(hb.UInt8)
+    name: hb.Column[str] = hb.column("n")
+    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]))
+
+    by_name = hb.index("name", covers=("tags",))
+
+
+@hb.model(table="tagged_alone")
+class TaggedAlone:
+    number: hb.Key[int] = hb.key(hb.UInt8)
+    name: hb.Column[str] = hb.column("n")
+    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]))
+
+
+@pytest.mark.parametrize("model", [Tagged, TaggedAlone])
+@pytest.mark.parametrize("ttl", [None, timedelta(minutes=10)])
+def test_what_is_written_is_what_was_given_at_the_call(bed: Bed, model: Any, ttl: timedelta | None) -> None:
+    session = bed.use(model)
+
+    def cells() -> set[bytes]:
+        tables = ["tagged", "tagged.by_name"] if model is Tagged else ["tagged_alone"]
+        return {row[b"d:t"] for table in tables for row in cells_of(bed.store, table).values()}
+
+    tags = ["a"]
+    session.add(model(number=1, name="x", tags=tags), ttl=ttl)
+    tags.append("b")
+    session.commit()
+    assert cells() == {b'["a"]'}
+    obj = session.get(model, number=1)
+    assert obj is not None
+    tags = ["c"]
+    returned = session.update(obj, tags=tags)
+    tags.append("d")
+    session.commit()
+    assert cells() == {b'["c"]'}
+    assert returned.tags is tags
+    tags = ["e"]
+    session.update(obj, tags=tags, name="y")
+    tags.append("f")
+    session.commit()
+    assert cells() == {b'["e"]'}
+    found = session.query(model).where(model.name == "y").allow_full_scan().all()
+    assert [(each.number, each.name, each.tags) for each in found] == [(1, "y", ["e"])]
