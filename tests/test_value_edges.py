@@ -195,3 +195,28 @@ def test_what_is_written_is_what_was_given_at_the_call(bed: Bed, model: Any, ttl
     assert cells() == {b'["e"]'}
     found = session.query(model).where(model.name == "y").allow_full_scan().all()
     assert [(each.number, each.name, each.tags) for each in found] == [(1, "y", ["e"])]
+
+
+def remarks(default: str | None) -> Any:
+    """A model of one table, with this default."""
+
+    @hb.model(table="remarked")
+    class Remarked:
+        number: hb.Key[int] = hb.key(hb.UInt8)
+        name: hb.Column[int] = hb.column("n", hb.UInt8)
+        note: hb.Column[str | None] = hb.column("o", default=default)
+
+    return Remarked
+
+
+def test_a_changed_default_is_read_where_none_was_stored_as_no_cell(atomic_bed: Bed) -> None:
+    """The default is the reading model's; only an empty cell is None whatever it says."""
+    before, after = remarks(None), remarks("x")
+    session = atomic_bed.use(before)
+    rows = [session.insert(before(number=number, name=0, note=None)) for number in (1, 2)]
+    session.update(rows[1], note=None)
+    session.add(before(number=3, name=0, note=None))
+    session.commit()
+    assert not hb.diff(atomic_bed.store, after).differences
+    assert [obj.note for obj in session.query(after).allow_full_scan()] == ["x", None, None]
+    assert [obj.note for obj in session.query(before).allow_full_scan()] == [None, None, None]
