@@ -25,7 +25,7 @@ class Bounds:
 
     Comparison with a bound excludes None, as in SQL, and so does a `Bounds()` without any: it means "not None". The
     exception is equality: `low` and `high` both None, inclusive, means exactly None. Bounds need not be storable values
-    of the field: they are compared as Python compares.
+    of the field; times are compared as instants, whatever their zones.
 
     Attributes:
         low: lower bound of the values, or UNSET.
@@ -69,8 +69,3 @@ class Bounds:
     def only_none(self) -> bool:
         """Whether exactly None is asked for."""
         return self.low is None and self.high is None and self.low_inclusive and self.high_inclusive and self.prefix is UNSET
-
-    @property
-    def fixed(self) -> bool:
-        """Whether a single value is asked for: `low` and `high` are equal and within."""
-        return self.low is not UNSET and self.low_inclusive and self.high_inclusive and bool(self.low == self.high)

@@ -7,6 +7,7 @@ from typing import Any, Generic, NoReturn, TypeVar, overload
 
 from attrs import field, frozen
 
+from hbmodel.codecs.base import below
 from hbmodel.errors import EncodingError, QueryError
 from hbmodel.predicates import Comparator, Comparison, In, Not, Ordering, Predicate, StartsWith
 from hbmodel.schema import Field
@@ -66,15 +67,16 @@ class FieldExpression(Generic[T]):
         """A comparison with a bound that need not be storable: `at >= noon and half a second` has a meaning for whole seconds."""
         self._not_a_field(value)
         try:
-            floor = self.of.codec.floor(value)
+            floor, exact = below(self.of.codec, value)
         except EncodingError as error:
             raise EncodingError(error.message, **{**error.details, "field": self.of.name}) from None
         if floor is None:  # every storable value is above it
-            return In(self.of, ()) if operator in {"<", "<="} else Not((In(self.of, (None,)),))
+            # Without a None to leave out it is every value there is: negated, none, and nothing that no key could hold.
+            return In(self.of, ()) if operator in {"<", "<="} else Not((In(self.of, (None,) if self.of.nullable else ()),))
         checked = self._value(floor)
-        if floor is not value and floor != value:  # the nearest storable value lies below: it is within `<`, and not within `>=`
+        if not exact:  # the nearest storable value lies below: it is within `<`, and not within `>=`
             operator = "<=" if operator in {"<", "<="} else ">"
-        if self.of.codec.order is None and not _sortable(checked):
+        if not _sortable(self.of.codec.order_key(checked)):
             raise QueryError("Values of this field have no order.", field=self.of.name)
         return Comparison(self.of, operator, checked)
 

@@ -11,10 +11,11 @@ from attrs import Factory, field, frozen
 
 from hbmodel.bounds import UNSET, Bounds
 from hbmodel.codecs import JSON, Order
+from hbmodel.codecs.base import COMPLEMENT
 from hbmodel.compiling import Code
 from hbmodel.errors import DeclarationError, DecodingError, IncompleteKey, KeyTooLong, QueryError, RowKeyError
 from hbmodel.ranges import KeyRange
-from hbmodel.slots import COMPLEMENT, KeyField, Slot, named
+from hbmodel.slots import KeyField, Slot, named
 
 __all__ = ["KEY_FORMAT", "MAX_KEY_LENGTH", "UNSET", "Bounds", "KeyField", "KeyLayout", "check_length"]
 

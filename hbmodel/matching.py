@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from hbmodel.errors import QueryError
 from hbmodel.keys import Bounds, KeyLayout
-from hbmodel.predicates import Comparison, In, Not, Predicate, StartsWith, equalities, sort_key
+from hbmodel.predicates import Comparison, In, Not, Predicate, StartsWith, equalities
 from hbmodel.schema import Field, TableSchema
 
 
@@ -88,13 +88,17 @@ def _bounded(layout: KeyLayout, at: int, own: Sequence[Predicate], of: Field, fo
     return evolve(found, bounds=bounds, consumed=(*found.consumed, *settled))
 
 
+_BOUNDLESS = {False: ((),), True: ((None,),)}
+"""What is excluded by the predicates that any value of a field satisfies, by whether the field is nullable."""
+
+
 def _bounds(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[Predicate]]:
     """The tightest bounds that comparisons, a prefix or `~is_(None)` put on a field, and the predicates that they settle."""
     low: Comparison | None = None
     high: Comparison | None = None
     prefix: StartsWith | None = None
     settled: list[Predicate] = []
-    key = sort_key(of)
+    key = of.codec.order_key
     for p in own:
         if isinstance(p, Comparison) and p.operator in {">", ">="}:
             settled.append(p)
@@ -109,7 +113,7 @@ def _bounds(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[Pr
                 settled.append(p)
             elif prefix is None or len(p.prefix) > len(prefix.prefix):
                 prefix = p
-        elif isinstance(p, Not) and isinstance(p.parts[0], In) and tuple(p.parts[0].values) == (None,):
+        elif isinstance(p, Not) and isinstance(p.parts[0], In) and tuple(p.parts[0].values) in _BOUNDLESS[of.nullable]:
             settled.append(p)
     if prefix is not None:
         settled.append(prefix)

@@ -37,7 +37,6 @@ class FullWrite:
     Attributes:
         subject: the object.
         row: its row key; a random salt has drawn the bucket.
-        values: by field name.
         cells: of the ordinary columns.
         entries: row key of the entry in each declared index, by the index's name.
         ttl: of the row and its entries in ms, or None.
@@ -45,7 +44,6 @@ class FullWrite:
 
     subject: Any
     row: bytes
-    values: Mapping[str, Any]
     cells: Mapping[bytes, bytes]
     entries: Mapping[str, bytes]
     ttl: int | None = None
@@ -57,7 +55,10 @@ class FullWrite:
 
 @frozen(eq=False)
 class PartialWriteOf:
-    """Write some columns of a row that must exist; with a TTL (ms) the whole row begins a new life."""
+    """Write some columns of a row that must exist; with a TTL (ms) the whole row begins a new life.
+
+    The changes are values that nobody else holds, since they are encoded only when the row is known.
+    """
 
     subject: Any
     row: bytes
@@ -86,7 +87,7 @@ def full_write(schema: TableSchema, obj: Any, ttl: int | None = None) -> FullWri
             if of.kind == "column":
                 covering = [entries[index.name] for index in schema.indexes.values() if of.name in index.covers]
                 check_size(schema, of, cells[of.column], row, *covering)
-    return FullWrite(obj, row, values, cells, entries, ttl)
+    return FullWrite(obj, row, cells, entries, ttl)
 
 
 @frozen
@@ -212,16 +213,17 @@ class IndexedWriter:
         return [(index, self.keys.entry(index, values, row)) for index in self.indexes]
 
     def _puts(
-        self, entries: Sequence[tuple[Index, bytes]], values: Mapping[str, Any], version: bytes, timestamp: int, ttl: int | None = None
+        self, entries: Sequence[tuple[Index, bytes]], cells: Mapping[bytes, bytes], version: bytes, timestamp: int, ttl: int | None = None
     ) -> list[tuple[str, Put]]:
+        """Puts of entries that cover some of the row's cells."""
         puts: list[tuple[str, Put]] = []
         for index, entry in entries:
-            cells = {self.schema.version_column: version}
+            own = {self.schema.version_column: version}
             for name in index.covers:
                 covered = self.schema.by_name[name]
-                cells[covered.column] = cell = encode_cell(self.schema, covered, values[name])
+                own[covered.column] = cell = cells[covered.column]
                 check_size(self.schema, covered, cell, entry)
-            puts.append((index.table, Put(entry, cells, timestamp, ttl)))
+            puts.append((index.table, Put(entry, own, timestamp, ttl)))
         return puts
 
     def _stale(self, old: OldRow, entries: Sequence[tuple[str, Put]], timestamp: int) -> list[tuple[str, Delete]]:
@@ -258,7 +260,7 @@ class IndexedWriter:
     def _full(self, write: FullWrite, old: OldRow, timestamp: int) -> RowPlan:
         version = LAST_WRITE_WINS + self.nonce()
         places = [(index, write.entries[index.name]) for index in self.indexes]
-        entries = self._puts(places, write.values, version, timestamp, write.ttl)
+        entries = self._puts(places, write.cells, version, timestamp, write.ttl)
         cells = self.full_cells(write, old, version)
         if write.ttl is not None:
             cells[self.schema.liveness_column] = live_value(timestamp + write.ttl)
@@ -295,7 +297,7 @@ class IndexedWriter:
         for name in self.group:
             cells.setdefault(schema.by_name[name].column, encode_cell(schema, schema.by_name[name], values[name]))
         cells[schema.version_column] = version
-        entries = self._puts(self._entries(values, write.row), values, version, timestamp)
+        entries = self._puts(self._entries(values, write.row), cells, version, timestamp)
         return RowPlan(
             outcome=Outcome("put", write.row, timestamp),
             entries=entries,
@@ -313,7 +315,8 @@ class IndexedWriter:
         values = {**self._rest(frozenset(write.changes)).values(row), **write.changes}
         cells = {**{column: cell.value for column, cell in row.columns.items()}, **changed}
         cells |= {schema.version_column: version, schema.liveness_column: live_value(end)}
-        entries = self._puts(self._entries(values, write.row), values, version, timestamp, ttl)
+        group = {(of := schema.by_name[name]).column: encode_cell(schema, of, values[name]) for name in self.group}
+        entries = self._puts(self._entries(values, write.row), group, version, timestamp, ttl)
         return self._whole(OldRow(True, -1, row), Put(write.row, cells, timestamp, ttl), entries)
 
     def _rest(self, changed: frozenset[str]) -> RowReader:

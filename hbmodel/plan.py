@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any
 
@@ -138,16 +138,18 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
     if wanted is not None:
         paths = [_named(schema, paths, wanted)]
     parts = conjuncts(query.predicate)
+    never_none = _never_none(parts)
     candidates: list[tuple[tuple[bool, int, bool, bool], Path, Match, bool]] = []
     for path in paths:
         found = _match(path, parts, schema)
-        direction = _direction(path.layout, found, query.ordering)
+        direction = _direction(path.layout, found, query.ordering, never_none)
         if direction is not None:
             whole = path.index is None and found.complete(path.layout)
             rank = (whole, len(found.parts), found.bounds is not None, not found.unordered)
             candidates.append((rank, path, found, direction))
     if not candidates:
         _mention_unreadable(query, readable)
+        _mention_none(query, [(path.layout, _match(path, parts, schema)) for path in paths], never_none)
         raise OrderNotAvailable(
             "No path gives this order: declare an index for it, or sort the items yourself.",
             table=schema.table, fields=[part.field.name for part in query.ordering], path=wanted,
@@ -194,8 +196,9 @@ def _mention_unreadable(query: Query[Any], readable: Sequence[Index]) -> None:
     """Raises `IndexUnavailable` where an index that is declared but cannot be read yet would have served the query."""
     schema, known = query.schema, {index.name for index in readable}
     for index in schema.indexes.values():
-        found = match(index.layout, conjuncts(query.predicate), schema, MAX_RANGES)
-        if index.name not in known and not found.open and _direction(index.layout, found, query.ordering) is not None:
+        parts = conjuncts(query.predicate)
+        found = match(index.layout, parts, schema, MAX_RANGES)
+        if index.name not in known and not found.open and _direction(index.layout, found, query.ordering, _never_none(parts)) is not None:
             raise IndexUnavailable(
                 _UNBUILT,
                 table=schema.table, index=index.name,
@@ -211,10 +214,28 @@ def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
     raise UnknownIndex("The model has no such index.", table=schema.table, index=wanted)
 
 
-def _direction(layout: KeyLayout, found: Match, ordering: Sequence[Ordering]) -> bool | None:
+def _mention_none(query: Query[Any], ways: Sequence[tuple[KeyLayout, Match]], never_none: Set[str]) -> None:
+    """Raises `OrderNotAvailable` where a path would give the order but for the place of None in it."""
+    wrong = [part.field.name for part in query.ordering if part.field.nullable and part.field.name not in never_none]
+    if wrong and any(_direction(layout, found, query.ordering, never_none | set(wrong)) is not None for layout, found in ways):
+        raise OrderNotAvailable(
+            "None sorts before every value, but the codec, which stores the largest value first, has it on the other side: "
+            "leave it out with ~field.is_(None).",
+            table=query.schema.table, fields=[part.field.name for part in query.ordering], nullable=wrong,
+        )  # fmt: skip
+
+
+def _never_none(parts: Sequence[Predicate]) -> Set[str]:
+    """The fields whose None satisfies no row's conditions."""
+    alone = [(next(iter(part.names())), part.test()) for part in parts if len(part.names()) == 1]
+    return {name for name, test in alone if not test({name: None})}
+
+
+def _direction(layout: KeyLayout, found: Match, ordering: Sequence[Ordering], never_none: Set[str]) -> bool | None:
     """Whether the path gives the order forwards (False) or backwards (True); None where it does not give it at all.
 
-    Fields that the query fixes to one value may stand anywhere in an order, or be left out.
+    Fields that the query fixes to one value may stand anywhere in an order, or be left out. None comes before every value, and
+    behind them where the order descends; fields in `never_none` do not have it.
     """
     if not ordering:
         return False
@@ -232,6 +253,9 @@ def _direction(layout: KeyLayout, found: Match, ordering: Sequence[Ordering]) ->
         if backwards is not None and opposite != backwards:
             return None
         backwards = opposite
+        declared = layout.fields[at]
+        if declared.nullable and declared.name not in never_none and declared.desc == (order == "ascending"):
+            return None  # None stands where the field's direction puts it, and the values turned round by their codec
     return bool(backwards)
 
 

@@ -65,13 +65,6 @@ def _checked(other: object) -> Predicate:
     return other
 
 
-def sort_key(of: Field) -> Callable[[Any], Any]:
-    """A function that maps values of a field to what they sort by: packed bytes where the codec keeps order, else the value."""
-    if of.codec.order == "ascending":
-        return of.codec.encode_part
-    return lambda value: value
-
-
 def _packed(of: Field, value: Any) -> bytes:
     """The bytes by which equality is decided."""
     return b"" if value is None else b"\x01" + of.codec.encode(value)
@@ -87,7 +80,7 @@ class Comparison(Predicate):
 
     @override
     def test(self) -> Test:
-        name, key, wanted = self.field.name, sort_key(self.field), self.value
+        name, key, wanted = self.field.name, self.field.codec.order_key, self.value
         if self.operator == "=":
             return lambda values: bool(values[name] == wanted)
         if self.operator == "!=":
@@ -96,7 +89,10 @@ class Comparison(Predicate):
 
         def ordered(values: Values) -> bool:
             value = values[name]
-            return value is not None and compare(key(value), bound)
+            try:
+                return value is not None and compare(key(value), bound)
+            except TypeError:  # only structured values: their type may allow several that have no common order
+                raise QueryError("A stored value has no order with the one that it is compared with.", field=name) from None
 
         return ordered
 

@@ -1,8 +1,8 @@
 """Which predicates the server can evaluate while it scans, as filter values; the client checks them all again.
 
-A filter may let too much pass, never too little. Four traps decide what is left to the client: an empty cell (None) sorts below
-every value, a counter compares wrongly when negative, a filtered column must be among those read, and a filter that strips
-values hides the liveness cell.
+A filter may let too much pass, never too little. Five traps decide what is left to the client: an empty cell (None) sorts below
+every value, where None is not allowed it reads as the default, a counter compares wrongly when negative, a filtered column must be
+among those read, and a filter that strips values hides the liveness cell.
 """
 
 from __future__ import annotations
@@ -65,7 +65,12 @@ def _filter(predicate: Predicate, layout: KeyLayout, on_index: bool) -> Filter |
         return _key_filter(predicate, layout)
     if of.kind == "counter" or not of.codec.key or of.null == "delete":
         return None
-    return _column_filter(predicate, of, _accepts_missing(predicate, of))
+    missing = _accepts_missing(predicate, of)
+    made = _column_filter(predicate, of, missing)
+    if made is None or not missing or not of.empty_is_missing:
+        return made
+    blank = ValueFilter(of.column, "=", b"", missing)
+    return AnyOf([blank, *made.filters] if isinstance(made, AnyOf) else [blank, made])
 
 
 def _accepts_missing(predicate: Predicate, of: Field) -> bool:

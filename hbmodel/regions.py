@@ -9,12 +9,13 @@ from typing import Any
 from attrs import frozen
 
 from hbmodel.codecs import Codec
+from hbmodel.codecs.base import COMPLEMENT
 from hbmodel.errors import DeclarationError
 from hbmodel.keys import KeyLayout
 from hbmodel.ranges import KeyRange
 from hbmodel.salting import BoundSalt
 from hbmodel.schema import Index, schema_of
-from hbmodel.slots import COMPLEMENT, KeyField
+from hbmodel.slots import KeyField
 from hbmodel.splits import sample_keys
 from hbmodel.store import Region, Store, check_store
 

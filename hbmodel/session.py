@@ -288,10 +288,14 @@ class Session:
                 raise SessionError("A counter is changed with increment().", field=name)
         key = dict(zip(schema.layout.names, key_of(schema, obj), strict=True))
         (row,) = KeyMapper(schema).rows(tuple(key.values()))
+        written: dict[str, Any] = {}
         for name, value in changes.items():
-            check_size(schema, schema.by_name[name], encode_cell(schema, schema.by_name[name], value), row)
+            declared = schema.by_name[name]
+            cell = encode_cell(schema, declared, value)
+            check_size(schema, declared, cell, row)
+            written[name] = declared.decode_cell(cell)  # as it is now: the caller may change a list before the commit
         changed = changed_copy(obj, changes)
-        self._work.add(Pending(schema, obj, [PartialWriteOf(obj, row, key, changes, ttl)]))
+        self._work.add(Pending(schema, obj, [PartialWriteOf(obj, row, key, written, ttl)]))
         return changed
 
     @guarded

@@ -9,13 +9,10 @@ from attrs import field, frozen
 
 from hbmodel.bounds import UNSET, Bounds
 from hbmodel.codecs import JSON, Codec, Order
-from hbmodel.codecs.base import declared_codec, source_of
+from hbmodel.codecs.base import COMPLEMENT, below, declared_codec, source_of
 from hbmodel.compiling import UNSIGNED, Code, complement, pack_word
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, HbmodelError, QueryError
 from hbmodel.ranges import KeyRange
-
-COMPLEMENT: Final = bytes(range(255, -1, -1))
-"""Translation table that flips every bit."""
 
 NONE, SOME = b"\x00", b"\x01"
 """What stands for None, and before a value, in a nullable field."""
@@ -187,14 +184,24 @@ class Slot:
         if bounds.only_none:
             return self._exactly(prefix, None) if self.of.nullable else EMPTY_RANGE
         try:
-            if bounds.fixed:
-                floor = self.of.codec.floor(bounds.low)
-                found = self._exactly(prefix, floor) if floor is not None and floor == bounds.low else EMPTY_RANGE
+            if self._one_value(bounds):
+                floor, exact = below(self.of.codec, bounds.low)
+                found = self._exactly(prefix, floor) if exact else EMPTY_RANGE
             else:
                 found = self._between(prefix, bounds)
             return found if bounds.prefix is UNSET else found.intersect(self._starting(prefix, bounds.prefix))
         except (EncodingError, QueryError) as error:
             raise named(error, self.of.name) from None
+
+    def _one_value(self, bounds: Bounds) -> bool:
+        if bounds.low is UNSET or bounds.high is UNSET or not (bounds.low_inclusive and bounds.high_inclusive):
+            return False
+        if bounds.low is bounds.high:
+            return True
+        try:
+            return self.of.codec.encode(bounds.low) == self.of.codec.encode(bounds.high)
+        except EncodingError:
+            return False
 
     def _exactly(self, prefix: bytes, value: Any) -> KeyRange:
         key = prefix + self.encode(value)
@@ -222,10 +229,10 @@ class Slot:
 
     def _side(self, prefix: bytes, value: Any, inclusive: bool, is_low: bool) -> KeyRange:
         # A bound between two storable values lies just above the lower one.
-        floor = self.of.codec.floor(value)
+        floor, exact = below(self.of.codec, value)
         if floor is None:
             return KeyRange() if is_low else EMPTY_RANGE
-        if floor != value:
+        if not exact:
             inclusive = not is_low
         around = self._around(prefix, floor)
         if is_low == (self.order == "ascending"):

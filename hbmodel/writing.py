@@ -157,7 +157,7 @@ class UnitOfWork:
                 if self._begun or self._rounds[0].wrote:
                     raise self._partial(error) from error
                 raise
-            self._rounds.pop(0)
+            self._rounds.pop(0).running = None  # it refers back to its round: neither would be freed before the garbage collector runs
             self._begun = True
         self._sweep()
         self._begun = False

@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import attrs
 from hypothesis import strategies as st
-from strategies import KEY_CODECS, plain, values_of
+from strategies import KEY_CODECS, as_read, changes, instants, plain, values_of
 
 import hbmodel as hb
-from hbmodel.errors import KeyTooLong, QueryError
+from hbmodel.errors import KeyTooLong
 from hbmodel.mapper import FLAG, KeyMapper
 from hbmodel.predicates import Predicate
 from hbmodel.schema import LIVE, Index, TableSchema
@@ -24,6 +25,12 @@ Oracle = Callable[[Values], bool]
 
 STRUCTURED = hb.Json(list[int])
 COLUMN_CODECS = (*KEY_CODECS, STRUCTURED, hb.Text, hb.Bytes, hb.Text, hb.Int8)
+
+ORDERED_CODECS = tuple(codec for codec in KEY_CODECS if codec.order and codec.raw_order)
+"""Codecs whose order bytes keep wherever they stand."""
+
+DESCENDING_CODECS = tuple(codec for codec in KEY_CODECS if codec.order == "descending")
+"""Codecs that store the largest value first."""
 
 QUALIFIERS = ("a", "b", "x'y", "0", "ü", "a b", "z:z", "'", "\0")
 """Aliases, some of which a filter string must escape."""
@@ -67,9 +74,8 @@ def _factory(value: Any) -> Any:
 
 
 @st.composite
-def models(draw: st.DrawFn, ordered: bool = False) -> RandomModel:
-    """A model of any layout: codecs, directions, None, salts, defaults, families, a flag, indexes."""
-    codecs = [codec for codec in KEY_CODECS if codec.order and codec.raw_order] if ordered else KEY_CODECS
+def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS) -> RandomModel:
+    """A model of any layout: codecs (of the key these), directions, None, salts, defaults, families, a flag, indexes."""
     body: dict[str, Any] = {}
     hints: dict[str, Any] = {}
     pools: dict[str, Sequence[Any]] = {}
@@ -137,19 +143,27 @@ class StoredObject:
 
 
 @st.composite
-def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: int = 8) -> list[StoredObject]:
-    """Objects with different keys, as this library or, where a default allows it, an older program wrote them."""
+def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: int = 8, blanks: bool = False) -> list[StoredObject]:
+    """Objects with different keys, as this library or, where a default allows it, an older program wrote them.
+
+    With `blanks` some cells are empty, as a full write of a dead row leaves what another program wrote.
+    """
+    absent = ["written", "absent", *(["blank"] if blanks else [])]
     schema = of.schema
     mapper = KeyMapper(schema)
     made: dict[tuple[bytes, ...], StoredObject] = {}
     for _ in range(draw(st.integers(1, max_size))):
-        values = {name: draw(st.sampled_from(pool)) for name, pool in of.pools.items()}
+        values = {name: as_read(draw(st.sampled_from(pool))) for name, pool in of.pools.items()}
         cells: dict[bytes, bytes] = {}
         for f in schema.columns:
-            if f.required or draw(st.booleans()):
-                cells[f.column] = f.encode_cell(values[f.name])
-            else:
-                values[f.name] = f.default_value()
+            match draw(st.sampled_from(["written"] if f.required else absent)):
+                case "written":
+                    cells[f.column] = f.encode_cell(values[f.name])
+                case "absent":
+                    values[f.name] = as_read(f.default_value())
+                case _:
+                    cells[f.column] = b""
+                    values[f.name] = as_read(f.default_value()) if f.empty_is_missing else f.decode_cell(b"")
         if schema.exists_column is not None:
             cells[schema.exists_column] = FLAG
         if indexed:
@@ -205,11 +219,19 @@ def leaves(draw: st.DrawFn, of: RandomModel, name: str | None = None, only: Sequ
         case "not none":
             return ~expression.is_(None), lambda values: values[name] is not None
     compare = COMPARISONS[kind]
-    try:
-        built = compare(expression, value)
-    except QueryError:  # values without an order
-        return expression == value, lambda values: same(values[name], value)
-    return built, lambda values: values[name] is not None and bool(compare(plain(values[name]), plain(value)))
+    value = draw(st.one_of(st.just(value), st.just(value), beyond(field.codec)))
+    return compare(expression, value), lambda values: values[name] is not None and bool(compare(plain(values[name]), plain(value)))
+
+
+def beyond(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
+    """Bounds that a codec need not be able to store: below and above its values, and between them."""
+    if type(codec).floor is hb.Codec.floor:
+        return codec_values(codec)
+    if codec.python_type is int:
+        return st.sampled_from([-(10**30), -1, 0, 256, 10**30])
+    if codec.python_type is timedelta:
+        return st.sampled_from([timedelta.min, timedelta.max])
+    return st.one_of(instants(), changes())
 
 
 def same(left: Any, right: Any) -> bool:
@@ -258,21 +280,14 @@ def stored_key(schema: TableSchema, index: Index | None, obj: StoredObject) -> b
 
 
 def in_order(schema: TableSchema, ordering: Sequence[tuple[str, bool]], rows: Sequence[Values]) -> bool:
-    """Whether rows are sorted by fields, each with whether it descends.
-
-    None stands where the bytes put it: before the values that sort first in them.
-    """
+    """Whether rows are sorted by fields, each with whether it descends; None comes before every value, where it descends behind them."""
     return all(_compare(schema, ordering, a, b) <= 0 for a, b in itertools.pairwise(rows))
 
 
 def _compare(schema: TableSchema, ordering: Sequence[tuple[str, bool]], left: Values, right: Values) -> int:
     for name, desc in ordering:
         a, b = left[name], right[name]
-        if a is None or b is None:
-            sign = (a is not None) - (b is not None)
-            sign = -sign if schema.by_name[name].codec.order == "descending" else sign
-        else:
-            sign = (plain(a) > plain(b)) - (plain(a) < plain(b))
+        sign = (a is not None) - (b is not None) if a is None or b is None else (plain(a) > plain(b)) - (plain(a) < plain(b))
         if sign:
             return -sign if desc else sign
     return 0

@@ -10,6 +10,7 @@ from functools import cmp_to_key
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
@@ -44,6 +45,14 @@ class Level(enum.IntEnum):
     HIGH = 7
 
 
+class Stage(enum.Enum):
+    """An enumeration of numbers that are not negative, whose members Python cannot compare."""
+
+    FIRST = 0
+    SECOND = 1
+    LAST = 2**63 - 1
+
+
 KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.Int8,
     codecs.Int16,
@@ -71,6 +80,9 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.IPv6,
     codecs.EnumOf(Colour),
     codecs.EnumOf(Level),
+    codecs.EnumOf(Level, codecs.JavaLong),
+    codecs.EnumOf(Colour, codecs.Delimited("|")),
+    codecs.EnumOf(Stage, codecs.ReverseStampInt),
     codecs.JavaInt,
     codecs.JavaLong,
     codecs.JavaUTF,
@@ -87,6 +99,8 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.ReversedDigits(3),
     codecs.DigestPrefixed(codecs.Text),
     codecs.DigestPrefixed(codecs.Int32, 2, "sha1"),
+    codecs.DigestPrefixed(codecs.IPAddress),
+    codecs.Reversed(codecs.EnumOf(Level)),
     codecs.DigestPrefixed(codecs.Delimited("|"), 3, hex=True),
 )
 """One of every codec that can be used in keys."""
@@ -105,15 +119,41 @@ def numbers(low: int, high: int) -> st.SearchStrategy[int]:
     return st.one_of(st.sampled_from(sorted(near)), st.integers(low, high))
 
 
+CHANGES: tuple[tuple[str, datetime], ...] = (
+    ("Europe/Paris", datetime(2026, 3, 29, 2)),
+    ("Europe/Paris", datetime(2026, 10, 25, 2)),
+    ("Europe/Dublin", datetime(2026, 3, 29, 1)),
+    ("Europe/Dublin", datetime(2026, 10, 25, 1)),
+    ("America/New_York", datetime(2026, 3, 8, 2)),
+    ("America/New_York", datetime(2026, 11, 1, 1)),
+    ("Australia/Lord_Howe", datetime(2026, 10, 4, 2)),
+    ("Australia/Lord_Howe", datetime(2026, 4, 5, 1, 30)),
+)
+"""Where the clocks of some zones leave out an hour, or half of one, or show it twice."""
+
+
+def changes() -> st.SearchStrategy[datetime]:
+    """Aware datetimes within and around the gaps and folds of clock changes."""
+    steps = st.sampled_from([-60, -30, -1, 0, 1, 15, 29, 30, 31, 59, 60, 90])
+    micros = st.sampled_from([0, 0, 0, 1, 999_000, 999_999])
+
+    def shown(change: tuple[str, datetime], minutes: int, micro: int, fold: int) -> datetime:
+        return (change[1] + timedelta(0, 0, micro, 0, minutes)).replace(tzinfo=ZoneInfo(change[0]), fold=fold)
+
+    return st.builds(shown, st.sampled_from(CHANGES), steps, micros, st.integers(0, 1))
+
+
 def instants(first: datetime = datetime.min) -> st.SearchStrategy[datetime]:
-    """Aware datetimes in UTC."""
-    return st.datetimes(first, timezones=st.just(UTC))
+    """Aware datetimes, in UTC and in zones."""
+    zones = st.sampled_from(sorted({ZoneInfo(name) for name, _ in CHANGES}, key=str))
+    zoned = st.datetimes(max(first, datetime(1900, 1, 1)) + timedelta(2), datetime(2100, 1, 1), timezones=zones)
+    return st.one_of(st.datetimes(first, timezones=st.just(UTC)), zoned, changes())
 
 
 def in_units(unit: str, first: datetime = datetime.min) -> st.SearchStrategy[datetime]:
     """Aware datetimes that are whole units."""
     scale = MICROSECONDS[unit]
-    return instants(first).map(lambda value: value - timedelta(0, 0, value.microsecond % scale))
+    return instants(first).map(lambda value: value.replace(microsecond=value.microsecond - value.microsecond % scale))
 
 
 def _delimited(codec: Delimited) -> st.SearchStrategy[str]:
@@ -184,13 +224,18 @@ def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
     raise AssertionError(f"no values are known for {codec}")
 
 
+def as_read(value: Any) -> Any:
+    """A value as it reads back: times in UTC."""
+    return value.astimezone(UTC) if isinstance(value, datetime) else value
+
+
 def plain(value: Any) -> Any:
-    """A value as something that Python compares as the codec is meant to."""
+    """A value as something that Python compares as the codec is meant to: times in UTC, where they equal across zones."""
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, IPv4Address | IPv6Address):
         return (value.version, int(value))
-    return value
+    return as_read(value)
 
 
 @st.composite

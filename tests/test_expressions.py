@@ -13,9 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import KEY_CODECS, changes, instants, plain, values_of
 
 import hbmodel as hb
+from hbmodel.expressions import FieldExpression
 from hbmodel.predicates import And, Comparison, In, Not, Or, Predicate, StartsWith, conjuncts, equalities
+from hbmodel.schema import Field
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -37,6 +40,7 @@ class Thing:
     items: hb.Column[list[int] | None] = hb.column("i", hb.Json(list[int]), default=None)
     table: hb.Column[dict[str, int] | None] = hb.column("m", hb.Json(dict[str, int]), default=None)
     back: hb.Column[int | None] = hb.column("b", hb.Reversed(hb.UInt8), default=None)
+    moment: hb.Column[datetime | None] = hb.column("w", default=None)
     stamp: hb.Column[datetime | None] = hb.column("r", hb.ReverseStamp, default=None)
     views: hb.Column[int] = hb.counter("v")
 
@@ -162,6 +166,45 @@ def test_bounds_may_be_finer_than_what_is_stored(symbol: str) -> None:
     seconds = [NOON + timedelta(seconds=n) for n in (-1, 0, 1)]
     predicate = ORDERED[symbol](Thing.at, bound)
     assert [accepts(predicate, at=at) for at in seconds] == [ORDERED[symbol](at, bound) for at in seconds]
+
+
+@given(data=st.data())
+def test_times_compare_as_instants(data: st.DataObject) -> None:
+    """In the gap and the fold of a clock change Python compares times of one zone by the clock and those of two as never equal."""
+    name = data.draw(st.sampled_from(["moment", "at", "stamp"]))
+    of, codec = getattr(Thing, name), hb.schema_of(Thing).by_name[name].codec
+    first = datetime(1970, 1, 1) if name == "stamp" else datetime.min
+    bound, other = data.draw(st.one_of(changes(), instants(first))), data.draw(changes())
+    value = data.draw(values_of(codec))
+    for stored in (codec.decode(codec.encode(value)), codec.floor(bound)):
+        for compare in ORDERED.values():
+            assert accepts(compare(of, bound), **{name: stored}) == compare(stored, bound.astimezone(UTC))
+        assert accepts(of.between(bound, other), **{name: stored}) == (bound.astimezone(UTC) <= stored <= other.astimezone(UTC))
+        assert accepts(of == value, **{name: stored}) == (stored == value.astimezone(UTC))
+        assert accepts(of.in_([value]), **{name: stored}) == (stored == value.astimezone(UTC))
+
+
+ANYTHING: hb.Codec[Any] = hb.Json(Any)
+
+
+@given(data=st.data())
+def test_whatever_can_be_built_can_be_evaluated(data: st.DataObject) -> None:
+    """Values of any codec that keeps an order, or changes another's bytes, compare; of the others, those that Python compares."""
+    codec = data.draw(st.sampled_from([*KEY_CODECS, hb.Json(list[int])]))
+    values = st.lists(st.integers(0, 3), max_size=3) if codec == hb.Json(list[int]) else values_of(codec)
+    of: FieldExpression[Any] = FieldExpression(Field("f", "column", codec, nullable=True))
+    bound, value = data.draw(values), data.draw(st.one_of(values, st.none()))
+    for compare in ORDERED.values():
+        expected = value is not None and compare(plain(value), plain(bound))
+        assert accepts(compare(of, bound), f=None if value is None else codec.decode(codec.encode(value))) == expected
+
+
+def test_structured_values_that_have_no_common_order_are_refused() -> None:
+    of: FieldExpression[Any] = FieldExpression(Field("f", "column", ANYTHING))
+    assert accepts(of < [2], f=[1])
+    with pytest.raises(hb.QueryError, match="has no order with") as caught:
+        accepts(of < [2], f=["a"])
+    assert caught.value.field == "f"
 
 
 def test_values_compare_as_they_are_stored() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,15 +11,28 @@ import pytest
 from beds import HBASE, open_bed
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
-from random_queries import conditions, models, paths, stored_key, stored_objects
+from random_queries import (
+    COLUMN_CODECS,
+    STRUCTURED,
+    RandomModel,
+    codec_values,
+    conditions,
+    models,
+    paths,
+    predicates,
+    stored_key,
+    stored_objects,
+)
 
 import hbmodel as hb
 from hbmodel.filters import And, Filter, Or, RowContains, ValueFilter
+from hbmodel.mapper import RowReader
 from hbmodel.plan import plan
 from hbmodel.predicates import Predicate, conjuncts
 from hbmodel.pushdown import MAX_ALTERNATIVES, server_filter
 from hbmodel.query import Query
-from hbmodel.stores.embedded.cells import StoredCell
+from hbmodel.store import Put
+from hbmodel.stores.embedded.cells import StoredCell, StoredRow
 from hbmodel.stores.embedded.row_filter import RowFilter
 
 LIVE = ValueFilter(b"d:_l", ">=", b"\x01")
@@ -40,6 +53,7 @@ class Row:
     short: hb.Column[str | None] = hb.column("s", hb.Text(3), nullable=True, default="x")
     items: hb.Column[list[int] | None] = hb.column("i", hb.Json(list[int]), default=None)
     gone: hb.Column[int | None] = hb.column("g", default=None, null="delete")
+    level: hb.Column[int] = hb.column("l", hb.Int8, default=5)
     java: hb.Column[int] = hb.column("j", hb.JavaInt)
     stamp: hb.Column[datetime] = hb.column("r", hb.ReverseStamp)
     views: hb.Column[int] = hb.counter("v")
@@ -81,6 +95,12 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
         (Row.name == "\0", ValueFilter(b"d:n", "=", b"\x00\x00")),
         (Row.name.is_(None), ValueFilter(b"d:n", "=", b"", True)),
         (Row.plain == "none", ValueFilter(b"d:p", "=", b"none", True)),
+        (Row.level == 5, Or([ValueFilter(b"d:l", "=", b"", True), ValueFilter(b"d:l", "=", b"\x85", True)])),
+        (Row.level == 4, ValueFilter(b"d:l", "=", b"\x84")),
+        (
+            Row.level.in_([5, 6]),
+            Or([ValueFilter(b"d:l", "=", b"", True), *(ValueFilter(b"d:l", "=", bytes((0x80 + n,)), True) for n in (5, 6))]),
+        ),
         (Row.plain == "some", ValueFilter(b"d:p", "=", b"some")),
         (Row.made == "made", ValueFilter(b"d:f", "=", b"made", True)),
         (Row.made == "other", ValueFilter(b"d:f", "=", b"other", True)),  # a factory may make anything
@@ -191,7 +211,7 @@ def check_filters(data: st.DataObject) -> None:
     of = data.draw(models())
     schema = of.schema
     indexed = bool(schema.indexes)
-    objects = data.draw(stored_objects(of, indexed))
+    objects = data.draw(stored_objects(of, indexed, blanks=True))
     predicates, oracle = data.draw(conditions(of))
     asked: Query[Any] = Query(schema, None).where(*predicates).allow_full_scan()  # type: ignore[arg-type]
     if data.draw(st.booleans()):
@@ -216,6 +236,42 @@ def check_filters(data: st.DataObject) -> None:
             rejected = filtering.rejects(stored_key(schema, index, obj))
             assert not rejected
             assert filtering.kept(cells) == cells, "a row that passes is read whole"
+
+
+@st.composite
+def single_columns(draw: st.DrawFn) -> RandomModel:
+    """A model with one column, of any codec, default and form of None."""
+    codec, nullable = draw(st.sampled_from(COLUMN_CODECS)), draw(st.booleans())
+    values = draw(st.lists(codec_values(codec), min_size=1, max_size=3))
+    options: dict[str, Any] = draw(
+        st.sampled_from([{}, {"default": attrs.Factory(lambda: values[0])}, *([] if codec == STRUCTURED else [{"default": values[0]}])])
+    )
+    if nullable:
+        options = draw(st.sampled_from([options, {"default": None}, {"default": None, "null": "delete"}]))
+    body = {"k": hb.key(hb.UInt8), "c": hb.column("c", codec, **options)}
+    hints = {"k": hb.Key[int], "c": hb.Column[Any | None if nullable else Any]}
+    cls = type("Single", (), {**body, "__annotations__": hints, "__module__": __name__})
+    return RandomModel(hb.model(table="t", exists=hb.flag("e"))(cls), {"c": [*values, None] if nullable else values})
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_filters_agree_with_decoding(data: st.DataObject) -> None:
+    """Whatever lies in a cell, or does not: a row that reads as a match passes."""
+    of = data.draw(single_columns())
+    schema, column = of.schema, of.schema.by_name["c"]
+    predicate, _ = data.draw(predicates(of))
+    found = server_filter(schema, schema.layout, conjuncts(predicate), on_index=False, indexed=False)
+    assert found is not None, "of the flag at least"
+    accepts, reader = predicate.test(), RowReader(schema, indexed=False)
+    for cell in [None, b"", *(column.encode_cell(value) for value in of.pools["c"])]:
+        cells = {b"d:e": StoredCell(b"\x01", 1), **({} if cell is None else {column.column: StoredCell(cell, 1)})}
+        try:
+            values = reader.values(StoredRow(b"\x01", cells))
+        except (hb.IncompleteRow, hb.DecodingError):
+            continue
+        filtering = RowFilter(found, reversed=False)
+        assert not accepts(values) or (not filtering.rejects(b"\x01") and filtering.kept(cells) == cells)
 
 
 NAMES = [
@@ -338,3 +394,65 @@ def test_queries_over_odd_names(
     assert query.count() == len(expected)
     assert query.exists() == bool(expected)
     assert sorted(query.select(Name.first, Name.second, Name.third).all()) == [key(obj) for obj in expected]
+
+
+@hb.model(table="blanks", exists=hb.flag("e"))
+class Blank:
+    """Columns of every kind of default and None; rows of it have each cell absent, empty or written."""
+
+    number: hb.Key[int] = hb.key(hb.UInt16)
+    small: hb.Column[int] = hb.column("s", hb.Int8, default=5)
+    made: hb.Column[int] = hb.column("m", hb.Int8, default=attrs.Factory(lambda: 5))
+    maybe: hb.Column[int | None] = hb.column("y", hb.Int8, default=None)
+    other: hb.Column[int | None] = hb.column("o", hb.Int8, default=5)
+    gone: hb.Column[int | None] = hb.column("g", hb.Int8, default=None, null="delete")
+    text: hb.Column[str] = hb.column("t", default="a")
+    perhaps: hb.Column[str | None] = hb.column("p", default="a")
+    fixed: hb.Column[str] = hb.column("f", hb.Text(3), default="a")
+    java: hb.Column[str] = hb.column("j", hb.JavaUTF, default="a")
+    stamp: hb.Column[int] = hb.column("r", hb.ReverseStampInt, default=5)
+    views: hb.Column[int] = hb.counter("v")
+
+
+BLANKS: Mapping[str, Sequence[Any]] = {
+    **{name: [5, 4, 6, 0, None] for name in ("small", "made", "maybe", "other", "gone", "stamp", "views")},
+    **{name: ["a", "", "ab", "\0", None] for name in ("text", "perhaps", "fixed", "java")},
+}
+
+
+@pytest.fixture(scope="module", params=["memory", *HBASE])
+def blanks(request: pytest.FixtureRequest) -> Iterator[tuple[hb.Session, list[Blank]]]:
+    """A session over rows with every state of every cell, and the objects that these read as."""
+    url = "memory:"
+    if request.param != "memory":
+        hbase = request.getfixturevalue("local_hbase")
+        url = hbase.url if request.param == "thrift1" else hbase.thrift2_url
+    schema = hb.schema_of(Blank)
+    states: list[dict[bytes, bytes]] = [{}, {f.column: b"" for f in schema.columns if f.kind == "column"}]
+    for f in schema.columns:
+        if f.kind == "column":
+            states += [{f.column: b""}]
+        for value in BLANKS[f.name]:
+            if (value is not None or f.nullable) and not (f.name == "fixed" and value == "\0"):
+                states += [{f.column: f.encode_cell(value)}]
+    with open_bed(request.param, url) as bed:
+        session = bed.use(Blank)
+        bed.store.put("blanks", [Put(hb.row_key(Blank, number=n), {b"d:e": b"\x01", **cells}) for n, cells in enumerate(states)])
+        found = session.query(Blank).allow_full_scan().all()
+        assert [obj.number for obj in found] == list(range(len(states)))
+        yield session, found
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_queries_over_blank_cells(blanks: tuple[hb.Session, list[Blank]], data: st.DataObject) -> None:
+    session, objects = blanks
+    schema = hb.schema_of(Blank)
+    pools = {name: [value for value in pool if value is not None or schema.by_name[name].nullable] for name, pool in BLANKS.items()}
+    predicate, _ = data.draw(predicates(RandomModel(Blank, {**pools, "fixed": ["a", "", "ab"]})))
+    accepts = predicate.test()
+    expected = [obj.number for obj in objects if accepts(attrs.asdict(obj))]
+    query = session.query(Blank).where(predicate).allow_full_scan()
+    assert [obj.number for obj in query] == expected
+    assert query.count() == len(expected)
+    assert query.select(Blank.number).all() == [(number,) for number in expected]

@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from struct import calcsize
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from attrs import field, fields, frozen
 
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, QueryError
 
 T = TypeVar("T")
+
+COMPLEMENT: Final = bytes(range(255, -1, -1))
+"""Translation table that flips every bit."""
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 """What a layout may be described with."""
@@ -125,6 +128,16 @@ class Codec(ABC, Generic[T]):
         """
         return value
 
+    def order_key(self, value: T) -> Any:
+        """What a value is compared by with `<` and its like: bytes where they keep an order, else the value itself.
+
+        Codecs that change the bytes of another one compare as that one does.
+        """
+        if self.key and self.order is not None:
+            part = self.encode_part(value)
+            return part if self.order == "ascending" else part.translate(COMPLEMENT)
+        return self.encode(value) if self.raw_order == "ascending" else value
+
     @property
     def source(self) -> Source | None:
         """Expressions that do the same for ordinary values, or None: generated code then calls the codec.
@@ -167,6 +180,23 @@ def source_of(codec: Codec[Any]) -> Source | None:
     if source is None or (source.word is not None and calcsize(">" + source.word) != codec.width):
         return None
     return source
+
+
+def below(codec: Codec[T], value: T) -> tuple[T | None, bool]:
+    """The floor of a value, and whether that is the value itself.
+
+    Their bytes decide, not `==`: in the repeated hour of a clock change a datetime equals none of another zone.
+
+    Raises:
+        EncodingError: the value is not of the codec's type.
+    """
+    floor = codec.floor(value)
+    if floor is None or floor is value:
+        return floor, floor is value
+    try:
+        return floor, codec.encode(value) == codec.encode(floor)
+    except EncodingError:  # only what is not storable has a floor below itself
+        return floor, False
 
 
 def wrong_type(expected: type | tuple[type, ...], value: object) -> EncodingError:

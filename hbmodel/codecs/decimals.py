@@ -8,13 +8,12 @@ from struct import error as StructError
 
 from attrs import frozen
 
-from hbmodel.codecs.base import JSON, Codec, wrong_type
+from hbmodel.codecs.base import COMPLEMENT, JSON, Codec, wrong_type
 from hbmodel.errors import DecodingError, EncodingError
 
 NEGATIVE, ZERO, POSITIVE = b"\x01", b"\x02", b"\x03"
 EXPONENT = Struct(">I")
 EXPONENT_OFFSET = 1 << 31
-COMPLEMENT = bytes(range(255, -1, -1))
 PAIRS = tuple(bytes((pair + 1,)) for pair in range(100))
 
 

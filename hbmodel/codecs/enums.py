@@ -90,6 +90,10 @@ class EnumOf(Codec[E]):
         value, end = self.codec.decode_part(data, start)
         return self._member(value), end
 
+    def order_key(self, value: E) -> Any:
+        """That of its value, which need not be comparable itself."""
+        return self.codec.order_key(self._value(value))
+
     def _settled(self, member: E, code: bytes) -> bool:
         # Members may be equal to each other, and a codec may write a value anew each time or not read it back.
         try:

@@ -48,6 +48,10 @@ class Reversed(FixedWidth[V]):
         """Last byte first."""
         return self.codec.decode(data[::-1])
 
+    def order_key(self, value: V) -> Any:
+        """That of the codec."""
+        return self.codec.order_key(value)
+
     @property
     def spec(self) -> dict[str, JSON]:
         """What is reversed."""
@@ -167,6 +171,10 @@ class DigestPrefixed(Codec[V]):
             raise wrong_width(self.length, len(data) - start)
         value, end = self.codec.decode_part(data, begin)
         return self._checked(value, data[start:begin]), end
+
+    def order_key(self, value: V) -> Any:
+        """That of the codec."""
+        return self.codec.order_key(value)
 
     @property
     def spec(self) -> dict[str, JSON]:
