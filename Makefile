@@ -7,6 +7,9 @@ STORE ?= embedded
 PYTEST_ARGS ?=
 TESTED ?=
 
+# The tests start many processes, and each would compile the library and the tests again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-fast test-all test-pythons lint typecheck bench docs format update clean
 
 # pip itself first: from 25.3 on it can hold the build backend to the same versions.
