@@ -15,15 +15,16 @@ Beds = Callable[[str], Bed]
 LONGEST = ("test_killed_processes.py", "test_soaks.py")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the modules that take minutes first, so that in the end no worker of pytest-xdist waits for another.
 
-    A test without the marker would start an HBase in the fast suite, where it takes longer than all others.
+    Whatever asks for HBase by name is marked so: a mark that is forgotten would start one in the fast suite.
     """
     items.sort(key=lambda item: item.path.name not in LONGEST)
     for item in items:
-        if "local_hbase" in getattr(item, "fixturenames", ()) and item.get_closest_marker("hbase") is None:
-            raise pytest.UsageError(f"{item.nodeid} needs HBase and lacks the marker `hbase`.")
+        if "local_hbase" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.hbase)
 
 
 @pytest.fixture(scope="session")
