@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 from beds import ATOMIC, HBASE, KINDS, Bed, open_bed
+from hypothesis import settings
+
+settings.register_profile("busy machines", settings(), deadline=None)  # an example may take any time there
+settings.load_profile("busy machines")
 
 Beds = Callable[[str], Bed]
 
