@@ -5,13 +5,18 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STORE ?= embedded
 PYTEST_ARGS ?=
+TESTED ?=
 
-.PHONY: demo test test-fast test-all lint typecheck bench docs format clean
+# The tests start many processes, and each would compile the library and the tests again.
+unexport PYTHONDONTWRITEBYTECODE
 
-$(STAMP): pyproject.toml hbmodel/_version.py
+.PHONY: demo test test-fast test-all test-pythons lint typecheck bench docs format update clean
+
+# pip itself first: from 25.3 on it can hold the build backend to the same versions.
+$(STAMP): pyproject.toml constraints.txt hbmodel/_version.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
 
 demo: $(STAMP)  ## load flights and ask ten questions; STORE=hbase does it on a real HBase
@@ -25,6 +30,9 @@ test-fast: $(STAMP)  ## without a real HBase and without the model checker
 
 test-all: $(STAMP)  ## everything, long runs too
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+test-pythons:  ## the fast suite on every Python from 3.11 on that this machine has, but those in TESTED
+	.ci/test-pythons $(TESTED)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -44,5 +52,12 @@ bench: $(STAMP)  ## hbmodel beside hand-written happybase, as ratios, on a real 
 docs: $(STAMP)  ## run every example of the documentation
 	$(BIN)/python -m pytest tests/test_docs.py
 
+update:  ## the newest versions of all that development installs, for every Python and platform; runs nothing else
+	$(PYTHON) -m venv --clear $(VENV)-update
+	$(VENV)-update/bin/python -m pip install --quiet uv
+	printf '%s\n' pip hatchling editables | $(VENV)-update/bin/uv pip compile --quiet --system-certs --universal --upgrade \
+		--python-version 3.11 --extra dev --no-annotate --custom-compile-command 'make update' --output-file constraints.txt pyproject.toml -
+	rm -rf $(VENV)-update
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) .venv3.* .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

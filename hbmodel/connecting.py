@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from hbmodel.errors import StoreURLError
-from hbmodel.observing import ObservedStore, OnCall
+from hbmodel.observing import ObservedStore, OnCall, check_on_call
 from hbmodel.paging import FernetSeal
 from hbmodel.store import Store
 
@@ -27,6 +27,7 @@ def connect(url: str | None = None, *, token_key: bytes | str | None = None, on_
     Raises:
         StoreURLError: the URL cannot be understood.
         TokenError: the token key is not one.
+        DeclarationError: `on_call` cannot be called.
     """
     if url is None and not (url := os.environ.get("HBMODEL_URL")):
         raise StoreURLError("Give a store URL, or set the environment variable HBMODEL_URL.")
@@ -34,6 +35,8 @@ def connect(url: str | None = None, *, token_key: bytes | str | None = None, on_
         token_key = os.environ.get("HBMODEL_TOKEN_KEY") or None
     if token_key is not None:
         FernetSeal(token_key)
+    if on_call is not None:
+        check_on_call(on_call)
     store = _open(url)
     store.token_key = token_key
     return store if on_call is None else ObservedStore(store, on_call)

@@ -71,6 +71,16 @@ class _Stopwatch:
         return spent, retries
 
 
+def check_on_call(on_call: object) -> None:
+    """Refuses what cannot be called.
+
+    Raises:
+        DeclarationError: it is no function.
+    """
+    if not callable(on_call):
+        raise DeclarationError("on_call takes a function that is told of each call.", found=type(on_call).__name__)
+
+
 class ObservedStore:
     """Hands every call on to a store, and tells a function of those that read or write rows.
 
@@ -83,8 +93,7 @@ class ObservedStore:
     """
 
     def __init__(self, store: Store, on_call: OnCall, repeated: Callable[[], None] | None = None) -> None:
-        if not callable(on_call):
-            raise DeclarationError("on_call takes a function that is told of each call.", found=type(on_call).__name__)
+        check_on_call(on_call)
         self.token_key: bytes | str | None = getattr(store, "token_key", None)
         self._store = store
         self._on_call = on_call

@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 from beds import ATOMIC, HBASE, KINDS, Bed, open_bed
+from hypothesis import settings
+
+settings.register_profile("busy machines", settings(), deadline=None)  # an example may take any time there
+settings.load_profile("busy machines")
 
 Beds = Callable[[str], Bed]
 
@@ -15,9 +19,16 @@ Beds = Callable[[str], Bed]
 LONGEST = ("test_killed_processes.py", "test_soaks.py")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the modules that take minutes first, so that in the end no worker of pytest-xdist waits for another."""
+    """Puts the modules that take minutes first, so that in the end no worker of pytest-xdist waits for another.
+
+    Whatever asks for HBase by name is marked so: a mark that is forgotten would start one in the fast suite.
+    """
     items.sort(key=lambda item: item.path.name not in LONGEST)
+    for item in items:
+        if "local_hbase" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.hbase)
 
 
 @pytest.fixture(scope="session")

@@ -34,6 +34,22 @@ class Call:
         return f"{self.name} {self.table}" if self.table else self.name
 
 
+def failures_of(calls: Sequence[Call]) -> list[tuple[int, Mode]]:
+    """Every call, each with what may be carried out of it when it fails."""
+    return [(at, mode) for at, call in enumerate(calls) for mode in MODES if _applies(call, mode)]
+
+
+def _applies(call: Call, mode: Mode) -> bool:
+    if mode in {"first half", "second half"}:
+        return call.name in {"put", "delete"} and len(call.items) > 1
+    return mode == "before" or call.writes
+
+
+def is_repetition(at: int, mode: Mode) -> bool:
+    """Whether a crash leaves what one at the call before has left: nobody runs on who could make a difference."""
+    return mode == "before" and at > 0
+
+
 class RecordingStore:
     """Hands every call on and records it.
 

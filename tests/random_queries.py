@@ -6,6 +6,7 @@ import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import attrs
@@ -36,6 +37,7 @@ QUALIFIERS = ("a", "b", "x'y", "0", "ü", "a b", "z:z", "'", "\0")
 """Aliases, some of which a filter string must escape."""
 
 
+@cache
 def codec_values(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
     """The values that a codec of a column stores."""
     return st.lists(st.integers(0, 3), max_size=3) if codec == STRUCTURED else values_of(codec)

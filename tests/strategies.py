@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import cmp_to_key
+from functools import cache, cmp_to_key
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 from uuid import UUID
@@ -173,6 +173,7 @@ def _decimals() -> st.SearchStrategy[Decimal]:
     )
 
 
+@cache
 def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
     """The values that a codec stores exactly."""
     match codec:

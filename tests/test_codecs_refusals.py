@@ -300,7 +300,7 @@ def test_numpy_scalars() -> None:
         (c.Int64, numpy.float64(1.0)),
         (c.Int8, numpy.int64(128)),
         (c.Float64, numpy.float32("nan")),
-        (c.Timestamp, numpy.datetime64("NaT")),
+        (c.Timestamp, numpy.datetime64("NaT", "us")),
     ]:
         with pytest.raises(EncodingError):
             codec.encode(value)

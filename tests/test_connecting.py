@@ -43,6 +43,15 @@ def test_a_relative_path_starts_from_here(tmp_path: Path, monkeypatch: pytest.Mo
     assert (tmp_path / "dev.db").exists()
 
 
+def test_nothing_is_opened_before_the_arguments_are_good(tmp_path: Path) -> None:
+    path = tmp_path / "dev.db"
+    with pytest.raises(hb.TokenError):
+        hb.connect(f"embedded:{path}", token_key="secret")
+    with pytest.raises(hb.DeclarationError, match="on_call takes a function"):
+        hb.connect(f"embedded:{path}", on_call="print")  # type: ignore[arg-type]
+    assert not path.exists()
+
+
 def test_leaving_the_block_closes_the_store() -> None:
     with hb.connect("memory:") as store:
         pass

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from beds import Bed, cells_of
-from faulty import MODES, Call, Crash, FaultyStore, Mode, RecordingStore
+from faulty import Call, Crash, FaultyStore, Mode, RecordingStore, failures_of, is_repetition
 from scenarios import SCENARIOS, Scenario, check_exact, check_queries, objects
 
 import hbmodel as hb
@@ -37,13 +37,7 @@ def interruptions(scenario: Scenario, limited: bool = False) -> list[tuple[int, 
     with prepared(scenario) as store:
         watched = RecordingStore(store, limited=limited)
         scenario.run(hb.Session(watched))
-    return [(at, mode) for at, call in enumerate(watched.calls) for mode in MODES if applies(call, mode)]
-
-
-def applies(call: Call, mode: Mode) -> bool:
-    if mode in {"first half", "second half"}:
-        return call.name in {"put", "delete"} and len(call.items) > 1
-    return mode == "before" or call.writes
+    return failures_of(watched.calls)
 
 
 def check_rows(found: dict[Any, Any], states: list[dict[Any, Any]]) -> None:
@@ -59,7 +53,7 @@ def test_a_crash_at_any_call(name: str, limited: bool) -> None:
         states = scenario.states(store)
     met = 0
     for at, mode in interruptions(scenario, limited):
-        if mode == "before" and at:  # the same as behind the call before
+        if is_repetition(at, mode):
             continue
         with prepared(scenario) as store:
             crashing = FaultyStore(store, at, mode, crash=True, limited=limited)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -357,11 +358,11 @@ def lives(store: hb.Store) -> tuple[float, float]:
 
 
 def calls_of_altering(before: Any, *after: Any) -> int:
-    store = FaultyStore(hb.connect("memory:"))
-    hb.create_tables(store, before)
-    store.calls.clear()
-    hb.alter(store, *after, lossy=True)
-    return len(store.calls)
+    with FaultyStore(hb.connect("memory:")) as store:
+        hb.create_tables(store, before)
+        store.calls.clear()
+        hb.alter(store, *after, lossy=True)
+        return len(store.calls)
 
 
 @pytest.mark.parametrize(("start", "end"), [(HOUR, 2 * HOUR), (2 * HOUR, HOUR), (None, HOUR), (HOUR, None)])
@@ -372,9 +373,8 @@ def test_an_alteration_that_a_crash_interrupts_is_finished_by_another_and_no_ent
 
     before, after = of(start, "t"), of(end, "tu", extra=True, more="u")
     beside = declare(f"{TABLE}_beside")
-    for at in range(calls_of_altering(before, after, beside)):
-        for mode in ("before", "after"):
-            store = hb.connect("memory:")
+    for at, mode in product(range(calls_of_altering(before, after, beside)), ("before", "after")):
+        with hb.connect("memory:") as store:
             hb.create_tables(store, before)
             with pytest.raises(Crash):
                 hb.alter(FaultyStore(store, at, mode, crash=True), after, beside, lossy=True)

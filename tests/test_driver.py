@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -22,33 +22,33 @@ def put(row: bytes, value: bytes, timestamp: int = 10) -> Put:
     return Put(row, {CELL: value}, timestamp)
 
 
-def prepared() -> RecordingStore:
-    store = hb.connect("memory:")
-    store.create_table("t", [Family(b"d")])
-    store.create_table("u", [Family(b"d")])
-    return RecordingStore(store)
+@pytest.fixture
+def prepared() -> Iterator[RecordingStore]:
+    with hb.connect("memory:") as store:
+        store.create_table("t", [Family(b"d")])
+        store.create_table("u", [Family(b"d")])
+        yield RecordingStore(store)
 
 
 def values(store: Any, table: str, *rows: bytes) -> list[bytes | None]:
     return [None if row is None else row.columns[CELL].value for row in store.get(table, rows)]
 
 
-def test_every_operation_reaches_the_store() -> None:
-    store = prepared()
-    assert perform(store, PutRows("t", [put(b"r", b"1"), put(b"s", b"2")])) is None
-    answer = perform(store, GetRows("t", [b"s", b"x", b"r"], [CELL]))
+def test_every_operation_reaches_the_store(prepared: RecordingStore) -> None:
+    assert perform(prepared, PutRows("t", [put(b"r", b"1"), put(b"s", b"2")])) is None
+    answer = perform(prepared, GetRows("t", [b"s", b"x", b"r"], [CELL]))
     assert [None if row is None else row.row for row in answer] == [b"s", None, b"r"]
-    assert perform(store, DeleteRows("t", [Delete(b"s", timestamp=10)])) is None
-    assert perform(store, MutateRow("t", [Delete(b"r", timestamp=10), put(b"r", b"3", 11)])) is None
-    assert perform(store, CheckAndMutate("t", b"r", CELL, b"3", [put(b"r", b"4", 12)])) is True
-    assert perform(store, CheckAndMutate("t", b"r", CELL, b"3", [put(b"r", b"5", 13)])) is False
-    assert perform(store, Together([PutRows("u", [put(b"r", b"6")]), DeleteRows("t", [Delete(b"q", timestamp=1)])])) is None
-    assert perform(store, Acknowledge(["done"])) is None
-    assert store.told() == [
+    assert perform(prepared, DeleteRows("t", [Delete(b"s", timestamp=10)])) is None
+    assert perform(prepared, MutateRow("t", [Delete(b"r", timestamp=10), put(b"r", b"3", 11)])) is None
+    assert perform(prepared, CheckAndMutate("t", b"r", CELL, b"3", [put(b"r", b"4", 12)])) is True
+    assert perform(prepared, CheckAndMutate("t", b"r", CELL, b"3", [put(b"r", b"5", 13)])) is False
+    assert perform(prepared, Together([PutRows("u", [put(b"r", b"6")]), DeleteRows("t", [Delete(b"q", timestamp=1)])])) is None
+    assert perform(prepared, Acknowledge(["done"])) is None
+    assert prepared.told() == [
         "put t", "get t", "delete t", "mutate_row t", "check_and_mutate t", "check_and_mutate t", "put u", "delete t",
     ]  # fmt: skip
-    assert values(store, "t", b"r", b"s") == [b"4", None]
-    assert values(store, "u", b"r") == [b"6"]
+    assert values(prepared, "t", b"r", b"s") == [b"4", None]
+    assert values(prepared, "u", b"r") == [b"6"]
 
 
 class Beginning(RecordingStore):
@@ -80,8 +80,8 @@ class Begun:
         ("t", ["put t", "abandon u", "abandon t"]),  # once one has failed, nothing is waited for
     ],
 )
-def test_puts_together_are_begun_before_one_is_waited_for(failing: str | None, calls: list[str]) -> None:
-    store = Beginning(prepared().inner)
+def test_puts_together_are_begun_before_one_is_waited_for(prepared: RecordingStore, failing: str | None, calls: list[str]) -> None:
+    store = Beginning(prepared.inner)
     if failing is not None:
         store.inner.delete_table(failing)
     together = Together([PutRows("t", [put(b"r", b"1")]), PutRows("u", [put(b"s", b"2")]), PutRows("t", [put(b"q", b"3")])])
@@ -95,20 +95,20 @@ def test_puts_together_are_begun_before_one_is_waited_for(failing: str | None, c
     assert store.told() == ["begin t", "begin u", *calls]
 
 
-def test_an_interruption_is_not_waited_for() -> None:
+def test_an_interruption_is_not_waited_for(prepared: RecordingStore) -> None:
     class Interrupted(Beginning):
         def put(self, table: str, puts: Sequence[Put]) -> None:
             super().put(table, puts)
             raise KeyboardInterrupt
 
-    store = Interrupted(prepared().inner)
+    store = Interrupted(prepared.inner)
     with pytest.raises(KeyboardInterrupt):
         perform(store, Together([PutRows("t", [put(b"r", b"1")]), PutRows("u", [put(b"s", b"2")])]))
     assert store.told() == ["begin t", "put u", "abandon t"]
 
 
-def test_deletes_together_follow_one_another() -> None:
-    store = Beginning(prepared().inner)
+def test_deletes_together_follow_one_another(prepared: RecordingStore) -> None:
+    store = Beginning(prepared.inner)
     perform(store, Together([DeleteRows("t", [Delete(b"q", timestamp=1)]), DeleteRows("u", [Delete(b"q", timestamp=1)])]))
     assert store.told() == ["delete t", "delete u"]
 
@@ -123,16 +123,15 @@ def copy(rows: Sequence[bytes]) -> Protocol[int]:
     return len(copied)
 
 
-def test_drive_sends_answers_in_and_returns_the_result() -> None:
-    store = prepared()
-    store.put("t", [put(b"r", b"1"), put(b"s", b"2")])
-    assert drive(store, copy([b"r", b"s", b"x"])) == 2
-    assert values(store, "u", b"r", b"s") == [b"1", b"2"]
-    assert values(store, "t", b"r", b"s") == [None, None]
+def test_drive_sends_answers_in_and_returns_the_result(prepared: RecordingStore) -> None:
+    prepared.put("t", [put(b"r", b"1"), put(b"s", b"2")])
+    assert drive(prepared, copy([b"r", b"s", b"x"])) == 2
+    assert values(prepared, "u", b"r", b"s") == [b"1", b"2"]
+    assert values(prepared, "t", b"r", b"s") == [None, None]
 
 
-def test_drive_ends_with_the_first_error_and_closes_the_protocol() -> None:
-    store = FaultyStore(prepared(), at=1)
+def test_drive_ends_with_the_first_error_and_closes_the_protocol(prepared: RecordingStore) -> None:
+    store = FaultyStore(prepared, at=1)
     protocol = copy([b"r"])
     with pytest.raises(StoreUnavailable):
         drive(store, protocol)
@@ -143,15 +142,14 @@ def test_drive_ends_with_the_first_error_and_closes_the_protocol() -> None:
         raise RowExists("There is one already.")
 
     with pytest.raises(RowExists):
-        drive(prepared(), refuse())
+        drive(prepared, refuse())
 
 
 @pytest.mark.parametrize("at", range(3))
 @pytest.mark.parametrize("mode", ["before", "after"])
-def test_a_protocol_goes_on_at_the_operation_that_failed(at: int, mode: Any) -> None:
-    inner = prepared()
-    inner.put("t", [put(b"r", b"1"), put(b"s", b"2")])
-    store = FaultyStore(inner, at, mode)
+def test_a_protocol_goes_on_at_the_operation_that_failed(prepared: RecordingStore, at: int, mode: Any) -> None:
+    prepared.put("t", [put(b"r", b"1"), put(b"s", b"2")])
+    store = FaultyStore(prepared, at, mode)
     begun: list[Protocol[int]] = []
 
     def begin() -> Protocol[int]:
@@ -176,7 +174,7 @@ def test_a_protocol_goes_on_at_the_operation_that_failed(at: int, mode: Any) -> 
     assert len(store.calls) == len(names)
 
 
-def test_a_protocol_with_an_error_of_its_own_is_begun_anew() -> None:
+def test_a_protocol_with_an_error_of_its_own_is_begun_anew(prepared: RecordingStore) -> None:
     answers = iter([StoreUnavailable("The clock is away."), None])
 
     def begin() -> Protocol[None]:
@@ -187,24 +185,23 @@ def test_a_protocol_with_an_error_of_its_own_is_begun_anew() -> None:
         yield PutRows("t", [put(b"r", b"1")])
         yield Acknowledge(["done"])
 
-    store = prepared()
     running = Resumable(begin)
     with pytest.raises(StoreUnavailable):
-        running.run(store)
+        running.run(prepared)
     assert not running.wrote
-    running.run(store)
+    running.run(prepared)
     assert running.finished
     assert running.wrote
-    assert [call.name for call in store.calls] == ["get", "get", "put"]
+    assert [call.name for call in prepared.calls] == ["get", "get", "put"]
 
 
-def test_reading_and_acknowledging_are_no_writes() -> None:
+def test_reading_and_acknowledging_are_no_writes(prepared: RecordingStore) -> None:
     def begin() -> Protocol[None]:
         yield GetRows("t", [b"r"], [CELL])
         yield Acknowledge([])
 
     running = Resumable(begin)
-    running.run(prepared())
+    running.run(prepared)
     assert running.finished
     assert not running.wrote
     assert running.outcomes == []

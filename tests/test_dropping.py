@@ -166,29 +166,29 @@ def test_two_programs_may_drop_at_once(bed: Bed) -> None:
 
 
 def calls_of_a_drop() -> int:
-    store = FaultyStore(hb.connect("memory:"))
-    fill(store)
-    store.calls.clear()
-    hb.drop_tables(store, Dropped)
-    return len(store.calls)
+    with FaultyStore(hb.connect("memory:")) as store:
+        fill(store)
+        store.calls.clear()
+        hb.drop_tables(store, Dropped)
+        return len(store.calls)
 
 
 @pytest.mark.parametrize("mode", ["before", "after"])
 @pytest.mark.parametrize("at", range(calls_of_a_drop()))
 @pytest.mark.parametrize("then", ["repeat", "create"])
 def test_after_a_crash_it_can_be_repeated_or_the_tables_used_anew(at: int, mode: Any, then: str) -> None:
-    inner = hb.connect("memory:")
-    fill(inner)
-    with pytest.raises(Crash):
-        hb.drop_tables(FaultyStore(inner, at, mode, crash=True), Dropped)
-    if then == "repeat":
-        hb.drop_tables(inner, Dropped)
-        assert inner.tables() == ["hbmodel"]
-        assert Registry(inner).read(hb.schema_of(Dropped)) is None
-        return
-    untouched = "dropped" in inner.tables()
-    hb.create_tables(inner, Dropped)
-    assert found_by_tag(inner) == (3 if untouched else 0), "either nothing has happened, or no row is left"
-    with hb.Session(inner) as session:
-        session.add(Dropped(name="new", tag="x"))
-    assert found_by_tag(inner) == (4 if untouched else 1)
+    with hb.connect("memory:") as inner:
+        fill(inner)
+        with pytest.raises(Crash):
+            hb.drop_tables(FaultyStore(inner, at, mode, crash=True), Dropped)
+        if then == "repeat":
+            hb.drop_tables(inner, Dropped)
+            assert inner.tables() == ["hbmodel"]
+            assert Registry(inner).read(hb.schema_of(Dropped)) is None
+            return
+        untouched = "dropped" in inner.tables()
+        hb.create_tables(inner, Dropped)
+        assert found_by_tag(inner) == (3 if untouched else 0), "either nothing has happened, or no row is left"
+        with hb.Session(inner) as session:
+            session.add(Dropped(name="new", tag="x"))
+        assert found_by_tag(inner) == (4 if untouched else 1)

@@ -330,7 +330,7 @@ class TestFile:
             with ThreadPoolExecutor(1) as thread:  # which opens a connection of its own
                 assert thread.submit(store.tables).result() == [T]
 
-    def test_files_that_are_not_ours(self, tmp_path: Path) -> None:
+    def test_files_that_are_not_ours(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         garbage = tmp_path / "garbage"
         garbage.write_bytes(b"no database at all, but long enough to have a header " * 100)
         foreign = tmp_path / "foreign"
@@ -342,10 +342,22 @@ class TestFile:
         with sqlite3.connect(newer) as connection:
             connection.execute(f"PRAGMA user_version = {database.FORMAT_VERSION + 1}")
         connection.close()
+        connect = database._connect
+        opened: list[sqlite3.Connection] = []
+
+        def noted(target: str) -> sqlite3.Connection:
+            opened.append(connect(target))
+            return opened[-1]
+
+        monkeypatch.setattr(database, "_connect", noted)
         for bad in (garbage, foreign, newer, tmp_path, tmp_path / "none" / "store.db"):
             with pytest.raises(StoreError) as caught:
                 EmbeddedStore(str(bad))
             assert caught.value.path == str(bad)
+        assert len(opened) == 3
+        for connection in opened:
+            with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+                connection.execute("SELECT 1")
         assert foreign.exists()
         for bad_path in ("", ":memory:"):
             with pytest.raises(StoreURLError):

@@ -147,7 +147,7 @@ def test_options_beyond_the_first_gateway_come_with_lines_for_the_shell(bed: Bed
 
 
 def test_a_family_of_the_table_has_one_declaration() -> None:
-    recording = RecordingStore(hb.connect("memory:"))
-    hb.create_tables(recording, declare(family=FULL))
+    with RecordingStore(hb.connect("memory:")) as recording:
+        hb.create_tables(recording, declare(family=FULL))
     (call,) = [call for call in recording.calls if str(call) == "create_table options"]
     assert [family.name for family in call.items[0]] == [b"d", b"t"]

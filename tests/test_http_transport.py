@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from http.client import HTTPResponse
 from typing import Any
 
 import pytest
@@ -122,6 +124,32 @@ def test_nonsense_never_crashes(nonsense: bytes) -> None:
             store.tables()
         with pytest.raises(hb.UnknownOutcome):
             store.increment("t", b"k", b"d:n", 1)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        answer(b"<html>", "403 Forbidden"),
+        answer(b"<html>", "502 Bad Gateway"),
+        answer(b"<html>", content_type="text/html"),
+        answer(),
+        answer(ONE_TABLE).replace(b"Length: 3", b"Length: 9"),
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        answer(ONE_TABLE),
+    ],
+)
+def test_every_answer_is_closed_when_it_was_read(reply: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[HTTPResponse] = []
+
+    def noted(*arguments: Any, **options: Any) -> HTTPResponse:
+        answers.append(HTTPResponse(*arguments, **options))
+        return answers[-1]
+
+    monkeypatch.setattr("hbmodel.stores.http_transport.HTTPResponse", noted)
+    with HttpFront(lambda head: reply) as front, Thrift1Store("127.0.0.1", front.port, transport="http", attempts=1, timeout=0.2) as store:
+        with suppress(hb.StoreError):
+            store.tables()
+        assert [response.closed for response in answers] == [True]
 
 
 def test_chunks_and_farewells_are_understood() -> None:

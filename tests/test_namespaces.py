@@ -149,11 +149,11 @@ class Untold(RecordingStore):
 
 def test_a_namespace_that_cannot_be_seen_is_noticed_with_the_first_table() -> None:
     model = declare("unseen")
-    store = Untold(hb.connect("memory:"))
-    with pytest.raises(hb.CapabilityError, match="hbase shell") as caught:
+    with Untold(hb.connect("memory:")) as store:
+        with pytest.raises(hb.CapabilityError, match="hbase shell") as caught:
+            hb.create_tables(store, model)
+        assert caught.value.shell == "create_namespace 'unseen'"
+        assert store.tables() == ["hbmodel"]
+        store.inner.create_namespace("unseen")
         hb.create_tables(store, model)
-    assert caught.value.shell == "create_namespace 'unseen'"
-    assert store.tables() == ["hbmodel"]
-    store.inner.create_namespace("unseen")
-    hb.create_tables(store, model)
-    assert not hb.diff(store, model)
+        assert not hb.diff(store, model)

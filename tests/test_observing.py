@@ -108,6 +108,7 @@ def test_a_commit_with_indexes_is_told_phase_by_phase(bed: Bed) -> None:
     assert (phases[0], phases[3:]) == (("get", "indexed", 0), [("put", "indexed", 3)])
 
 
+@pytest.mark.hbase
 def test_puts_that_overlap_are_each_told_once(local_hbase: Any) -> None:
     table = f"overlapping_{uuid4().hex[:8]}"
     calls: list[hb.Call] = []

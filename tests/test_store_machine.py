@@ -260,29 +260,19 @@ class TestFileAgainstMemory:
         compare(stores[0], "narrow", stores[1], "narrow", operations)
 
 
+def lived_through(families: Sequence[Family]) -> st.SearchStrategy[tuple[Sequence[Family], list[Operation | int | str]]]:
+    """Families with operations on them, times that pass, compactions and alterations."""
+    operations = operations_of(
+        families, times=st.none() | st.integers(0, 3000), lives=st.none() | st.integers(1, 2000), filters=st.none(), rows_change=True
+    )
+    return st.tuples(st.just(families), several(operations | st.integers(1, 900) | st.just("compact") | alterations_of(families)))
+
+
 class TestAgainstReference:
     """Lives, clocks and compactions too, which a real HBase cannot be made to do at will."""
 
     @settings(max_examples=120, deadline=None, suppress_health_check=SHARED_STORES)
-    @given(
-        st.sampled_from([MORTAL, NARROW]).flatmap(
-            lambda families: st.tuples(
-                st.just(families),
-                several(
-                    operations_of(
-                        families,
-                        times=st.none() | st.integers(0, 3000),
-                        lives=st.none() | st.integers(1, 2000),
-                        filters=st.none(),
-                        rows_change=True,
-                    )
-                    | st.integers(1, 900)
-                    | st.just("compact")
-                    | alterations_of(families),
-                ),
-            )
-        )
-    )
+    @given(lived_through(MORTAL) | lived_through(NARROW))
     def test_same(self, segment_size: int, example: tuple[Sequence[Family], list[Operation | int | str]]) -> None:
         families, operations = example
         reference = ReferenceStore(families, now=1000)

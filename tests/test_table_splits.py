@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 from uuid import uuid4
 
@@ -124,11 +124,10 @@ def test_a_table_that_is_there_keeps_its_regions(empty: Bed) -> None:
 
 def test_tables_have_their_regions_wherever_a_crash_comes() -> None:
     splits = {Event: hb.ByBucket(), "split_events.by_name": hb.AtKeys([b"m"]), Digest: hb.Hexadecimal(4)}
-    whole = FaultyStore(hb.connect("memory:"))
-    hb.create_tables(whole, *MODELS, splits=splits)
-    for at in range(len(whole.calls)):
-        for mode in ("before", "after"):
-            store = hb.connect("memory:")
+    with FaultyStore(hb.connect("memory:")) as whole:
+        hb.create_tables(whole, *MODELS, splits=splits)
+    for at, mode in product(range(len(whole.calls)), ("before", "after")):
+        with hb.connect("memory:") as store:
             with pytest.raises(Crash):
                 hb.create_tables(FaultyStore(store, at, mode, crash=True), *MODELS, splits=splits)
             hb.create_tables(store, *MODELS, splits=splits)

@@ -66,10 +66,10 @@ def test_everything_that_a_model_needs_is_created(store: hb.Store) -> None:
 
 
 def test_repeating_it_writes_nothing() -> None:
-    recording = RecordingStore(hb.connect("memory:"))
-    hb.create_tables(recording, Action, Word)
-    recording.calls.clear()
-    hb.create_tables(recording, Action, Word)
+    with RecordingStore(hb.connect("memory:")) as recording:
+        hb.create_tables(recording, Action, Word)
+        recording.calls.clear()
+        hb.create_tables(recording, Action, Word)
     assert recording.calls
     assert not any(call.writes for call in recording.calls)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import socket
 from base64 import b64encode
+from contextlib import closing
 from http.client import HTTPResponse, IncompleteRead
 from typing import Any, cast
 
@@ -97,7 +98,11 @@ class HttpSocket:
         return data
 
     def _next_body(self) -> bytes:
-        response = HTTPResponse(cast(Any, self._answers), method="POST")
+        # An answer that is not read to its end is closed here, not by the garbage collector: that may find the connection closed before.
+        with closing(HTTPResponse(cast(Any, self._answers), method="POST")) as response:
+            return self._body_of(response)
+
+    def _body_of(self, response: HTTPResponse) -> bytes:
         response.begin()
         if response.status != 200:
             raise self._refusal(response.status)

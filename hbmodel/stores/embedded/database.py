@@ -232,13 +232,12 @@ _FORKS = _Forks()
 
 
 def _connect(target: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(target, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=256)
-    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    return connection
+    return sqlite3.connect(target, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=256)
 
 
 def _open_memory() -> sqlite3.Connection:
     connection = _connect(":memory:")
+    _set_cache(connection)
     for statement in _SCHEMA:
         connection.execute(statement)
     return connection
@@ -247,6 +246,7 @@ def _open_memory() -> sqlite3.Connection:
 def _open_file(path: str) -> sqlite3.Connection:
     connection = _connect(path)
     try:
+        _set_cache(connection)  # the first to read the file: it may not be one of ours
         # Lost power may lose the last transactions, a killed process loses none; as with HBase's default durability.
         connection.execute("PRAGMA synchronous = NORMAL")
         if _is_empty(connection):
@@ -263,6 +263,10 @@ def _open_file(path: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _set_cache(connection: sqlite3.Connection) -> None:
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
