@@ -110,6 +110,41 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
     return code.build()
 
 
+def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Callable[[Any], list[bytes]]:
+    """A function from a key, a mapping or its values in key order, to the row keys that its object may be stored under.
+
+    Args:
+        schema: of the model.
+        slow: does the same for every key, or raises what is wrong with it; asked whenever the generated code raises, or meets
+            values or collections of other types than expected.
+    """
+    code = Code("def rows(key):")
+    layout, salt = schema.layout, schema.salt
+    names = [code.variable() for _ in layout.names]
+    code.add("try:")
+    code.add(f"if type(key) is dict and len(key) == {len(names)}:", 2)
+    for variable, name in zip(names, layout.names, strict=True):
+        code.add(f"{variable} = key[{code.name(name)}]", 3)
+    code.add("elif type(key) is tuple or type(key) is list:", 2)
+    code.add(f"{', '.join(names)}, = key", 3)
+    code.add("else:", 2)
+    code.add(f"return {code.name(slow)}(key)", 3)
+    conditions, lines = layout.join_code(code, names) if salt.random else _row_key(code, layout, salt, names)
+    code.add(f"if {' and '.join(conditions) or 'True'}:", 2)
+    for line in [f"row = {lines}"] if isinstance(lines, str) else lines:
+        code.add(line, 3)
+    if salt.random:
+        code.add(f"if len(row) <= {MAX_KEY_LENGTH - salt.width}:", 3)
+        code.add(f"return [prefix + row for prefix in {code.name(salt.prefixes)}]", 4)
+    else:
+        code.add(f"if 0 < len(row) <= {MAX_KEY_LENGTH}:", 3)
+        code.add("return [row]", 4)
+    code.add("except Exception:")
+    code.add("pass", 2)
+    code.add(f"return {code.name(slow)}(key)")
+    return code.build()
+
+
 def compile_entry(index: Index, slow: Callable[[Mapping[str, Any], bytes], bytes]) -> Callable[[Mapping[str, Any], bytes], bytes]:
     """A function from the values of an object and its row key to the row key of its entry in an index.
 

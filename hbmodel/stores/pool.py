@@ -57,6 +57,7 @@ class _Members(Generic[C]):
         self.idle: deque[C] = deque()
         self.calls = 0
         self.streams = 0
+        self.waiting = 0
         self.closed = False
         # Leases whose owner was garbage-collected. A finaliser may run anywhere, also while the lock is held by its own
         # thread, so it only puts the lease here (SimpleQueue.put is reentrant).
@@ -122,7 +123,8 @@ class Lease(Generic[C]):
             keep = connection is not None and not members.closed and len(members.idle) < self._pool.size
             if keep and connection is not None:
                 members.idle.append(connection)
-            members.changed.notify()
+            if members.waiting:
+                members.changed.notify()
         if connection is not None and not keep:
             connection.close()
 
@@ -231,12 +233,18 @@ class Pool(Generic[C]):
         members = self._members()
         self._reclaim(members)
         with members.changed:
-            deadline = time.monotonic() + self._patience
+            deadline: float | None = None
             while not (members.closed or self._free(members, streaming)):
+                if deadline is None:
+                    deadline = time.monotonic() + self._patience
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise StoreUnavailable(_TOO_MANY_SCANS if streaming else _TOO_MANY_CALLS, pool=self.size)
-                members.changed.wait(min(left, RECLAIM_INTERVAL))
+                members.waiting += 1
+                try:
+                    members.changed.wait(min(left, RECLAIM_INTERVAL))
+                finally:
+                    members.waiting -= 1
                 self._reclaim(members)
             if members.closed:
                 raise StoreClosed("The store was closed.")
@@ -277,7 +285,7 @@ class Pool(Generic[C]):
         return members
 
     def _reclaim(self, members: _Members[C]) -> None:
-        while True:
+        while not members.orphans.empty():
             try:
                 lease = members.orphans.get_nowait()
             except Empty:

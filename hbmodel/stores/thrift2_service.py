@@ -81,6 +81,15 @@ class ResultRow(Struct, gc=False):
         return cells
 
 
+class Get(Struct, gc=False):
+    """A `TGet` to be sent."""
+
+    thrift_spec: ClassVar[dict[int, Any]] = _definition.TGet.thrift_spec
+
+    row: bytes
+    columns: Sequence[Any] | None
+
+
 class PutCell(Struct, gc=False):
     """A `TColumnValue` to be sent; made without an `__init__` in Python and unknown to the collector of cycles."""
 
