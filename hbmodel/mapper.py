@@ -10,7 +10,7 @@ from attrs import frozen
 
 from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, QueryError, UnknownField
 from hbmodel.keys import check_length
-from hbmodel.row_code import Taken, compile_decode, compile_entries, compile_entry, compile_rows, compile_take
+from hbmodel.row_code import Taken, compile_decode, compile_entries, compile_entry, compile_rows, compile_rows_of_entry, compile_take
 from hbmodel.schema import LIVE, Field, Index, TableSchema
 from hbmodel.store import CELL_OVERHEAD, MAX_CELL_SIZE, Row
 
@@ -249,6 +249,14 @@ class KeyMapper:
         entry = index.salt.prefix(index.salt.bucket_of(parts)) + b"".join(parts) + tail
         check_length(entry, table=index.table, index=index.name)
         return entry
+
+    def rows_of_entry_code(self, index: Index) -> Callable[[bytes], list[bytes]]:
+        """`row_of_entry` for one index, as a function that is made once."""
+        schema, plain = self.schema, partial(self.row_of_entry, index)
+        if schema.salt.random:
+            return plain
+        made: Callable[[bytes], list[bytes]] | None = schema.compiled.get(("rows", index.name))
+        return schema.keep(("rows", index.name), compile_rows_of_entry(schema, index, plain)) if made is None else made
 
     def row_of_entry(self, index: Index, entry: bytes) -> list[bytes]:
         """The primary rows that an entry may stand for: the entry's own first, then, under a random salt, the other buckets."""

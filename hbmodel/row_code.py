@@ -119,7 +119,7 @@ def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Cal
             values or collections of other types than expected.
     """
     code = Code("def rows(key):")
-    layout, salt = schema.layout, schema.salt
+    layout = schema.layout
     names = [code.variable() for _ in layout.names]
     code.add("try:")
     code.add(f"if type(key) is dict and len(key) == {len(names)}:", 2)
@@ -129,20 +129,47 @@ def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Cal
     code.add(f"{', '.join(names)}, = key", 3)
     code.add("else:", 2)
     code.add(f"return {code.name(slow)}(key)", 3)
-    conditions, lines = layout.join_code(code, names) if salt.random else _row_key(code, layout, salt, names)
-    code.add(f"if {' and '.join(conditions) or 'True'}:", 2)
-    for line in [f"row = {lines}"] if isinstance(lines, str) else lines:
-        code.add(line, 3)
-    if salt.random:
-        code.add(f"if len(row) <= {MAX_KEY_LENGTH - salt.width}:", 3)
-        code.add(f"return [prefix + row for prefix in {code.name(salt.prefixes)}]", 4)
-    else:
-        code.add(f"if 0 < len(row) <= {MAX_KEY_LENGTH}:", 3)
-        code.add("return [row]", 4)
+    _add_rows(code, schema, names)
     code.add("except Exception:")
     code.add("pass", 2)
     code.add(f"return {code.name(slow)}(key)")
     return code.build()
+
+
+def compile_rows_of_entry(schema: TableSchema, index: Index, slow: Callable[[bytes], list[bytes]]) -> Callable[[bytes], list[bytes]]:
+    """A function from an index entry's row key to the one primary row that it stands for, in a list.
+
+    Args:
+        schema: of the model, which has no random salt.
+        index: of the model.
+        slow: does the same for every entry, or raises what is wrong with it; asked whenever the generated code raises.
+    """
+    code = Code("def rows(data):")
+    code.add("try:")
+    code.add(f"start = {index.salt.width}", 2)
+    values = index.layout.unpack_code(code, 2)
+    _add_rows(code, schema, [_assigned(code, values[at]) for at in index.primary_positions])
+    code.add("except Exception:")
+    code.add("pass", 2)
+    code.add(f"return {code.name(slow)}(data)")  # outside, so that its errors carry no stored bytes along as their context
+    return code.build()
+
+
+def _add_rows(code: Code, schema: TableSchema, names: Sequence[str]) -> None:
+    """Adds the lines that return every row key of the key whose fields are in these variables, if they are as they should be."""
+    layout, salt = schema.layout, schema.salt
+    if salt.random:
+        conditions, joined = layout.join_code(code, names)
+        lines, within = [f"row = {joined}"], f"len(row) <= {MAX_KEY_LENGTH - salt.width}"
+        found = f"[prefix + row for prefix in {code.name(salt.prefixes)}]"
+    else:
+        conditions, lines = _row_key(code, layout, salt, names)
+        within, found = f"0 < len(row) <= {MAX_KEY_LENGTH}", "[row]"
+    code.add(f"if {' and '.join(conditions) or 'True'}:", 2)
+    for line in lines:
+        code.add(line, 3)
+    code.add(f"if {within}:", 3)
+    code.add(f"return {found}", 4)
 
 
 def compile_entry(index: Index, slow: Callable[[Mapping[str, Any], bytes], bytes]) -> Callable[[Mapping[str, Any], bytes], bytes]:

@@ -29,7 +29,7 @@ from hbmodel.mutations import Outcome, PartialWriteOf, RowDelete, full_write
 from hbmodel.observing import ObservedStore, OnCall
 from hbmodel.paging import FernetSeal, Seal
 from hbmodel.parts import QueryPart
-from hbmodel.protocol import newest
+from hbmodel.protocol import newest_of
 from hbmodel.query import Query
 from hbmodel.query_reader import QueryReader
 from hbmodel.registry import REGISTRY_TABLE, Binding, Registry
@@ -181,7 +181,7 @@ class Session:
             IncompleteKey: names the missing fields.
             IncompleteRow: the row lacks a required column.
         """
-        found: T | None = self._get_many(schema_of(model), [key])[0]
+        found: T | None = self._get_many(schema_of(model), (key,))[0]
         return found
 
     @guarded
@@ -208,8 +208,8 @@ class Session:
         found = {row.row: row for row in got if row is not None and exists(row)}
         objects: list[Any] = []
         for rows in homes:
-            present = [found[row] for row in rows if row in found]
-            objects.append(make(values(present[0] if len(present) == 1 else newest(present))) if present else None)
+            row = newest_of([found[row] for row in rows if row in found])
+            objects.append(None if row is None else make(values(row)))
         return objects
 
     def query(self, model: type[T]) -> Query[T]:

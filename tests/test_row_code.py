@@ -20,7 +20,7 @@ from hbmodel.codecs import JSON, Codec, FixedWidth
 from hbmodel.codecs.base import Source, source_of
 from hbmodel.errors import KeyTooLong
 from hbmodel.mapper import KeyMapper, RowReader, plain_take, take
-from hbmodel.row_code import compile_decode, compile_rows, compile_take
+from hbmodel.row_code import compile_decode, compile_rows, compile_rows_of_entry, compile_take
 from hbmodel.schema import COMPILED_KEPT
 from hbmodel.stores.embedded.cells import StoredCell, StoredRow
 
@@ -119,6 +119,21 @@ def test_keys_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
     values = list(odd.values())
     for key in (odd, MappingProxyType(odd), values, tuple(values), UserList(values), set(map(repr, values)), "text", None):
         assert outcome(keys.rows_code, key) == outcome(keys.plain_rows, key)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_index_entries_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
+    of = data.draw(models().filter(lambda of: bool(of.schema.indexes)))
+    keys = KeyMapper(of.schema)
+    for obj in data.draw(stored_objects(of, True)):
+        for index in of.schema.indexes.values():
+            entry = keys.entry(index, obj.values, obj.row)
+            if not of.schema.salt.random:
+                assert compile_rows_of_entry(of.schema, index, fail)(entry) == [obj.row]
+            cut, longer, other = entry[:-1] or b"\0", entry + data.draw(BYTES), data.draw(BYTES.filter(bool))
+            for found in (entry, cut, longer, other):
+                assert outcome(keys.rows_of_entry_code(index), found) == outcome(keys.row_of_entry, index, found)
 
 
 def test_a_function_is_made_once_for_a_model_and_a_choice_of_fields() -> None:
