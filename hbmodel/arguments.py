@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from hbmodel.errors import QueryError, SessionError
-from hbmodel.mapper import KeyMapper, RowReader
-from hbmodel.schema import TableSchema, schema_of
+from hbmodel.errors import SessionError
+from hbmodel.mapper import RowReader
+from hbmodel.schema import schema_of
 
 T = TypeVar("T")
-
-
-def complete_key(keys: KeyMapper, schema: TableSchema, key: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...]:
-    """The key fields in key order, from a mapping or from the values themselves."""
-    if isinstance(key, Mapping):
-        return keys.complete(key)
-    if isinstance(key, str | bytes) or not isinstance(key, Sequence):
-        raise QueryError("A key is a mapping of key fields, or their values in key order.", table=schema.table, found=type(key).__name__)
-    return tuple(key)
 
 
 def whole_number(amount: Any) -> int | None:

@@ -27,15 +27,23 @@ class Guard:
         self.closed = False
         self._lock = threading.RLock()
 
-    def __enter__(self) -> None:
+    def enter(self) -> None:
+        """Begins a call; `leave` ends it."""
         if not self._lock.acquire(blocking=False):
             raise SessionThreadError("Another thread is using this session: open one session per thread; the store can be shared.")
         if self.closed:
             self._lock.release()
             raise SessionClosed("The session is closed: open another one.")
 
-    def __exit__(self, *args: object) -> None:
+    def leave(self) -> None:
+        """Ends a call."""
         self._lock.release()
+
+    def __enter__(self) -> None:
+        self.enter()
+
+    def __exit__(self, *args: object) -> None:
+        self.leave()
 
 
 class Guarded(Protocol):
@@ -49,7 +57,11 @@ def guarded(method: F) -> F:
 
     @functools.wraps(method)
     def inside(self: Guarded, *args: Any, **kwargs: Any) -> Any:
-        with self._guard:
+        guard = self._guard
+        guard.enter()
+        try:
             return method(self, *args, **kwargs)
+        finally:
+            guard.leave()
 
     return cast("F", inside)

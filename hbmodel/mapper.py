@@ -8,9 +8,9 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, UnknownField
+from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, QueryError, UnknownField
 from hbmodel.keys import check_length
-from hbmodel.row_code import Taken, compile_decode, compile_entries, compile_entry, compile_take
+from hbmodel.row_code import Taken, compile_decode, compile_entries, compile_entry, compile_rows, compile_rows_of_entry, compile_take
 from hbmodel.schema import LIVE, Field, Index, TableSchema
 from hbmodel.store import CELL_OVERHEAD, MAX_CELL_SIZE, Row
 
@@ -183,6 +183,26 @@ class KeyMapper:
             raise IncompleteKey("Give every field of the row key.", table=self.schema.table, missing=missing)
         return tuple(key[name] for name in names)
 
+    def given(self, key: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...]:
+        """The key fields in key order, from a mapping or from the values themselves."""
+        if isinstance(key, Mapping):
+            return self.complete(key)
+        if isinstance(key, str | bytes) or not isinstance(key, Sequence):
+            raise QueryError(
+                "A key is a mapping of key fields, or their values in key order.", table=self.schema.table, found=type(key).__name__
+            )
+        return tuple(key)
+
+    @property
+    def rows_code(self) -> Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]]:
+        """The function from a key, as `given` takes it, to its `rows`, made once."""
+        made: Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]] | None = self.schema.compiled.get("rows")
+        return self.schema.keep("rows", compile_rows(self.schema, self.plain_rows)) if made is None else made
+
+    def plain_rows(self, key: Mapping[str, Any] | Sequence[Any]) -> list[bytes]:
+        """The same field by field: slower, and knows what is wrong with a key."""
+        return self.rows(self.given(key))
+
     def parts(self, key: Sequence[Any]) -> list[bytes]:
         """The packed key fields; raises `EncodingError` with the field's name."""
         try:
@@ -229,6 +249,14 @@ class KeyMapper:
         entry = index.salt.prefix(index.salt.bucket_of(parts)) + b"".join(parts) + tail
         check_length(entry, table=index.table, index=index.name)
         return entry
+
+    def rows_of_entry_code(self, index: Index) -> Callable[[bytes], list[bytes]]:
+        """`row_of_entry` for one index, as a function that is made once."""
+        schema, plain = self.schema, partial(self.row_of_entry, index)
+        if schema.salt.random:
+            return plain
+        made: Callable[[bytes], list[bytes]] | None = schema.compiled.get(("rows", index.name))
+        return schema.keep(("rows", index.name), compile_rows_of_entry(schema, index, plain)) if made is None else made
 
     def row_of_entry(self, index: Index, entry: bytes) -> list[bytes]:
         """The primary rows that an entry may stand for: the entry's own first, then, under a random salt, the other buckets."""

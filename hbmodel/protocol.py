@@ -6,6 +6,8 @@ A session drives them against a store; the model checker in the tests drives the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from itertools import chain
 from typing import cast
 
 from attrs import evolve, frozen
@@ -145,6 +147,11 @@ class EntryVerifier:
     reader: RowReader
     accepts: Callable[[Values], bool]
 
+    @cached_property
+    def _entry_of(self) -> Callable[[Values, bytes], bytes]:
+        """The function from a row's values and key to its entry in the index."""
+        return KeyMapper(self.schema).entry_code(self.index)
+
     def verify(self, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
         """The values of the row behind each entry, or None for an entry that must not be returned.
 
@@ -153,24 +160,32 @@ class EntryVerifier:
         the rows with the same key is the object.
         """
         keys = KeyMapper(self.schema)
-        candidates = [keys.row_of_entry(self.index, entry) for entry in entries]
-        wanted = list(dict.fromkeys(row for rows in candidates for row in rows))
+        candidates = list(map(keys.rows_of_entry_code(self.index), entries))
+        wanted = list(dict.fromkeys(chain.from_iterable(candidates)))
         if not wanted:
             return []
         got: Sequence[Row | None] = yield GetRows(self.schema.table, wanted, self.reader.columns)
-        found = {row.row: row for row in got if row is not None and self.reader.exists(row)}
+        exists = self.reader.exists
+        found = {row.row: row for row in got if row is not None and exists(row)}
         return [
             self._decide(keys, entry, [found[row] for row in rows if row in found]) for entry, rows in zip(entries, candidates, strict=True)
         ]
 
     def _decide(self, keys: KeyMapper, entry: bytes, rows: Sequence[Row]) -> Values | None:
-        if not rows:
+        row = newest_of(rows)
+        if row is None:
             return None
-        row = rows[0] if len(rows) == 1 else newest(rows)
         values = self.reader.values(row)
-        if keys.entry(self.index, values, row.row) != entry or not self.accepts(values):
+        if self._entry_of(values, row.row) != entry or not self.accepts(values):
             return None
         return values
+
+
+def newest_of(rows: Sequence[Row]) -> Row | None:
+    """The `newest` of the rows that may stand for one object, or None where there is none."""
+    if len(rows) > 1:
+        return newest(rows)
+    return rows[0] if rows else None
 
 
 def newest(rows: Iterable[Row]) -> Row:

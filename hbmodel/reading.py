@@ -62,6 +62,28 @@ class PlanReader:
             return self._through_index(self._merged(ranges, plan.filter, (plan.reader.schema.version_column,)))
         return self._decoded(self._merged(ranges, plan.filter, plan.reader.columns))
 
+    def taken(self, count: int, after: bytes | None = None) -> list[Found]:
+        """The first items, `count` at most, of the plan or of what follows the position `after`."""
+        plan = self.plan
+        found: list[Found] = []
+        # Most often one scan of one range has them all, and asking it directly is quicker than going through the general case.
+        if self.wanted == count and plan.path.index is None and plan.rows is None and self._scans_exactly:
+            ranges = [of for bucket in (plan.buckets if after is None else plan.after(after)) for of in bucket.ranges]
+            if len(ranges) == 1:
+                scan = self._scan(ranges[0], plan.filter, plan.reader.columns)
+                (batches,) = self.store.scan(plan.path.table, [scan])
+                try:
+                    rows = list(itertools.chain.from_iterable(batches))
+                finally:
+                    _close(batches)
+                exists, values, width = plan.reader.exists, plan.reader.values, plan.path.salt.width
+                found = [(row.row[width:], values(row)) for row in rows if exists(row)]
+                if len(found) == count or len(rows) != count:
+                    return found
+                after, count = rows[-1].row[width:], count - len(found)  # some of the rows are no objects
+        with closing(self.items(after)) as items:
+            return found + list(itertools.islice(items, count))
+
     def count(self) -> int:
         """How many items the plan has; reads keys only, where nothing else decides."""
         plan = self.plan
@@ -102,9 +124,17 @@ class PlanReader:
             yield size
             size = min(GET_CHUNK, 2 * size)
 
+    @property
+    def _scans_exactly(self) -> bool:
+        """Whether the rows of the key ranges are items, but for rows that are no objects and entries that are not current."""
+        plan = self.plan
+        if plan.path.salt.random:
+            return False
+        settled = plan.match.consumed if plan.path.index is not None else ()
+        return all(any(p is done for done in settled) for p in plan.residual)
+
     def _scan(self, of: KeyRange, table_filter: Any, columns: Sequence[bytes]) -> Scan:
-        exact = self.wanted is not None and self.plan.accepts is None and self.plan.path.index is None and not self.plan.path.salt.random
-        limit = self.wanted if exact else None
+        limit = self.wanted if self._scans_exactly else None
         # Where rows are still checked here, a page may take more of them than it has items.
         least = 2 if self.plan.accepts is None else CHECKED_BATCH
         batch = BATCH if self.wanted is None else min(BATCH, max(least, self.wanted))
@@ -257,8 +287,12 @@ def read_page(store: Store, query: Query[Any], plan: Plan, size: int, token: Tok
     if take == 0:
         return Page((), None)
     made = shape(query, plan)
-    with closing(PlanReader(store, plan, skip + take + 1).items(None if token is None else token.position)) as items:
-        found = list(itertools.islice(itertools.islice(items, skip, None), take + 1))
+    reader, after = PlanReader(store, plan, skip + take + 1), None if token is None else token.position
+    if skip:
+        with closing(reader.items(after)) as items:
+            found = list(itertools.islice(itertools.islice(items, skip, None), take + 1))
+    else:
+        found = reader.taken(take + 1, after)
     remaining = None if left is None else left - take
     page = [made(values) for _, values in found[:take]]
     if len(found) <= take or remaining == 0:

@@ -110,6 +110,68 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
     return code.build()
 
 
+def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Callable[[Any], list[bytes]]:
+    """A function from a key, a mapping or its values in key order, to the row keys that its object may be stored under.
+
+    Args:
+        schema: of the model.
+        slow: does the same for every key, or raises what is wrong with it; asked whenever the generated code raises, or meets
+            values or collections of other types than expected.
+    """
+    code = Code("def rows(key):")
+    layout = schema.layout
+    names = [code.variable() for _ in layout.names]
+    code.add("try:")
+    code.add(f"if type(key) is dict and len(key) == {len(names)}:", 2)
+    for variable, name in zip(names, layout.names, strict=True):
+        code.add(f"{variable} = key[{code.name(name)}]", 3)
+    code.add("elif type(key) is tuple or type(key) is list:", 2)
+    code.add(f"{', '.join(names)}, = key", 3)
+    code.add("else:", 2)
+    code.add(f"return {code.name(slow)}(key)", 3)
+    _add_rows(code, schema, names)
+    code.add("except Exception:")
+    code.add("pass", 2)
+    code.add(f"return {code.name(slow)}(key)")
+    return code.build()
+
+
+def compile_rows_of_entry(schema: TableSchema, index: Index, slow: Callable[[bytes], list[bytes]]) -> Callable[[bytes], list[bytes]]:
+    """A function from an index entry's row key to the one primary row that it stands for, in a list.
+
+    Args:
+        schema: of the model, which has no random salt.
+        index: of the model.
+        slow: does the same for every entry, or raises what is wrong with it; asked whenever the generated code raises.
+    """
+    code = Code("def rows(data):")
+    code.add("try:")
+    code.add(f"start = {index.salt.width}", 2)
+    values = index.layout.unpack_code(code, 2)
+    _add_rows(code, schema, [_assigned(code, values[at]) for at in index.primary_positions])
+    code.add("except Exception:")
+    code.add("pass", 2)
+    code.add(f"return {code.name(slow)}(data)")  # outside, so that its errors carry no stored bytes along as their context
+    return code.build()
+
+
+def _add_rows(code: Code, schema: TableSchema, names: Sequence[str]) -> None:
+    """Adds the lines that return every row key of the key whose fields are in these variables, if they are as they should be."""
+    layout, salt = schema.layout, schema.salt
+    if salt.random:
+        conditions, joined = layout.join_code(code, names)
+        lines, within = [f"row = {joined}"], f"len(row) <= {MAX_KEY_LENGTH - salt.width}"
+        found = f"[prefix + row for prefix in {code.name(salt.prefixes)}]"
+    else:
+        conditions, lines = _row_key(code, layout, salt, names)
+        within, found = f"0 < len(row) <= {MAX_KEY_LENGTH}", "[row]"
+    code.add(f"if {' and '.join(conditions) or 'True'}:", 2)
+    for line in lines:
+        code.add(line, 3)
+    code.add(f"if {within}:", 3)
+    code.add(f"return {found}", 4)
+
+
 def compile_entry(index: Index, slow: Callable[[Mapping[str, Any], bytes], bytes]) -> Callable[[Mapping[str, Any], bytes], bytes]:
     """A function from the values of an object and its row key to the row key of its entry in an index.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from itertools import chain
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
-from hbmodel.arguments import changed_copy, check_seconds, complete_key, whole_number
+from hbmodel.arguments import changed_copy, check_seconds, whole_number
 from hbmodel.clock import CLOCK_BOUND, GRACE, ServerClock
 from hbmodel.errors import (
     EncodingError,
@@ -28,7 +29,7 @@ from hbmodel.mutations import Outcome, PartialWriteOf, RowDelete, full_write
 from hbmodel.observing import ObservedStore, OnCall
 from hbmodel.paging import FernetSeal, Seal
 from hbmodel.parts import QueryPart
-from hbmodel.protocol import newest
+from hbmodel.protocol import newest_of
 from hbmodel.query import Query
 from hbmodel.query_reader import QueryReader
 from hbmodel.registry import REGISTRY_TABLE, Binding, Registry
@@ -180,7 +181,7 @@ class Session:
             IncompleteKey: names the missing fields.
             IncompleteRow: the row lacks a required column.
         """
-        found: T | None = self._get_many(schema_of(model), [key])[0]
+        found: T | None = self._get_many(schema_of(model), (key,))[0]
         return found
 
     @guarded
@@ -194,17 +195,21 @@ class Session:
         return self._get_many(schema_of(model), keys)
 
     def _get_many(self, schema: TableSchema, keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[Any]:
-        mapper = KeyMapper(schema)
-        homes = [mapper.rows(complete_key(mapper, schema, key)) for key in keys]
+        rows_of = KeyMapper(schema).rows_code
+        homes = [rows_of(key) for key in keys]
         if not homes:
             return []
         reader = self._bind(schema).reader
-        wanted = list(dict.fromkeys(row for rows in homes for row in rows))
-        found = {row.row: row for row in self.store.get(schema.table, wanted, reader.columns) if row is not None and reader.exists(row)}
+        exists, values, make = reader.exists, reader.values, reader.make
+        wanted = list(dict.fromkeys(chain.from_iterable(homes)))
+        got = self.store.get(schema.table, wanted, reader.columns)
+        if len(wanted) == len(homes) and not schema.salt.random:  # each key has one row, and no two have the same
+            return [make(values(row)) if row is not None and exists(row) else None for row in got]
+        found = {row.row: row for row in got if row is not None and exists(row)}
         objects: list[Any] = []
         for rows in homes:
-            present = [found[row] for row in rows if row in found]
-            objects.append(reader.make(reader.values(newest(present))) if present else None)
+            row = newest_of([found[row] for row in rows if row in found])
+            objects.append(None if row is None else make(values(row)))
         return objects
 
     def query(self, model: type[T]) -> Query[T]:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import secrets
+from collections import UserList
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import Enum
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -17,8 +19,8 @@ import hbmodel as hb
 from hbmodel.codecs import JSON, Codec, FixedWidth
 from hbmodel.codecs.base import Source, source_of
 from hbmodel.errors import KeyTooLong
-from hbmodel.mapper import RowReader, plain_take, take
-from hbmodel.row_code import compile_decode, compile_take
+from hbmodel.mapper import KeyMapper, RowReader, plain_take, take
+from hbmodel.row_code import compile_decode, compile_rows, compile_rows_of_entry, compile_take
 from hbmodel.schema import COMPILED_KEPT
 from hbmodel.stores.embedded.cells import StoredCell, StoredRow
 
@@ -95,6 +97,43 @@ def test_odd_values_mean_what_they_mean_to_plain_code(data: st.DataObject) -> No
     if of.schema.salt.random and len(found) == len(expected) == 3:
         found, expected = (found[0], found[1][1:], found[2]), (expected[0], expected[1][1:], expected[2])
     assert repr(found) == repr(expected), "NaN is not equal to itself"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_keys_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
+    of = data.draw(models())
+    keys = KeyMapper(of.schema)
+    pools = {name: of.pools[name] for name in of.schema.layout.names}
+    ordinary = {name: data.draw(st.sampled_from(pool)) for name, pool in pools.items()}
+    for key in (ordinary, tuple(ordinary.values()), list(ordinary.values())):
+        found = outcome(keys.rows_code, key)
+        assert found == outcome(keys.plain_rows, key)
+        if isinstance(found, list):
+            assert compile_rows(of.schema, fail)(key) == found
+    odd: dict[str, Any] = {name: data.draw(st.sampled_from([*pool, *ODD])) for name, pool in pools.items()}
+    if data.draw(st.booleans()):
+        odd.pop(data.draw(st.sampled_from(sorted(odd))))
+    if data.draw(st.booleans()):
+        odd["another"] = 1
+    values = list(odd.values())
+    for key in (odd, MappingProxyType(odd), values, tuple(values), UserList(values), set(map(repr, values)), "text", None):
+        assert outcome(keys.rows_code, key) == outcome(keys.plain_rows, key)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_index_entries_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
+    of = data.draw(models().filter(lambda of: bool(of.schema.indexes)))
+    keys = KeyMapper(of.schema)
+    for obj in data.draw(stored_objects(of, True)):
+        for index in of.schema.indexes.values():
+            entry = keys.entry(index, obj.values, obj.row)
+            if not of.schema.salt.random:
+                assert compile_rows_of_entry(of.schema, index, fail)(entry) == [obj.row]
+            cut, longer, other = entry[:-1] or b"\0", entry + data.draw(BYTES), data.draw(BYTES.filter(bool))
+            for found in (entry, cut, longer, other):
+                assert outcome(keys.rows_of_entry_code(index), found) == outcome(keys.row_of_entry, index, found)
 
 
 def test_a_function_is_made_once_for_a_model_and_a_choice_of_fields() -> None:

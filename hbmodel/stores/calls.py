@@ -214,8 +214,7 @@ class Caller:
             StoreError: HBase refused it.
         """
         doubtful = False
-        name = name_in_store(self._prefix, str(details.get("table", "")))
-        waits = self._backoff.waits(self._pool.reached)
+        waits: Iterator[float] | None = None
         connection: ThriftConnection | None = None
         where: dict[str, object] = {}
         lease = self._pool.lease() if begun is None else begun
@@ -232,6 +231,7 @@ class Caller:
                     cause = error
                     reason, where = error.reason or error.message, whereabouts(error)
                 except self._failures as failure:
+                    name = name_in_store(self._prefix, str(details.get("table", "")))
                     if not is_passing(failure, name):
                         raise store_error(failure, name, **details) from None  # not with Java's stack in every traceback
                     doubtful = True
@@ -242,6 +242,8 @@ class Caller:
                             lease.drop()
                 if (doubtful and effect is Effect.ANEW) or isinstance(cause, CertificateRefused):
                     break
+                if waits is None:
+                    waits = self._backoff.waits(self._pool.reached)
                 wait = next(waits, None)
                 if wait is None:
                     break

@@ -101,6 +101,8 @@ class ThriftConnection:
         self.pid = os.getpid()
         self._failures = failures
         self._outstanding: deque[str] = deque()
+        self._watched: socket.socket | None = None
+        self._poll = select.poll()
         self._in_step = True
         try:
             opened = _opened(gateway, wire)
@@ -234,15 +236,27 @@ class ThriftConnection:
         if not self._in_step or self._socket.sock is None or self.gateway.failed_at > self.used_at:
             return False
         try:
-            self.settle()
-            return _is_quiet(self._socket.sock)
+            if self._outstanding:
+                self.settle()
+            return self._is_quiet()
         except (HbmodelError, OSError, ValueError):
             return False
+
+    def _is_quiet(self) -> bool:
+        """Whether nothing can be read: where nothing was asked, that could only be the end of the connection."""
+        opened = self._socket.sock
+        if isinstance(opened, ssl.SSLSocket):
+            return _is_quiet_inside(opened)
+        if self._watched is not opened:
+            self._watched, self._poll = opened, select.poll()
+            self._poll.register(opened, select.POLLIN)
+        return not self._poll.poll(0)
 
     def close(self) -> None:
         """Closes the connection; in a forked child only the child's copy of it, so that the parent's goes on."""
         self._in_step = False
         self._outstanding.clear()
+        self._watched = None
         opened, self._socket.sock = self._socket.sock, None
         if opened is None:
             return
@@ -274,13 +288,8 @@ def _last_word(opened: socket.socket | None, error: Exception) -> Exception:
     return error
 
 
-def _is_quiet(opened: socket.socket) -> bool:
-    """Whether nothing can be read: where nothing was asked, that could only be the end of the connection."""
-    if not isinstance(opened, ssl.SSLSocket):
-        poll = select.poll()
-        poll.register(opened, select.POLLIN)
-        return not poll.poll(0)
-    # TLS has messages of its own, such as tickets, which reading takes in.
+def _is_quiet_inside(opened: ssl.SSLSocket) -> bool:
+    """Whether nothing can be read from inside TLS, which has messages of its own, such as tickets; reading takes them in."""
     timeout = opened.gettimeout()
     opened.settimeout(0)
     try:

@@ -18,9 +18,9 @@ from hbmodel.stores.connection import ThriftConnection
 from hbmodel.stores.gateway_client import GatewayClient
 from hbmodel.stores.gateway_failures import is_passing
 from hbmodel.stores.pool import Lease
-from hbmodel.stores.portions import MAX_QUESTION_BYTES, in_portions
-from hbmodel.stores.read_requests import check_filter, distinct_columns
-from hbmodel.stores.request_checks import check_column, check_delete, check_put, check_puts, check_read_columns
+from hbmodel.stores.portions import MAX_QUESTION_BYTES, MAX_ROWS, in_portions
+from hbmodel.stores.read_requests import check_filter, wanted_columns
+from hbmodel.stores.request_checks import check_column, check_delete, check_put, check_puts, check_read_columns, check_rows
 from hbmodel.stores.scan_cursor import Cursor, Request
 from hbmodel.stores.scan_lane import Batches, Lane
 from hbmodel.stores.table_requests import name_in_port
@@ -41,14 +41,14 @@ class GatewayStore(GatewayClient, ABC):
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> list[Row | None]:
         """Reads rows; see `Store.get`. Long lists are split into several calls, of which some are sent ahead."""
-        for row in rows:
-            check_row(table, row)
-        check_read_columns(table, columns)
+        size = check_rows(table, rows)
+        wanted = wanted_columns(table, columns)
         name = self._name(table)
         if not rows:
             return []
-        wanted = distinct_columns(columns)
         overhead = self._question_overhead(wanted)
+        if len(rows) <= MAX_ROWS and size + len(rows) * overhead <= MAX_QUESTION_BYTES:
+            return self._found(rows, (self._call(Effect.NONE, self._get_request(name, rows, wanted), table=table),))
         portions = in_portions(rows, lambda row: len(row) + overhead, MAX_QUESTION_BYTES)
         exchange = Exchange(self._get_request(name, portion, wanted) for portion in portions)
         return self._found(rows, self._caller.run(Effect.NONE, exchange, table=table))

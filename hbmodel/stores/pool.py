@@ -53,10 +53,12 @@ class _Members(Generic[C]):
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.changed = threading.Condition()
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
         self.idle: deque[C] = deque()
         self.calls = 0
         self.streams = 0
+        self.waiting = 0
         self.closed = False
         # Leases whose owner was garbage-collected. A finaliser may run anywhere, also while the lock is held by its own
         # thread, so it only puts the lease here (SimpleQueue.put is reentrant).
@@ -83,11 +85,11 @@ class Lease(Generic[C]):
             StoreUnavailable: no connection can be opened.
             StoreClosed: the pool was closed.
         """
-        members = self._pool._members()
-        if members is not self._members:  # this is a forked child: the connection is the parent's
+        members = self._members
+        if members.pid != os.getpid():  # this is a forked child: the connection is the parent's
             self.drop()
-            self._members = members
-            with members.changed:
+            self._members = members = self._pool._members()
+            with members.lock:
                 self._count(1)
         if members.closed or self._released:
             raise StoreClosed("The store was closed.")
@@ -117,12 +119,13 @@ class Lease(Generic[C]):
             if connection is not None:
                 connection.close()
             return
-        with members.changed:
+        with members.lock:
             self._count(-1)
             keep = connection is not None and not members.closed and len(members.idle) < self._pool.size
             if keep and connection is not None:
                 members.idle.append(connection)
-            members.changed.notify()
+            if members.waiting:
+                members.changed.notify()
         if connection is not None and not keep:
             connection.close()
 
@@ -186,7 +189,8 @@ class Pool(Generic[C]):
             StoreUnavailable: too many scans are open, and none ended in time.
             StoreClosed: the pool was closed.
         """
-        return [self._lease(streaming=True), *self._spare(wanted - 1)]
+        first = self._lease(streaming=True)
+        return [first] if wanted == 1 else [first, *self._spare(wanted - 1)]
 
     def lease_spare(self) -> Lease[C] | None:
         """A lease for what is begun before another short operation of the same thread, or None where there are not two to be had.
@@ -229,14 +233,21 @@ class Pool(Generic[C]):
 
     def _lease(self, streaming: bool) -> Lease[C]:
         members = self._members()
-        self._reclaim(members)
-        with members.changed:
-            deadline = time.monotonic() + self._patience
+        if not members.orphans.empty():
+            self._reclaim(members)
+        with members.lock:
+            deadline: float | None = None
             while not (members.closed or self._free(members, streaming)):
+                if deadline is None:
+                    deadline = time.monotonic() + self._patience
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise StoreUnavailable(_TOO_MANY_SCANS if streaming else _TOO_MANY_CALLS, pool=self.size)
-                members.changed.wait(min(left, RECLAIM_INTERVAL))
+                members.waiting += 1
+                try:
+                    members.changed.wait(min(left, RECLAIM_INTERVAL))
+                finally:
+                    members.waiting -= 1
                 self._reclaim(members)
             if members.closed:
                 raise StoreClosed("The store was closed.")
@@ -250,7 +261,7 @@ class Pool(Generic[C]):
     def _take(self, members: _Members[C]) -> C:
         """An idle connection that is still good, the last used first, else a new one."""
         while True:
-            with members.changed:
+            with members.lock:
                 if not members.idle:
                     break
                 connection = members.idle.pop()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import get_args
 
 from hbmodel.errors import InvalidRequest
 from hbmodel.filters import And, ColumnPrefix, ColumnRange, Filter, Operator, Or, Pagination, ValueFilter
+from hbmodel.stores.request_checks import check_read_columns
 
 _OPERATORS = frozenset(get_args(Operator))
 
@@ -18,6 +20,21 @@ def distinct_columns(columns: Sequence[bytes]) -> list[bytes]:
     """
     whole = {column for column in columns if b":" not in column}
     return [column for column in dict.fromkeys(columns) if b":" not in column or column.partition(b":")[0] not in whole]
+
+
+def wanted_columns(table: str, columns: Sequence[bytes]) -> Sequence[bytes]:
+    """The columns of a read as HBase takes them, see `distinct_columns`; errors as `check_read_columns`."""
+    try:
+        return _known_columns(tuple(columns))
+    except (InvalidRequest, TypeError):
+        check_read_columns(table, columns)
+        raise
+
+
+@lru_cache(1000)
+def _known_columns(columns: tuple[bytes, ...]) -> Sequence[bytes]:
+    check_read_columns("", columns)
+    return tuple(distinct_columns(columns))
 
 
 def check_filter(filter: Filter, *, reversed: bool) -> None:

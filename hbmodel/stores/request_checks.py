@@ -93,6 +93,16 @@ def check_family(table: str, family: bytes) -> None:
         raise InvalidRequest("A column family must have a name, without a colon.", table=table, family=family)
 
 
+def check_rows(table: str, rows: Sequence[bytes]) -> int:
+    """`check_row` for many row keys, quicker: what is plainly right is not looked at one by one. Returns their bytes in all."""
+    lengths = [len(row) for row in rows if type(row) is bytes]
+    if len(lengths) < len(rows) or (lengths and not 0 < min(lengths) <= max(lengths) <= MAX_ROW_LENGTH):
+        for row in rows:
+            check_row(table, row)
+        return sum(map(len, rows))
+    return sum(lengths)
+
+
 def check_read_columns(table: str, columns: Sequence[bytes]) -> None:
     """Raises InvalidRequest for what is neither `family` nor `family:qualifier`."""
     for column in columns:

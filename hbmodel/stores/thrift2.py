@@ -17,7 +17,7 @@ from hbmodel.stores.scan_cursor import Request
 from hbmodel.stores.table_requests import OWN_NAMESPACE, check_family, check_namespace, check_new_table, name_in_store
 from hbmodel.stores.thrift2_families import changed, descriptor_of, family_of, name_of, table_name
 from hbmodel.stores.thrift2_scan import Thrift2ScanCalls
-from hbmodel.stores.thrift2_service import SERVICE, TColumnIncrement, TCompareOp, TGet, TIncrement, TNamespaceDescriptor, TTableDescriptor
+from hbmodel.stores.thrift2_service import SERVICE, Get, TColumnIncrement, TCompareOp, TIncrement, TNamespaceDescriptor, TTableDescriptor
 from hbmodel.stores.thrift2_writes import column_of, delete_requests, put_requests, row_mutations
 
 # What Thrift's binary protocol adds to a row key in a get, and to each of its columns.
@@ -45,7 +45,7 @@ class Thrift2Store(GatewayStore):
 
     def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
         wanted = [column_of(column) for column in columns] or None
-        return "getMultiple", {"table": name, "tgets": [TGet(row=row, columns=wanted) for row in rows]}
+        return "getMultiple", {"table": name, "tgets": [Get(row, wanted) for row in rows]}
 
     def _question_overhead(self, columns: Sequence[bytes]) -> int:
         return _GET_OVERHEAD + sum(_COLUMN_OVERHEAD + len(column) for column in columns)

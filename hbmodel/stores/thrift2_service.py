@@ -69,16 +69,25 @@ class ResultRow(Struct, gc=False):
     @property
     def columns(self) -> dict[bytes, ResultCell]:
         """The cells by column; made when first asked for."""
-        cells = self.by_column
-        if cells is None:
-            family, prefix = None, b""
-            self.by_column = cells = {}
-            for cell in self.columnValues:
-                if cell.family != family:  # most often that of the cell before
-                    family = cell.family
-                    prefix = family + b":"
-                cells[prefix + cell.qualifier] = cell
-        return cells
+        found = self.by_column
+        if found is None:
+            cells = self.columnValues
+            if cells and cells[0].family == cells[-1].family:  # and so all of them, since cells are sorted
+                prefix = cells[0].family + b":"
+                found = {prefix + cell.qualifier: cell for cell in cells}
+            else:
+                found = {cell.family + b":" + cell.qualifier: cell for cell in cells}
+            self.by_column = found
+        return found
+
+
+class Get(Struct, gc=False):
+    """A `TGet` to be sent."""
+
+    thrift_spec: ClassVar[dict[int, Any]] = _definition.TGet.thrift_spec
+
+    row: bytes
+    columns: Sequence[Any] | None
 
 
 class PutCell(Struct, gc=False):

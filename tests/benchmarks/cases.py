@@ -1,7 +1,8 @@
-"""The comparisons: each does the same work through hbmodel and by hand on happybase, in turn, and keeps the medians.
+"""The comparisons: each does the same work through hbmodel and by hand on happybase, and keeps the medians.
 
 Machines are noisy, so only ratios within one run mean anything. `theirs` is what a careful user of happybase writes: the row
-keys and values are packed with `struct`, and reads stop at happybase's dictionaries, while hbmodel's make typed objects.
+keys and values are packed with `struct`, pages and multi-gets take one batch, and reads stop at happybase's dictionaries, while
+hbmodel's make typed objects.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import os
-import statistics
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,20 +17,16 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
+from zlib import crc32
 
 import happybase
-from attrs import frozen
 
 import hbmodel as hb
 from hbmodel.ranges import KeyRange
 from hbmodel.store import Scan
+from tests.benchmarks.comparison import IN_ROW, MANY, REPEATS, Case, Result, compare
 from tests.benchmarks.mapping import mapping_cases
 
-REPEATS = 9
-WARM_UP = 8.0
-"""Seconds."""
-MANY = 201
-"""Repeats of what takes a millisecond or two."""
 SUFFIX = f"{os.getpid()}"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -71,51 +67,6 @@ class Spread:
 MODELS = (Reading, Event, Spread)
 
 
-@frozen
-class Result:
-    """One comparison; `ours` and `theirs` are median seconds, `ratio` is ours by theirs (below one: hbmodel is faster).
-
-    `target` is the ratio that hbmodel is meant to stay below, or None where there is no such promise.
-    """
-
-    name: str
-    ours: float
-    theirs: float
-    repeats: int
-    target: float | None = None
-
-    @property
-    def ratio(self) -> float:
-        return self.ours / self.theirs
-
-    def as_json(self) -> dict[str, object]:
-        made = {"name": self.name, "ours": self.ours, "theirs": self.theirs, "ratio": round(self.ratio, 3), "repeats": self.repeats}
-        return made if self.target is None else {**made, "target": self.target, "met": self.ratio <= self.target}
-
-
-def compare(
-    name: str, ours: Callable[[], object], theirs: Callable[[], object], repeats: int = REPEATS, target: float | None = None
-) -> Result:
-    """Runs both in turn, first one then the other going first, after some seconds of unmeasured runs.
-
-    The gateways are Java programs, each its own, and become several times as fast while the same call is repeated.
-    """
-    warm = time.perf_counter() + WARM_UP
-    while time.perf_counter() < warm:
-        ours(), theirs()
-    measured: dict[str, list[float]] = {"ours": [], "theirs": []}
-    for turn in range(repeats):
-        order = [("ours", ours), ("theirs", theirs)]
-        for which, work in order if turn % 2 else reversed(order):
-            begun = time.perf_counter()
-            work()
-            measured[which].append(time.perf_counter() - begun)
-    result = Result(name, statistics.median(measured["ours"]), statistics.median(measured["theirs"]), repeats, target)
-    goal = "" if target is None else f"target {target:.2f}: {'met' if result.ratio <= target else 'MISSED'}"
-    print(f"{name:<56} {result.ratio:5.2f}   {goal}", flush=True)
-    return result
-
-
 def readings(rows: int) -> Iterator[Reading]:
     for n in range(rows):
         yield Reading(
@@ -128,20 +79,34 @@ def spreads(rows: int) -> Iterator[Spread]:
         yield Spread(group=n % 20, number=n, name=f"name {n}", size=n)
 
 
-def run_all(url: str, thrift2_url: str, rows: int, only: str = "") -> list[Result]:
-    """Every comparison whose name holds `only`, against the two gateways of one HBase; the tables are dropped afterwards."""
-    print(f"{'hbmodel by hand-written code, in time':<56} ratio", flush=True)
+def events(rows: int) -> Iterator[Event]:
+    for n in range(rows):
+        yield Event(source=n % 16, number=n, kind=f"kind {n % 9}", owner=f"owner {n % 99}", size=n, text="x" * 40)
+
+
+OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {
+    Reading: readings,
+    Spread: lambda rows: spreads(min(rows, 20_000)),
+    Event: lambda rows: events(min(rows, 20_000)),
+}
+
+
+def run_all(url: str, thrift2_url: str, rows: int, chosen: Callable[[str], bool], warm_up: float) -> list[Result]:
+    """Every comparison whose name is chosen, against the two gateways of one HBase; the tables are dropped afterwards."""
     where = urlsplit(url)
     by_hand = happybase.Connection(where.hostname, where.port)
     with hb.connect(url) as first, hb.connect(thrift2_url) as second:
         hb.create_tables(second, *MODELS)
         try:
-            session = hb.Session(first)
-            session.load(readings(rows))
-            session.load(spreads(min(rows, 20_000)))
             cases = [*_scans(first, second, by_hand, rows), *_pages(first, second, by_hand), *_buckets(first, second, by_hand)]
-            cases += [*_gets(first, second, by_hand), *_puts(first, second, by_hand), *mapping_cases()]
-            return [compare(*case) for case in cases if only in case[0]]
+            cases += [*_gets(first, second, by_hand), *_index_queries(first, second, by_hand)]
+            cases += [*_single_puts(first, second, by_hand), *_puts(first, second, by_hand), *mapping_cases()]
+            cases = [case for case in cases if chosen(case.name)]
+            session = hb.Session(first)
+            for model in {model for case in cases for model in case.reads}:
+                session.load(OBJECTS[model](rows))
+            print(f"{'hbmodel by hand-written code':<56}  time    processor", flush=True)
+            return [compare(case, warm_up) for case in cases]
         finally:
             by_hand.close()
             for name in first.tables():
@@ -149,17 +114,13 @@ def run_all(url: str, thrift2_url: str, rows: int, only: str = "") -> list[Resul
                     first.delete_table(name)
 
 
-Case = tuple[str, Callable[[], object], Callable[[], object], int, float | None]
-"""A name, our work, theirs, how often both are done, and the ratio to stay below."""
-
-
 def _scans(first: hb.Store, second: hb.Store, by_hand: happybase.Connection, rows: int) -> Iterator[Case]:
     table = by_hand.table(f"bench_reading_{SUFFIX}")
     for name, store, target in (("thrift1", first, 1 / 1.3), ("thrift2", second, None)):
         everything = hb.Session(store).query(Reading).allow_full_scan()
-        yield (
+        yield Case(
             f"{name}: typed full scan of {rows} rows / scan to dicts", partial(_exhaust, everything),
-            lambda: _exhaust(table.scan(batch_size=1000)), REPEATS, target,
+            lambda: _exhaust(table.scan(batch_size=1000)), REPEATS, target, reads=(Reading,),
         )  # fmt: skip
 
 
@@ -171,20 +132,67 @@ def _exhaust(items: Iterable[object]) -> None:
 def _pages(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
     table = by_hand.table(f"bench_reading_{SUFFIX}")
     prefix = struct.pack(">I", 42)
-    for name, store, target in (("thrift1", first, None), ("thrift2", second, 0.7)):
+    for name, store in (("thrift1", first), ("thrift2", second)):
         some = hb.Session(store).query(Reading).where(Reading.sensor == 42)
-        yield (
-            f"{name}: page of 20 / scan(limit=20)", partial(some.page, 20),
-            lambda: list(table.scan(row_prefix=prefix, limit=20)), MANY, target,
+        yield Case(
+            f"{name}: page of 20 / scan(limit=20, batch_size=20)", partial(some.page, 20),
+            lambda: list(table.scan(row_prefix=prefix, limit=20, batch_size=20)), MANY, 0.9, IN_ROW, (Reading,),
         )  # fmt: skip
 
 
 def _gets(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
     table = by_hand.table(f"bench_reading_{SUFFIX}")
-    one = {"sensor": 42, "at": START + timedelta(seconds=4242)}
-    row = hb.row_key(Reading, **one)
+    keys = [{"sensor": n % 100, "at": START + timedelta(seconds=n)} for n in range(4242, 4292)]
+
+    def packed(key: dict[str, Any]) -> bytes:
+        micros = (key["at"] - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        return struct.pack(">IQ", key["sensor"], (1 << 64) - 1 - (micros + (1 << 63)))
+
+    assert packed(keys[0]) == hb.row_key(Reading, **keys[0])
     for name, store in (("thrift1", first), ("thrift2", second)):
-        yield f"{name}: get / row", partial(hb.Session(store).get, Reading, **one), partial(table.row, row), MANY, None
+        session = hb.Session(store)
+        yield Case(
+            f"{name}: get / row", partial(session.get, Reading, **keys[0]), lambda: table.row(packed(keys[0])),
+            MANY, 1.1, IN_ROW, (Reading,),
+        )  # fmt: skip
+        yield Case(
+            f"{name}: get_many of 50 / rows", partial(session.get_many, Reading, keys),
+            lambda: table.rows([packed(key) for key in keys]), MANY, 1.0, IN_ROW, (Reading,),
+        )  # fmt: skip
+
+
+def _index_queries(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
+    table, index = by_hand.table(f"bench_event_{SUFFIX}"), by_hand.table(f"bench_event_{SUFFIX}.by_owner")
+    prefix = b"owner 42\x00\x01"
+
+    def theirs() -> object:
+        entries = index.scan(row_prefix=prefix, limit=100, batch_size=100)
+        return table.rows([entry[len(prefix) :] for entry, _ in entries])
+
+    for name, store in (("thrift1", first), ("thrift2", second)):
+        some = hb.Session(store).query(Event).where(Event.owner == "owner 42").limit(100)
+        yield Case(f"{name}: index query of 100 rows / scan and rows", some.all, theirs, MANY, 1.0, IN_ROW, (Event,))
+
+
+def _single_puts(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
+    name = f"bench_hand_single_{SUFFIX}"
+    by_hand.create_table(name, {"d": {"max_versions": 1}})
+    table = by_hand.table(name)
+    numbers = itertools.count()
+
+    def ours(session: hb.Session) -> None:
+        number = next(numbers)
+        session.add(Spread(group=number % 20, number=number, name=f"name {number}", size=number))
+        session.commit()
+
+    def theirs() -> None:
+        number = next(numbers)
+        key = struct.pack(">II", number % 20, number)
+        salt = bytes((crc32(key[4:]) % 16,))
+        table.put(salt + key, {b"d:n": f"name {number}".encode(), b"d:s": struct.pack(">I", number + (1 << 31))})
+
+    for gateway, store in (("thrift1", first), ("thrift2", second)):
+        yield Case(f"{gateway}: single put / put", partial(ours, hb.Session(store)), theirs, MANY, 1.0, IN_ROW)
 
 
 def _buckets(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
@@ -204,8 +212,8 @@ def _buckets(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -
 
     for name, store in (("thrift1", first), ("thrift2", second)):
         page = partial(hb.Session(store).query(Spread).where(Spread.group == 7).page, 20)
-        yield f"{name}: page over 16 buckets / 16 scans merged by hand", page, merged_by_hand, MANY, 0.5
-        yield f"{name}: page over 16 buckets / our own 16 calls in turn", page, partial(in_turn, store), MANY, None
+        yield Case(f"{name}: page over 16 buckets / 16 scans merged by hand", page, merged_by_hand, MANY, 0.5, IN_ROW, (Spread,))
+        yield Case(f"{name}: page over 16 buckets / our own 16 calls in turn", page, partial(in_turn, store), MANY, None, IN_ROW, (Spread,))
 
 
 def _puts(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
@@ -239,4 +247,4 @@ def _puts(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> I
             batch.send()
 
     for name, store, target in (("thrift1", first, 1.25), ("thrift2", second, None)):
-        yield f"{name}: 1000 puts with two indexes / three batches", partial(ours, hb.Session(store)), theirs, 15, target
+        yield Case(f"{name}: 1000 puts with two indexes / three batches", partial(ours, hb.Session(store)), theirs, 15, target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ import attrs
 import hbmodel as hb
 from hbmodel.mapper import RowReader, take
 from hbmodel.stores.thrift1_service import ResultCell, ResultRow
+from tests.benchmarks.comparison import Case
 
 ROWS = 2000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -74,7 +75,7 @@ def write_by_hand(obj: Any) -> tuple[bytes, dict[bytes, bytes]]:
     }
 
 
-def mapping_cases() -> Iterator[tuple[str, Callable[[], object], Callable[[], object], int, float | None]]:
+def mapping_cases() -> Iterator[Case]:
     """Rows, as the gateway's client decodes them, into objects, and objects into row keys and cells."""
     schema = hb.schema_of(Mapped)
     start = datetime(2026, 1, 1, tzinfo=UTC)
@@ -94,8 +95,10 @@ def mapping_cases() -> Iterator[tuple[str, Callable[[], object], Callable[[], ob
     make, values = reader.make, reader.values
     for obj, row in zip(objects, rows, strict=True):
         assert vars(make(values(row))) == attrs.asdict(read_by_hand(row)) == vars(obj)
-    yield "row to object / by hand", lambda: [make(values(row)) for row in rows], lambda: [read_by_hand(row) for row in rows], 101, 1.3
-    yield (
+    yield Case(
+        "row to object / by hand", lambda: [make(values(row)) for row in rows], lambda: [read_by_hand(row) for row in rows], 101, 1.3
+    )
+    yield Case(
         "object to row key and cells / by hand", lambda: [take(schema, obj) for obj in objects],
         lambda: [write_by_hand(obj) for obj in objects], 101, 1.3,
     )  # fmt: skip
