@@ -94,7 +94,6 @@ from hbmodel.expressions import FieldExpression
 from hbmodel.family_options import family
 from hbmodel.model import Column, Key, asc, column, counter, desc, flag, index, key, mixin, model
 from hbmodel.mutations import Outcome
-from hbmodel.observing import Call
 from hbmodel.paging import Page
 from hbmodel.parts import QueryPart
 from hbmodel.predicates import Predicate
@@ -106,7 +105,8 @@ from hbmodel.schema import schema_of
 from hbmodel.session import Session
 from hbmodel.sessions import Sessions
 from hbmodel.splits import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
-from hbmodel.store import Capabilities, Family, Region, Store
+from hbmodel.store.observed import Call
+from hbmodel.store.values import Capabilities, Family, Region, Store
 from hbmodel.tables import Creation, TableOutcome, create_tables
 
 __all__ = [

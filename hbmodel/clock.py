@@ -8,7 +8,7 @@ from collections.abc import Callable
 from attrs import frozen
 
 from hbmodel.errors import ClockError, SessionError, StoreUnavailable, UnknownOutcome
-from hbmodel.store import CLOCK_TICK
+from hbmodel.store.values import CLOCK_TICK
 
 GRACE = 3_600_000
 """Default grace time G in ms: how old an entry must be before a repairer may take it for an orphan."""

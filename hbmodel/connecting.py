@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from hbmodel.errors import StoreURLError
-from hbmodel.observing import ObservedStore, OnCall, check_on_call
 from hbmodel.paging import FernetSeal
-from hbmodel.store import Store
+from hbmodel.store.observed import ObservedStore, OnCall, check_on_call
+from hbmodel.store.values import Store
 
 
 def connect(url: str | None = None, *, token_key: bytes | str | None = None, on_call: OnCall | None = None) -> Store:
@@ -49,7 +49,7 @@ def _open(url: str) -> Store:
     if scheme == "memory" and colon:
         if rest:
             raise StoreURLError("A memory store takes no path and no options: write 'memory:'.")
-        from hbmodel.stores.embedded import EmbeddedStore
+        from hbmodel.store.embedded import EmbeddedStore
 
         return EmbeddedStore(None)
     if scheme == "embedded" and colon:
@@ -59,15 +59,15 @@ def _open(url: str) -> Store:
             raise StoreURLError("The path of an embedded store follows the colon: 'embedded:dev.db', or 'embedded:/srv/dev.db'.")
         if "?" in rest:
             raise StoreURLError("An embedded store takes no options: 'embedded:' and the path of its file, without '?'.")
-        from hbmodel.stores.embedded import EmbeddedStore
+        from hbmodel.store.embedded import EmbeddedStore
 
         return EmbeddedStore(rest)
     if scheme == "hbase" and colon:
-        from hbmodel.stores.thrift1 import Thrift1Store
+        from hbmodel.store.thrift1.store import Thrift1Store
 
         return Thrift1Store.from_url(url)
     if scheme == "hbase+thrift2" and colon:
-        from hbmodel.stores.thrift2 import Thrift2Store
+        from hbmodel.store.thrift2.store import Thrift2Store
 
         return Thrift2Store.from_url(url)
     raise StoreURLError(

@@ -15,7 +15,7 @@ from hbmodel.family_options import check_family, family_name
 from hbmodel.keys import KeyField, KeyLayout
 from hbmodel.salting import UNSALTED, BoundSalt, Salt
 from hbmodel.schema import PRIMARY, REQUIRED, Field, Index, TableSchema
-from hbmodel.store import MAX_ROW_LENGTH, Family
+from hbmodel.store.values import MAX_ROW_LENGTH, Family
 
 # TableName.isLegalFullyQualifiedTableName: letters, digits, underscore, hyphen, dot; not starting with hyphen or dot.
 _TABLE_NAME = re.compile(r"(?:[A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*")

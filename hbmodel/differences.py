@@ -11,7 +11,7 @@ from hbmodel.errors import CapabilityError, DeclarationError, SchemaMismatch
 from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, IndexState, Registration, Registry, compare_layouts, same_spec
 from hbmodel.schema import TableSchema, schema_of
 from hbmodel.spec_text import differing
-from hbmodel.store import Family, Store, check_store
+from hbmodel.store.values import Family, Store, check_store
 from hbmodel.table_plan import PlannedTable, SplitsOption, plan_tables
 
 Kind = Literal["namespace", "table", "family", "option", "splits", "entry", "layout", "column", "index"]

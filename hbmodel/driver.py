@@ -24,7 +24,7 @@ from hbmodel.operations import (
     ReadClock,
     Together,
 )
-from hbmodel.store import BeginningStore, Store
+from hbmodel.store.values import BeginningStore, Store
 
 R = TypeVar("R")
 

@@ -7,9 +7,9 @@ from typing import Literal
 
 from attrs import frozen
 
-from hbmodel.filters import And as AllOf
-from hbmodel.filters import Filter, RowContains, ValueFilter
-from hbmodel.filters import Or as AnyOf
+from hbmodel.store.filters import And as AllOf
+from hbmodel.store.filters import Filter, RowContains, ValueFilter
+from hbmodel.store.filters import Or as AnyOf
 
 Access = Literal["get", "scan", "scan + get", "nothing"]
 

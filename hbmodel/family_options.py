@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from hbmodel.errors import DeclarationError
-from hbmodel.store import FOREVER, Family
+from hbmodel.store.values import FOREVER, Family
 
 # ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName, and no blanks; KeyValue has one byte for the length.
 _NAME = re.compile(r"[^\x00-\x20.:/\\\x7f-\x9f][^\x00-\x20:/\\\x7f-\x9f]*")

@@ -12,7 +12,7 @@ from hbmodel.mutations import Outcome, PartialWriteOf, not_found
 from hbmodel.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol
 from hbmodel.plain import PlainWriter
 from hbmodel.plain_plan import ATOMIC_ROWS, PlainPlan, carry_out
-from hbmodel.store import Capabilities, Delete, Row
+from hbmodel.store.values import Capabilities, Delete, Row
 
 Planned = Mapping[bytes, tuple[PlainPlan, Row | None]]
 """What an update was planned as, and the row that it was planned over."""

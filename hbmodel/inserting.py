@@ -14,7 +14,7 @@ from hbmodel.plain_insert import insert_plain
 from hbmodel.protocol import insert_indexed
 from hbmodel.registry import Binding
 from hbmodel.schema import TableSchema, schema_of
-from hbmodel.store import Store
+from hbmodel.store.values import Store
 from hbmodel.writing import Pending, UnitOfWork
 
 

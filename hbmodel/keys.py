@@ -14,8 +14,8 @@ from hbmodel.codecs import JSON, Order
 from hbmodel.codecs.base import COMPLEMENT
 from hbmodel.compiling import Code
 from hbmodel.errors import DeclarationError, DecodingError, IncompleteKey, KeyTooLong, QueryError, RowKeyError
-from hbmodel.ranges import KeyRange
 from hbmodel.slots import KeyField, Slot, named
+from hbmodel.store.ranges import KeyRange
 
 __all__ = ["KEY_FORMAT", "MAX_KEY_LENGTH", "UNSET", "Bounds", "KeyField", "KeyLayout", "check_length"]
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from hbmodel.errors import CapabilityError, EncodingError, SessionError
 from hbmodel.schema import EXPIRY_QUALIFIER, LIVE, STAMP_QUALIFIER, TableSchema
-from hbmodel.store import Row
+from hbmodel.store.values import Row
 
 _END = struct.Struct(">Q")
 _MILLISECOND = timedelta(milliseconds=1)

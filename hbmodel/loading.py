@@ -13,7 +13,7 @@ from hbmodel.lifetimes import milliseconds
 from hbmodel.mutations import FullWrite, full_write
 from hbmodel.registry import Binding
 from hbmodel.schema import TableSchema, schema_of
-from hbmodel.store import Store
+from hbmodel.store.values import Store
 from hbmodel.writing import Pending, UnitOfWork
 
 DEFAULT_BATCH = 1000

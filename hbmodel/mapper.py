@@ -12,7 +12,7 @@ from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, Incomple
 from hbmodel.keys import check_length
 from hbmodel.row_code import Taken, compile_decode, compile_entries, compile_entry, compile_rows, compile_rows_of_entry, compile_take
 from hbmodel.schema import LIVE, Field, Index, TableSchema
-from hbmodel.store import CELL_OVERHEAD, MAX_CELL_SIZE, Row
+from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, Row
 
 FLAG = b"\x01"
 """Value of the existence flag."""

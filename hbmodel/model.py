@@ -19,7 +19,7 @@ from hbmodel.expressions import FieldExpression
 from hbmodel.family_options import family_name
 from hbmodel.salting import Salt
 from hbmodel.schema import REQUIRED, Field, TableSchema
-from hbmodel.store import Family
+from hbmodel.store.values import Family
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])

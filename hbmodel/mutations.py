@@ -15,7 +15,7 @@ from hbmodel.errors import ClockError, DecodingError, HbmodelError, IncompleteRo
 from hbmodel.lifetimes import end_of_live, family_life, live_value
 from hbmodel.mapper import FLAG, LARGE, KeyMapper, RowReader, check_size, encode_cell, entries_of, take
 from hbmodel.schema import COUNTER_ZERO, LIVE, Index, TableSchema
-from hbmodel.store import Delete, Put, Row
+from hbmodel.store.values import Delete, Put, Row
 
 NONCE_LENGTH = 8
 LAST_WRITE_WINS = b"\x01"

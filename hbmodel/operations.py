@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from hbmodel.store import Delete, Put
+from hbmodel.store.values import Delete, Put
 
 R = TypeVar("R")
 

@@ -11,7 +11,7 @@ from attrs import evolve
 from hbmodel.errors import QueryError
 from hbmodel.parts import QueryPart
 from hbmodel.plan import Bucket, Plan
-from hbmodel.ranges import KeyRange, merge_ranges
+from hbmodel.store.ranges import KeyRange, merge_ranges
 
 Unit = Sequence[KeyRange]
 """Key ranges that stay together."""

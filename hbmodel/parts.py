@@ -11,8 +11,8 @@ from attrs import field, frozen
 from hbmodel.errors import DecodingError, QueryError
 from hbmodel.paging import digest_of
 from hbmodel.predicates import And, Comparison, In, Not, Or, Predicate, StartsWith
-from hbmodel.ranges import KeyRange
 from hbmodel.schema import PRIMARY, TableSchema
+from hbmodel.store.ranges import KeyRange
 
 R_co = TypeVar("R_co", covariant=True)
 

@@ -17,7 +17,7 @@ from hbmodel.operations import GetRows, Protocol
 from hbmodel.plain_plan import PlainPlan
 from hbmodel.row_time import StampedRow, draw_stamp, read_stamped, unstamped
 from hbmodel.schema import TableSchema
-from hbmodel.store import Cell, Delete, Put, Row
+from hbmodel.store.values import Cell, Delete, Put, Row
 
 
 @frozen

@@ -9,7 +9,7 @@ from hbmodel.plain import PlainWriter
 from hbmodel.plain_plan import PlainPlan
 from hbmodel.row_time import StampedRow, unstamped
 from hbmodel.schema import COUNTER_ZERO
-from hbmodel.store import Delete, Put, Row
+from hbmodel.store.values import Delete, Put, Row
 
 
 def insert_plain(writer: PlainWriter, write: FullWrite, column: bytes, bound: int) -> Protocol[Outcome]:

@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 
 from hbmodel.mutations import Outcome
 from hbmodel.operations import DeleteRows, MutateRow, Protocol, PutRows, Together
-from hbmodel.store import Capabilities, Delete, Put
+from hbmodel.store.values import Capabilities, Delete, Put
 
 ATOMIC_ROWS = 100
 """Most rows of a batch that are written by a call each, where one that puts and deletes cells is atomic only then."""

@@ -10,7 +10,7 @@ from hbmodel.operations import Acknowledge, GetRows, Protocol
 from hbmodel.plain import PlainWriter
 from hbmodel.plain_plan import carry_out
 from hbmodel.row_time import StampedRow
-from hbmodel.store import Capabilities, Row
+from hbmodel.store.values import Capabilities, Row
 
 
 def plain_round(writer: PlainWriter, writes: Sequence[RowWrite], bound: int, can: Capabilities) -> Protocol[None]:

@@ -12,7 +12,6 @@ from attrs import field, frozen
 
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
 from hbmodel.explanation import Access, Explanation, describe_filter
-from hbmodel.filters import Filter
 from hbmodel.keys import MAX_KEY_LENGTH, KeyLayout
 from hbmodel.mapper import RowReader
 from hbmodel.matching import Match, match
@@ -20,9 +19,10 @@ from hbmodel.paging import digest_of
 from hbmodel.predicates import And, Ordering, Predicate, Test, conjuncts, describe
 from hbmodel.pushdown import server_filter
 from hbmodel.query import Query
-from hbmodel.ranges import KeyRange, merge_ranges
 from hbmodel.salting import BoundSalt
 from hbmodel.schema import PRIMARY, Index, TableSchema
+from hbmodel.store.filters import Filter
+from hbmodel.store.ranges import KeyRange, merge_ranges
 
 MAX_RANGES = 10_000
 """How many key ranges the equalities of one query may multiply to in one bucket; further IN lists are checked row by row."""

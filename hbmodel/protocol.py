@@ -29,7 +29,7 @@ from hbmodel.operations import (
 )
 from hbmodel.rounds import RoundPlan, by_table, plan_unread
 from hbmodel.schema import Index, TableSchema
-from hbmodel.store import Delete, Put, Row
+from hbmodel.store.values import Delete, Put, Row
 
 
 def write_round(writer: IndexedWriter, writes: Sequence[RowWrite], atomic_rows: bool) -> Protocol[None]:

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from attrs import Factory
 
 from hbmodel.errors import QueryError
-from hbmodel.filters import And as AllOf
-from hbmodel.filters import Filter, RowContains, ValueFilter
-from hbmodel.filters import Or as AnyOf
 from hbmodel.keys import KeyLayout
 from hbmodel.mapper import FLAG
 from hbmodel.predicates import And, Comparison, In, Or, Predicate, StartsWith
-from hbmodel.ranges import prefix_successor
 from hbmodel.schema import LIVE, Field, TableSchema
+from hbmodel.store.filters import And as AllOf
+from hbmodel.store.filters import Filter, RowContains, ValueFilter
+from hbmodel.store.filters import Or as AnyOf
+from hbmodel.store.ranges import prefix_successor
 
 MAX_ALTERNATIVES = 100
 """Most alternatives of one field, or of one `|`, that are sent to the server."""

@@ -19,7 +19,7 @@ from hbmodel.query import Query
 from hbmodel.reading import PlanReader, read_page, read_token, shape
 from hbmodel.registry import Binding
 from hbmodel.schema import PRIMARY, TableSchema, schema_of
-from hbmodel.store import Store
+from hbmodel.store.values import Store
 
 PLANS_KEPT = 32
 """Queries whose plan is remembered, since page after page of one query is planned alike."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from hbmodel.errors import CapabilityError
 from hbmodel.mapper import KeyMapper, RowReader
 from hbmodel.schema import schema_of
-from hbmodel.store import Row
+from hbmodel.store.values import Row
 
 T = TypeVar("T")
 

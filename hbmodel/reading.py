@@ -12,15 +12,15 @@ from attrs import evolve, frozen
 
 from hbmodel.driver import drive
 from hbmodel.errors import IndexUnavailable, QueryError, TokenError
-from hbmodel.filters import And as AllOf
-from hbmodel.filters import FirstCellOnly, KeyOnly
 from hbmodel.mapper import Values
 from hbmodel.paging import Page, Seal, Token, decode_token, encode_token
 from hbmodel.plan import Bucket, Plan
 from hbmodel.protocol import EntryVerifier, newest
 from hbmodel.query import Query
-from hbmodel.ranges import KeyRange
-from hbmodel.store import Row, Scan, Store
+from hbmodel.store.filters import And as AllOf
+from hbmodel.store.filters import FirstCellOnly, KeyOnly
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.values import Row, Scan, Store
 
 BATCH = 1000
 """Rows that one round trip of a long scan fetches."""

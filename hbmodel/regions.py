@@ -12,12 +12,12 @@ from hbmodel.codecs import Codec
 from hbmodel.codecs.base import COMPLEMENT
 from hbmodel.errors import DeclarationError
 from hbmodel.keys import KeyLayout
-from hbmodel.ranges import KeyRange
 from hbmodel.salting import BoundSalt
 from hbmodel.schema import Index, schema_of
 from hbmodel.slots import KeyField
 from hbmodel.splits import sample_keys
-from hbmodel.store import Region, Store, check_store
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.values import Region, Store, check_store
 
 ANY_BYTE = bytes(range(256))
 UTF8_BYTES = bytes(b for b in range(256) if b < 0xC0 or 0xC2 <= b <= 0xF4)

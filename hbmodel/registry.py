@@ -15,10 +15,10 @@ from attrs import evolve, field, frozen
 
 from hbmodel.errors import IndexUnavailable, SchemaMismatch, StoreError, TableExists, TableNotFound
 from hbmodel.mapper import RowReader
-from hbmodel.ranges import KeyRange
 from hbmodel.schema import Index, TableSchema
 from hbmodel.spec_text import differing, plain
-from hbmodel.store import Family, Put, Row, Scan, Store
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.values import Family, Put, Row, Scan, Store
 
 REGISTRY_TABLE = "hbmodel"
 FAMILY = b"m"

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import frozen
 
 from hbmodel.mutations import LAST_WRITE_WINS, FullWrite, IndexedWriter, Outcome, RowPlan
-from hbmodel.store import Delete, Put
+from hbmodel.store.values import Delete, Put
 
 
 @frozen(eq=False)

@@ -12,7 +12,7 @@ from hbmodel.compiling import Code
 from hbmodel.keys import MAX_KEY_LENGTH, KeyLayout
 from hbmodel.salting import BoundSalt
 from hbmodel.schema import Field, Index, TableSchema
-from hbmodel.store import Row
+from hbmodel.store.values import Row
 
 
 def compile_decode(schema: TableSchema, fields: Sequence[Field], slow: Callable[[Row], dict[str, Any]]) -> Callable[[Row], dict[str, Any]]:

@@ -16,7 +16,7 @@ from attrs import frozen
 from hbmodel.errors import ClockError, HbmodelError
 from hbmodel.operations import GetRows, LetClockTick, Protocol, PutRows
 from hbmodel.schema import TableSchema
-from hbmodel.store import Cell, Delete, Put
+from hbmodel.store.values import Cell, Delete, Put
 
 STAMP = b"\x01"
 """Value of a stamp cell."""

@@ -14,7 +14,7 @@ from hbmodel.codecs import JSON
 from hbmodel.codecs.layouts import digest_function
 from hbmodel.errors import DeclarationError, DecodingError, RowKeyError
 from hbmodel.keys import KeyLayout
-from hbmodel.ranges import KeyRange, prefix_successor
+from hbmodel.store.ranges import KeyRange, prefix_successor
 
 
 def _field_names(by: Any) -> tuple[str, ...]:

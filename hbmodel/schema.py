@@ -14,7 +14,7 @@ from hbmodel.codecs import Codec
 from hbmodel.errors import DeclarationError, UnknownField, UnknownIndex
 from hbmodel.keys import KeyLayout
 from hbmodel.salting import BoundSalt
-from hbmodel.store import Family
+from hbmodel.store.values import Family
 
 KEY_FORMAT_VERSION = 1
 """Version of the byte formats of row keys, index entries and system cells; stored in the registry."""

@@ -26,7 +26,6 @@ from hbmodel.lifetimes import milliseconds
 from hbmodel.loading import DEFAULT_BATCH, Loader, Progress
 from hbmodel.mapper import KeyMapper, RowReader, check_size, encode_cell, key_of
 from hbmodel.mutations import Outcome, PartialWriteOf, RowDelete, full_write
-from hbmodel.observing import ObservedStore, OnCall
 from hbmodel.paging import FernetSeal, Seal
 from hbmodel.parts import QueryPart
 from hbmodel.protocol import newest_of
@@ -34,7 +33,8 @@ from hbmodel.query import Query
 from hbmodel.query_reader import QueryReader
 from hbmodel.registry import REGISTRY_TABLE, Binding, Registry
 from hbmodel.schema import TableSchema, schema_of
-from hbmodel.store import Store, check_store
+from hbmodel.store.observed import ObservedStore, OnCall
+from hbmodel.store.values import Store, check_store
 from hbmodel.writing import Pending, UnitOfWork
 
 T = TypeVar("T")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TypedDict, Unpack
 
 from hbmodel.knowledge import Knowledge
-from hbmodel.observing import OnCall
 from hbmodel.session import LEASE, Session
-from hbmodel.store import Store
+from hbmodel.store.observed import OnCall
+from hbmodel.store.values import Store
 
 
 class SessionOptions(TypedDict, total=False):

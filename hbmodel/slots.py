@@ -12,7 +12,7 @@ from hbmodel.codecs import JSON, Codec, Order
 from hbmodel.codecs.base import COMPLEMENT, below, declared_codec, source_of
 from hbmodel.compiling import UNSIGNED, Code, complement, pack_word
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, HbmodelError, QueryError
-from hbmodel.ranges import KeyRange
+from hbmodel.store.ranges import KeyRange
 
 NONE, SOME = b"\x00", b"\x01"
 """What stands for None, and before a value, in a nullable field."""

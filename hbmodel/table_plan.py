@@ -10,7 +10,7 @@ from attrs import frozen
 from hbmodel.errors import DeclarationError, SchemaMismatch
 from hbmodel.schema import Index, TableSchema
 from hbmodel.splits import Splits, split_keys
-from hbmodel.store import Family
+from hbmodel.store.values import Family
 
 SplitsOption = Splits | Mapping[Any, Splits] | None
 """One strategy for every primary table, a strategy by model (a class) or table name (text), or none."""

@@ -18,7 +18,7 @@ from hbmodel.plain_round import plain_round
 from hbmodel.protocol import write_round
 from hbmodel.registry import Binding
 from hbmodel.schema import TableSchema
-from hbmodel.store import Store
+from hbmodel.store.values import Store
 
 log = logging.getLogger("hbmodel")
 

@@ -8,9 +8,9 @@ import pytest
 from conformance import Bed, long
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest
-from hbmodel.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
-from hbmodel.ranges import KeyRange
 from hbmodel.store import Put, Row, Scan
+from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
+from hbmodel.store.ranges import KeyRange
 
 NAMES = (b"", b"\x00", b"a", b"a\x00", b"aa", b"ab", b"b", b"b\xff", b"b\xff\xff", b"c", b"\xff", b"\xff\xff")
 

@@ -23,8 +23,8 @@ from hbmodel.errors import (
     TableExists,
     TableNotFound,
 )
-from hbmodel.ranges import KeyRange
 from hbmodel.store import FOREVER, Delete, Family, Put, Scan, Store
+from hbmodel.store.ranges import KeyRange
 
 
 class TableConformance:

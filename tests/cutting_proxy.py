@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 from proxy import Link, Proxy
 
-from hbmodel.stores.calls import Backoff
+from hbmodel.store.gateway.retry import Backoff
 
 Fault = Literal["before", "torn", "after", "truncated", "silent", "reset", "gone"]
 """What happens at a request: the connection is closed before it reaches the gateway; or when half of it did; or after it was forwarded,

@@ -19,7 +19,7 @@ from hbmodel.mapper import FLAG, KeyMapper
 from hbmodel.predicates import Predicate
 from hbmodel.schema import LIVE, Index, TableSchema
 from hbmodel.store import Row
-from hbmodel.stores.embedded.cells import StoredCell, StoredRow
+from hbmodel.store.embedded.cells import StoredCell, StoredRow
 
 Values = Mapping[str, Any]
 Oracle = Callable[[Values], bool]

@@ -9,7 +9,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 import hbmodel as hb
-from hbmodel.stores.embedded import EmbeddedStore
+from hbmodel.store.embedded import EmbeddedStore
 
 
 @hb.model(table="t")

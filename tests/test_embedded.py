@@ -18,10 +18,10 @@ import pytest
 from attrs import evolve
 
 from hbmodel.errors import InvalidRequest, StoreClosed, StoreError, StoreUnavailable, StoreURLError, TableNotFound
-from hbmodel.filters import And, ColumnRange, Pagination
-from hbmodel.ranges import KeyRange
 from hbmodel.store import Delete, Family, Put, Scan
-from hbmodel.stores.embedded import EmbeddedStore, cells, database, reading
+from hbmodel.store.embedded import EmbeddedStore, cells, database, read
+from hbmodel.store.filters import And, ColumnRange, Pagination
+from hbmodel.store.ranges import KeyRange
 
 T = "t"
 
@@ -226,7 +226,7 @@ class TestStorage:
         assert len(sizes) > 20
         assert max(sizes) <= cells.SEGMENT_SIZE
         decoded = []
-        monkeypatch.setattr(reading, "decode_cells", lambda data: decoded.append(1) or cells.decode_cells(data))
+        monkeypatch.setattr(read, "decode_cells", lambda data: decoded.append(1) or cells.decode_cells(data))
         for first in (b"00000", b"12345", b"19995"):
             page = And([ColumnRange(first, True, None, False), Pagination(10, 0)])
             ((row,),) = next(iter(store.scan("wide", [Scan(filter=page)])))

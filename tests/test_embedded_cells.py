@@ -9,8 +9,8 @@ from reference_store import ReferenceStore
 
 from hbmodel.errors import StoreError
 from hbmodel.store import Delete, Family, Put
-from hbmodel.stores.embedded import cells
-from hbmodel.stores.embedded.cells import StoredCell
+from hbmodel.store.embedded import cells
+from hbmodel.store.embedded.cells import StoredCell
 
 PUTS = st.tuples(st.integers(0, 6), st.none() | st.integers(1, 8))
 EVENTS = st.lists(PUTS | st.integers(0, 6) | st.sampled_from(["compact", "tick", "tick"]), max_size=14)

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hbmodel.errors import InvalidRequest
-from hbmodel.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
-from hbmodel.ranges import KeyRange
 from hbmodel.store import Family, Put, Scan
-from hbmodel.stores.filter_language import filter_string, quoted
-from hbmodel.stores.thrift1 import Thrift1Store
+from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
+from hbmodel.store.gateway.filter_language import filter_string, quoted
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.thrift1.store import Thrift1Store
 
 OPERATORS = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 

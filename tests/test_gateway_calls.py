@@ -27,12 +27,12 @@ from hbmodel.errors import (
     TableNotFound,
     UnknownOutcome,
 )
-from hbmodel.stores import calls
-from hbmodel.stores.calls import LEAST_TRIES, Backoff, Caller, Effect, Exchange
-from hbmodel.stores.gateway_failures import first_line, is_passing, store_error
-from hbmodel.stores.gateways import Gateway, Gateways
-from hbmodel.stores.pool import Pool
-from hbmodel.stores.thrift1 import Thrift1Store
+from hbmodel.store.gateway import retry as calls
+from hbmodel.store.gateway.addresses import Gateway, Gateways
+from hbmodel.store.gateway.failures import first_line, is_passing, store_error
+from hbmodel.store.gateway.pool import Pool
+from hbmodel.store.gateway.retry import LEAST_TRIES, Backoff, Caller, Effect, Exchange
+from hbmodel.store.thrift1.store import Thrift1Store
 
 thrift: Any = importlib.import_module("Hbase_thrift")
 

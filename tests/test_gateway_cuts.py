@@ -15,9 +15,11 @@ from cutting_proxy import CARRIED_OUT, FAULTS, CuttingProxy, Fault, without_wait
 
 from hbmodel.connecting import connect
 from hbmodel.errors import CapabilityError, StoreError, StoreUnavailable, UnknownOutcome
-from hbmodel.ranges import KeyRange
 from hbmodel.store import BeginningStore, Delete, Family, Put, Row, Scan, Store
-from hbmodel.stores import gateway_store, portions, thrift1_writes
+from hbmodel.store.gateway import batches as portions
+from hbmodel.store.gateway import store as gateway_store
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.thrift1 import writes
 
 pytestmark = pytest.mark.hbase
 
@@ -49,7 +51,7 @@ def proxy(url: str, direct: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     # Several calls for what otherwise takes one.
     monkeypatch.setattr(gateway_store, "MAX_QUESTION_BYTES", 300)
     monkeypatch.setattr(portions, "MAX_ROWS", 4)
-    monkeypatch.setattr(thrift1_writes, "MAX_ROWS", 4)
+    monkeypatch.setattr(writes, "MAX_ROWS", 4)
     with CuttingProxy(url) as proxy:
         yield proxy
 

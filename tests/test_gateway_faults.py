@@ -13,8 +13,8 @@ from proxy import Proxy
 from hbmodel.connecting import connect
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.store import BeginningStore, Delete, Family, Put, Store
-from hbmodel.stores.portions import MAX_ROWS
-from hbmodel.stores.thrift1 import Thrift1Store
+from hbmodel.store.gateway.batches import MAX_ROWS
+from hbmodel.store.thrift1.store import Thrift1Store
 
 pytestmark = pytest.mark.hbase
 

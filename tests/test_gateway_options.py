@@ -17,10 +17,10 @@ from cryptography.fernet import Fernet
 from fronts import HttpFront, TlsFront
 
 import hbmodel as hb
-from hbmodel.stores.gateway_client import GatewayClient
-from hbmodel.stores.gateway_options import OPTIONS, SECRETS
-from hbmodel.stores.thrift1 import Thrift1Store
-from hbmodel.stores.thrift2 import Thrift2Store
+from hbmodel.store.gateway.client import GatewayClient
+from hbmodel.store.gateway.options import OPTIONS, SECRETS
+from hbmodel.store.thrift1.store import Thrift1Store
+from hbmodel.store.thrift2.store import Thrift2Store
 
 PAGE = Path(__file__).parent.parent / "docs" / "stores.md"
 

@@ -13,12 +13,12 @@ from hbmodel.errors import (
     StoreUnavailable,
     StoreURLError,
 )
-from hbmodel.filters import Or
-from hbmodel.ranges import KeyRange
 from hbmodel.store import MAX_CELL_SIZE, Capabilities, Delete, Family, Put, Scan, Store
-from hbmodel.stores.gateway_store import GatewayStore
-from hbmodel.stores.thrift1 import Thrift1Store
-from hbmodel.stores.thrift2 import Thrift2Store
+from hbmodel.store.filters import Or
+from hbmodel.store.gateway.store import GatewayStore
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.thrift1.store import Thrift1Store
+from hbmodel.store.thrift2.store import Thrift2Store
 
 A, B = b"d:a", b"d:b"
 

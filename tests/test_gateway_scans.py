@@ -16,10 +16,10 @@ from proxy import Proxy
 
 from hbmodel.connecting import connect
 from hbmodel.errors import FamilyNotFound, StoreClosed, StoreError, StoreUnavailable, TableNotFound
-from hbmodel.ranges import KeyRange
 from hbmodel.store import MAX_ROW_LENGTH, Family, Put, Row, Scan
-from hbmodel.stores import calls, scan_lane
-from hbmodel.stores.gateway_store import GatewayStore
+from hbmodel.store.gateway import retry, scan_multiplexer
+from hbmodel.store.gateway.store import GatewayStore
+from hbmodel.store.ranges import KeyRange
 
 pytestmark = pytest.mark.hbase
 
@@ -72,8 +72,8 @@ def proxy(store: GatewayStore, gateway: Gateway) -> Iterator[Proxy]:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits between tries are told, not slept."""
-    monkeypatch.setattr(scan_lane.time, "sleep", lambda seconds: None)
-    monkeypatch.setattr(calls.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(scan_multiplexer.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(retry.time, "sleep", lambda seconds: None)
 
 
 def flat(scan: Iterable[Sequence[Row]]) -> list[bytes]:
@@ -371,8 +371,8 @@ def test_a_silent_gateway_is_given_more_time_with_each_try(
     proxy: Proxy, gateway: Gateway, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patience: list[float] = []
-    limit = scan_lane.ThriftConnection.limit
-    monkeypatch.setattr(scan_lane.ThriftConnection, "limit", lambda self, timeout: (patience.append(timeout), limit(self, timeout)))
+    limit = scan_multiplexer.ThriftConnection.limit
+    monkeypatch.setattr(scan_multiplexer.ThriftConnection, "limit", lambda self, timeout: (patience.append(timeout), limit(self, timeout)))
     with opened(proxy.url + "?timeout=0.2") as store:
         proxy.on_call(gateway.rows, *["pass"] * gateway.whole.count(gateway.rows), "mute", "mute")
         assert read(store, Scan(NUMBERED, batch_size=200)) == [KEYS]
@@ -406,7 +406,7 @@ def test_an_interrupted_scan_never_goes_on_as_if_nothing_had_happened(store: Gat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(scan_lane.Cursor, "accept", interrupted)
+        patch.setattr(scan_multiplexer.Cursor, "accept", interrupted)
         with pytest.raises(KeyboardInterrupt):
             next(scan)
     with pytest.raises(StoreError, match="interrupted"):
@@ -422,14 +422,14 @@ def test_an_interrupted_close_leaves_the_other_scans_of_the_connection_right(
         assert one._lane is other._lane
         found = [[row.row for _ in range(3) for row in next(scan)] for scan in (one, other)]
         assert found == [KEYS[:60]] * 2
-        send = scan_lane.ThriftConnection.send
+        send = scan_multiplexer.ThriftConnection.send
 
         def interrupted(self: Any, api: str, **arguments: Any) -> None:
             send(self, api, **arguments)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(scan_lane.ThriftConnection, "send", interrupted)
+            patch.setattr(scan_multiplexer.ThriftConnection, "send", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 one.close()
         assert KEYS[:60] + flat(other) == KEYS

@@ -17,7 +17,7 @@ from proxy import Proxy
 from hbmodel.connecting import connect
 from hbmodel.errors import StoreUnavailable
 from hbmodel.store import Family, Put, Scan
-from hbmodel.stores.gateways import FIRST_REST, LONGEST_REST, Gateway, Gateways
+from hbmodel.store.gateway.addresses import FIRST_REST, LONGEST_REST, Gateway, Gateways
 
 # --- choosing ---------------------------------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ def test_a_write_with_timestamps_goes_on_at_the_other_gateway(beside: Beside, re
 
 @pytest.mark.hbase
 def test_connections_move_back_to_a_gateway_that_has_come_back(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hbmodel.stores.gateways.FIRST_REST", 0.1)
+    monkeypatch.setattr("hbmodel.store.gateway.addresses.FIRST_REST", 0.1)
     first = beside.in_use()
     take_away(first)
     scheme = first.url.partition(":")[0]

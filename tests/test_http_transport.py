@@ -13,8 +13,8 @@ from fronts import HttpFront
 
 import hbmodel as hb
 from hbmodel.store import Put, Scan
-from hbmodel.stores.http_transport import Http
-from hbmodel.stores.thrift1 import Thrift1Store
+from hbmodel.store.gateway.http import Http
+from hbmodel.store.thrift1.store import Thrift1Store
 
 # Replies of the first gateway, in the binary protocol: a list of no rows, and of one table.
 NO_ROWS = b"\x80\x01\x00\x02\x00\x00\x00\x12getRowsWithColumns\x00\x00\x00\x00\x0f\x00\x00\x0c\x00\x00\x00\x00\x00"
@@ -145,7 +145,7 @@ def test_every_answer_is_closed_when_it_was_read(reply: bytes, monkeypatch: pyte
         answers.append(HTTPResponse(*arguments, **options))
         return answers[-1]
 
-    monkeypatch.setattr("hbmodel.stores.http_transport.HTTPResponse", noted)
+    monkeypatch.setattr("hbmodel.store.gateway.http.HTTPResponse", noted)
     with HttpFront(lambda head: reply) as front, Thrift1Store("127.0.0.1", front.port, transport="http", attempts=1, timeout=0.2) as store:
         with suppress(hb.StoreError):
             store.tables()

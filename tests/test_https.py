@@ -19,8 +19,8 @@ from proxy import Proxy
 
 import hbmodel as hb
 from hbmodel.localhbase import LocalHBase
-from hbmodel.ranges import KeyRange
 from hbmodel.store import Delete, Family, Put, Scan, Store
+from hbmodel.store.ranges import KeyRange
 
 pytestmark = pytest.mark.hbase
 

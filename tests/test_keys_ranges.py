@@ -13,7 +13,7 @@ from strategies import changes, field_values, key_tuples, layouts, plain, values
 import hbmodel.codecs as c
 from hbmodel.errors import EncodingError, QueryError
 from hbmodel.keys import UNSET, Bounds, KeyField, KeyLayout
-from hbmodel.ranges import KeyRange
+from hbmodel.store.ranges import KeyRange
 
 SECOND = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
 

@@ -14,9 +14,13 @@ PACKAGE = Path(__file__).parent.parent / "hbmodel"
 # Imports go to rows above or to earlier modules of the same row.
 LAYERS: dict[str, list[str]] = {
     "values": [
+        "store.checks",
+        "store.gateway",
+        "store.thrift1",
+        "store.thrift2",
         "_version",
         "errors",
-        "ranges",
+        "store.ranges",
         "codecs.base",
         "codecs.integers",
         "codecs.floats",
@@ -33,7 +37,7 @@ LAYERS: dict[str, list[str]] = {
         "codecs.infer",
         "codecs",
     ],
-    "bytes": ["bounds", "compiling", "slots", "keys", "salting", "filters", "store"],
+    "bytes": ["bounds", "compiling", "slots", "keys", "salting", "store.filters", "store.values", "store"],
     # Expressions stand here and not with the planning because the descriptors that the decorator installs hand them out.
     "definition": ["schema", "predicates", "expressions", "annotations", "family_options", "declaration", "model"],
     "planning": [
@@ -71,7 +75,7 @@ LAYERS: dict[str, list[str]] = {
         "reading",
         "guard",
         "query_reader",
-        "observing",
+        "store.observed",
         "arguments",
         "session",
         "sessions",
@@ -86,49 +90,48 @@ LAYERS: dict[str, list[str]] = {
         "raw",
     ],
     "stores": [
-        "stores",
-        "stores.portions",
-        "stores.request_checks",
-        "stores.shell_line",
-        "stores.store_url",
-        "stores.gateway_options",
-        "stores.filter_language",
-        "stores.scan_bounds",
-        "stores.read_requests",
-        "stores.table_requests",
-        "stores.embedded.cells",
-        "stores.embedded.filters",
-        "stores.embedded.row_filter",
-        "stores.embedded.database",
-        "stores.embedded.layout",
-        "stores.embedded.namespaces",
-        "stores.embedded.reading",
-        "stores.embedded.writing",
-        "stores.embedded.compaction",
-        "stores.embedded.store",
-        "stores.embedded",
-        "stores.gateway_failures",
-        "stores.gateways",
-        "stores.tls",
-        "stores.http_transport",
-        "stores.connection",
-        "stores.pool",
-        "stores.operation_attributes",
-        "stores.calls",
-        "stores.scan_cursor",
-        "stores.scan_lane",
-        "stores.gateway_client",
-        "stores.gateway_store",
-        "stores.thrift1_service",
-        "stores.thrift1_families",
-        "stores.thrift1_writes",
-        "stores.thrift1_scan",
-        "stores.thrift1",
-        "stores.thrift2_service",
-        "stores.thrift2_families",
-        "stores.thrift2_writes",
-        "stores.thrift2_scan",
-        "stores.thrift2",
+        "store.gateway.batches",
+        "store.checks.rows",
+        "store.shell",
+        "store.url",
+        "store.gateway.options",
+        "store.gateway.filter_language",
+        "store.gateway.scan_bounds",
+        "store.checks.reads",
+        "store.checks.tables",
+        "store.embedded.cells",
+        "store.embedded.filter_nodes",
+        "store.embedded.row_filter",
+        "store.embedded.database",
+        "store.embedded.descriptor",
+        "store.embedded.namespaces",
+        "store.embedded.read",
+        "store.embedded.write",
+        "store.embedded.compaction",
+        "store.embedded.store",
+        "store.embedded",
+        "store.gateway.failures",
+        "store.gateway.addresses",
+        "store.gateway.tls",
+        "store.gateway.http",
+        "store.gateway.connection",
+        "store.gateway.pool",
+        "store.gateway.attributes",
+        "store.gateway.retry",
+        "store.gateway.scan_cursor",
+        "store.gateway.scan_multiplexer",
+        "store.gateway.client",
+        "store.gateway.store",
+        "store.thrift1.service",
+        "store.thrift1.families",
+        "store.thrift1.writes",
+        "store.thrift1.scans",
+        "store.thrift1.store",
+        "store.thrift2.service",
+        "store.thrift2.families",
+        "store.thrift2.writes",
+        "store.thrift2.scans",
+        "store.thrift2.store",
     ],
     "edges": [
         "connecting",
@@ -155,7 +158,7 @@ LAYERS: dict[str, list[str]] = {
     ],
 }
 
-OUTSIDE_STORES = {"errors", "ranges", "filters", "store"}
+OUTSIDE_STORES = {"errors", "store.ranges", "store.filters", "store.values"}
 """All that an adapter may know of the rest."""
 
 ORDER = [name for row in LAYERS.values() for name in row]
@@ -220,9 +223,10 @@ def test_only_the_edges_and_the_stores_know_an_adapter() -> None:
 
 def test_lazy_imports_are_seen() -> None:
     tree = ast.parse(
-        "def f():\n    from hbmodel.stores import pool\nif TYPE_CHECKING:\n    import hbmodel.plan\nfrom hbmodel import cli, connect\n"
+        "def f():\n    from hbmodel.localhbase import pins\nif TYPE_CHECKING:\n    import hbmodel._version\n"
+        "from hbmodel import errors, connect\n"
     )
-    assert sorted(imports_of(tree)) == ["", "cli", "plan", "stores.pool"]
+    assert sorted(imports_of(tree)) == ["", "_version", "errors", "localhbase.pins"]
 
 
 def test_every_module_opens_with_one_sentence() -> None:

@@ -23,7 +23,7 @@ import hbmodel as hb
 from hbmodel.clock import let_tick_pass, wall_time
 from hbmodel.lifetimes import end_of_live, end_of_plain
 from hbmodel.store import Delete, Put
-from hbmodel.stores.embedded import EmbeddedStore
+from hbmodel.store.embedded import EmbeddedStore
 
 SOON = timedelta(milliseconds=700)
 LATER = timedelta(hours=1)

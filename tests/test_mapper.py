@@ -15,7 +15,7 @@ from random_queries import models, stored_objects
 import hbmodel as hb
 from hbmodel.mapper import FLAG, KeyMapper, RowReader, cells_of, encode_cell, key_of
 from hbmodel.schema import LIVE
-from hbmodel.stores.embedded.cells import StoredCell, StoredRow
+from hbmodel.store.embedded.cells import StoredCell, StoredRow
 
 
 @hb.model(table="things", salt=hb.HashSalt(4, by=("a",)))

@@ -16,8 +16,8 @@ from faulty import FaultyStore
 from proxy import Proxy
 
 import hbmodel as hb
-from hbmodel.observing import ObservedStore
 from hbmodel.store import BeginningStore, Delete, Family, Put, Row, Scan, Store
+from hbmodel.store.observed import ObservedStore
 
 
 @hb.model(table="watched")

@@ -30,10 +30,10 @@ from hbmodel.partition import partition
 from hbmodel.parts import QueryPart, described, rebuilt
 from hbmodel.query import Query
 from hbmodel.query_reader import QueryReader
-from hbmodel.ranges import KeyRange, merge_ranges
 from hbmodel.registry import Binding
 from hbmodel.schema import TableSchema
 from hbmodel.store import Family, Put, Store
+from hbmodel.store.ranges import KeyRange, merge_ranges
 
 SPLITS = {Order: hb.ByBucket(), "orders.by_state": hb.AtKeys([b"new", entry_of(order(100, "paid"), "by_state"), b"sent"])}
 

@@ -14,12 +14,12 @@ from random_queries import DESCENDING_CODECS, ORDERED_CODECS, RandomModel, condi
 
 import hbmodel as hb
 from hbmodel.explanation import describe_filter
-from hbmodel.filters import KeyOnly
 from hbmodel.plan import MAX_RANGES, MAX_SCANS, Plan, explain, plan
 from hbmodel.predicates import Predicate
 from hbmodel.query import Query
-from hbmodel.ranges import KeyRange, prefix_successor
 from hbmodel.schema import Index, TableSchema
+from hbmodel.store.filters import KeyOnly
+from hbmodel.store.ranges import KeyRange, prefix_successor
 
 
 def planned(query: Query[Any], *, readable: Sequence[Index] | None = None, path: str | None = None) -> Plan:

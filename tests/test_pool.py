@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from hbmodel.errors import StoreClosed, StoreUnavailable
-from hbmodel.stores.connection import ThriftConnection, Wire
-from hbmodel.stores.gateways import Gateway
-from hbmodel.stores.pool import MAX_IDLE, STREAMS_PER_CALL, Pool
-from hbmodel.stores.thrift1_service import FAILURES, SERVICE
+from hbmodel.store.gateway.addresses import Gateway
+from hbmodel.store.gateway.connection import ThriftConnection, Wire
+from hbmodel.store.gateway.pool import MAX_IDLE, STREAMS_PER_CALL, Pool
+from hbmodel.store.thrift1.service import FAILURES, SERVICE
 
 
 class FakeConnection:

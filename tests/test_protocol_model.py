@@ -25,7 +25,7 @@ from hbmodel.driver import drive
 from hbmodel.mutations import IndexedWriter, PartialWriteOf
 from hbmodel.operations import CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
 from hbmodel.store import Delete, Family, Put, Row
-from hbmodel.stores.embedded import EmbeddedStore
+from hbmodel.store.embedded import EmbeddedStore
 
 pytestmark = pytest.mark.model
 

@@ -238,6 +238,6 @@ def test_public_names_stay(module: ModuleType) -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("module", [hbmodel, errors, localhbase], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", PUBLIC, ids=lambda module: module.__name__)
 def test_no_public_name_is_added_unnoticed(module: ModuleType) -> None:
     assert names_of(module) == set(PUBLIC[module])

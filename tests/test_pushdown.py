@@ -25,15 +25,15 @@ from random_queries import (
 )
 
 import hbmodel as hb
-from hbmodel.filters import And, Filter, Or, RowContains, ValueFilter
 from hbmodel.mapper import RowReader
 from hbmodel.plan import plan
 from hbmodel.predicates import Predicate, conjuncts
 from hbmodel.pushdown import MAX_ALTERNATIVES, server_filter
 from hbmodel.query import Query
 from hbmodel.store import Put
-from hbmodel.stores.embedded.cells import StoredCell, StoredRow
-from hbmodel.stores.embedded.row_filter import RowFilter
+from hbmodel.store.embedded.cells import StoredCell, StoredRow
+from hbmodel.store.embedded.row_filter import RowFilter
+from hbmodel.store.filters import And, Filter, Or, RowContains, ValueFilter
 
 LIVE = ValueFilter(b"d:_l", ">=", b"\x01")
 

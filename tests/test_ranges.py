@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hbmodel.ranges import KeyRange, key_successor, merge_ranges, prefix_successor
+from hbmodel.store.ranges import KeyRange, key_successor, merge_ranges, prefix_successor
 
 keys = st.lists(st.one_of(st.sampled_from([0, 1, 0xFE, 0xFF]), st.integers(0, 255)), max_size=4).map(bytes)
 ranges = st.builds(KeyRange, keys, st.one_of(st.none(), keys))

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.ranges import KeyRange
 from hbmodel.store import Put, Scan
-from hbmodel.stores.embedded.cells import StoredCell, StoredRow
+from hbmodel.store.embedded.cells import StoredCell, StoredRow
+from hbmodel.store.ranges import KeyRange
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from models import DAY, Fact, Hit, Order, Sample, day, order
 from orders import filled, numbers
 
 import hbmodel as hb
-from hbmodel.stores.connection import ThriftConnection
+from hbmodel.store.gateway.connection import ThriftConnection
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 

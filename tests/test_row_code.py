@@ -22,7 +22,7 @@ from hbmodel.errors import KeyTooLong
 from hbmodel.mapper import KeyMapper, RowReader, plain_take, take
 from hbmodel.row_code import compile_decode, compile_rows, compile_rows_of_entry, compile_take
 from hbmodel.schema import COMPILED_KEPT
-from hbmodel.stores.embedded.cells import StoredCell, StoredRow
+from hbmodel.store.embedded.cells import StoredCell, StoredRow
 
 
 def outcome(work: Callable[..., Any], *arguments: Any) -> Any:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import hbmodel.codecs as c
 from hbmodel.errors import DeclarationError, DecodingError, RowKeyError
 from hbmodel.keys import Bounds, KeyField, KeyLayout
-from hbmodel.ranges import KeyRange
 from hbmodel.salting import UNSALTED, BoundSalt, DigestSalt, HashSalt, NoSalt, RandomSalt, Salt, TextSalt
+from hbmodel.store.ranges import KeyRange
 
 LAYOUT = KeyLayout((KeyField("user", c.UInt32), KeyField("day", c.Int8, desc=True), KeyField("name", c.Text)))
 VALUES = (7, 1, "x")

@@ -17,11 +17,11 @@ from reference_store import ReferenceStore
 
 from hbmodel.connecting import connect
 from hbmodel.errors import HbmodelError, InvalidRequest
-from hbmodel.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
-from hbmodel.ranges import KeyRange, prefix_successor
 from hbmodel.store import FOREVER, Delete, Family, Put, Scan, Store
-from hbmodel.stores.embedded import EmbeddedStore, cells
-from hbmodel.stores.read_requests import check_filter
+from hbmodel.store.checks.reads import check_filter
+from hbmodel.store.embedded import EmbeddedStore, cells
+from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
+from hbmodel.store.ranges import KeyRange, prefix_successor
 
 # The columns of d1 sort before those of d as bytes, behind them in HBase.
 FAMILIES = (Family(b"d"), Family(b"d1"), Family(b"e", max_versions=3))

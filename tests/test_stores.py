@@ -21,7 +21,7 @@ from conformance_tables import AlterConformance, ClosingConformance, NamespaceCo
 
 from hbmodel.connecting import connect
 from hbmodel.store import Family, Store
-from hbmodel.stores.embedded import EmbeddedStore
+from hbmodel.store.embedded import EmbeddedStore
 
 GATEWAYS = tuple(pytest.param(name, marks=pytest.mark.hbase) for name in ("thrift1", "thrift2"))
 

@@ -16,11 +16,11 @@ from hbmodel.errors import (
     TableExists,
     TableNotFound,
 )
-from hbmodel.filters import KeyOnly
-from hbmodel.ranges import KeyRange
 from hbmodel.store import Delete, Family, Put, Row, Scan
-from hbmodel.stores.portions import MAX_ROWS
-from hbmodel.stores.thrift1 import Thrift1Store
+from hbmodel.store.filters import KeyOnly
+from hbmodel.store.gateway.batches import MAX_ROWS
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.thrift1.store import Thrift1Store
 
 pytestmark = pytest.mark.hbase
 

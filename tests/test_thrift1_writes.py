@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hbmodel.store import Delete, Put
-from hbmodel.stores.operation_attributes import ttl_attributes
-from hbmodel.stores.portions import MAX_BYTES, MAX_ROWS
-from hbmodel.stores.request_checks import check_puts
-from hbmodel.stores.thrift1_service import PutCell
-from hbmodel.stores.thrift1_writes import delete_calls, put_calls
+from hbmodel.store.checks.rows import check_puts
+from hbmodel.store.gateway.attributes import ttl_attributes
+from hbmodel.store.gateway.batches import MAX_BYTES, MAX_ROWS
+from hbmodel.store.thrift1.service import PutCell
+from hbmodel.store.thrift1.writes import delete_calls, put_calls
 
 times = st.none() | st.integers(1, 3)
 puts = st.lists(

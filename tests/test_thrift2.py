@@ -13,12 +13,12 @@ from proxy import Proxy
 
 import hbmodel as hb
 from hbmodel.errors import FamilyNotFound, InvalidRequest, NamespaceNotFound, RowExists, StoreError, TableNotFound
-from hbmodel.ranges import KeyRange
 from hbmodel.store import Delete, Family, Put, Row, Scan
-from hbmodel.stores.thrift1 import Thrift1Store
-from hbmodel.stores.thrift2 import Thrift2Store
-from hbmodel.stores.thrift2_families import table_name
-from hbmodel.stores.thrift2_service import TColumnFamilyDescriptor, TTableDescriptor
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.thrift1.store import Thrift1Store
+from hbmodel.store.thrift2.families import table_name
+from hbmodel.store.thrift2.service import TColumnFamilyDescriptor, TTableDescriptor
+from hbmodel.store.thrift2.store import Thrift2Store
 
 pytestmark = pytest.mark.hbase
 

@@ -18,17 +18,17 @@ from thriftpy2.thrift import TType
 from thriftpy2.transport import TMemoryBuffer
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, TableExists, TableNotFound
-from hbmodel.filters import KeyOnly
 from hbmodel.localhbase.jars import cache_directory
-from hbmodel.ranges import KeyRange
 from hbmodel.store import Delete, Family, Put, Scan
-from hbmodel.stores import thrift2_service as service
-from hbmodel.stores.gateway_failures import is_passing, store_error
-from hbmodel.stores.portions import MAX_BYTES, MAX_ROWS
-from hbmodel.stores.scan_cursor import Cursor
-from hbmodel.stores.thrift2_families import descriptor_of, family_of, name_of, table_name
-from hbmodel.stores.thrift2_scan import SHORT, Thrift2ScanCalls
-from hbmodel.stores.thrift2_writes import delete_requests, put_requests, row_mutations
+from hbmodel.store.filters import KeyOnly
+from hbmodel.store.gateway.batches import MAX_BYTES, MAX_ROWS
+from hbmodel.store.gateway.failures import is_passing, store_error
+from hbmodel.store.gateway.scan_cursor import Cursor
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.thrift2 import service
+from hbmodel.store.thrift2.families import descriptor_of, family_of, name_of, table_name
+from hbmodel.store.thrift2.scans import SHORT, Thrift2ScanCalls
+from hbmodel.store.thrift2.writes import delete_requests, put_requests, row_mutations
 
 # --- the definition ---------------------------------------------------------------------------------------------------
 

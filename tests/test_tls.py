@@ -17,7 +17,7 @@ from test_pool import in_child
 
 import hbmodel as hb
 from hbmodel.store import Family, Put, Scan
-from hbmodel.stores.tls import Tls
+from hbmodel.store.gateway.tls import Tls
 
 SECRET = "kartoffelsalat"
 

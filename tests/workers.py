@@ -13,8 +13,8 @@ from uuid import uuid4
 from models import Sample
 
 import hbmodel as hb
-from hbmodel.ranges import KeyRange
 from hbmodel.store import Delete, Family, Put, Scan
+from hbmodel.store.ranges import KeyRange
 
 THREADS = 16
 ROWS = 60

@@ -22,8 +22,8 @@ from zlib import crc32
 import happybase
 
 import hbmodel as hb
-from hbmodel.ranges import KeyRange
 from hbmodel.store import Scan
+from hbmodel.store.ranges import KeyRange
 from tests.benchmarks.comparison import IN_ROW, MANY, REPEATS, Case, Result, compare
 from tests.benchmarks.mapping import mapping_cases
 

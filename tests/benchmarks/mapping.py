@@ -11,7 +11,7 @@ import attrs
 
 import hbmodel as hb
 from hbmodel.mapper import RowReader, take
-from hbmodel.stores.thrift1_service import ResultCell, ResultRow
+from hbmodel.store.thrift1.service import ResultCell, ResultRow
 from tests.benchmarks.comparison import Case
 
 ROWS = 2000

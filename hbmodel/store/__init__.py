@@ -1,0 +1,56 @@
+"""HBase as bytes: the `Store` port that every adapter fulfils, and the values that pass through it.
+
+Public are the names listed here; the modules of this package are not.
+"""
+
+from __future__ import annotations
+
+from hbmodel.store.values import (
+    CELL_OVERHEAD,
+    CLOCK_TICK,
+    EVERYTHING,
+    FOREVER,
+    MAX_CELL_SIZE,
+    MAX_ROW_LENGTH,
+    NO_TABLE,
+    BeginningStore,
+    BegunPut,
+    Capabilities,
+    Cell,
+    Delete,
+    Family,
+    Put,
+    Region,
+    RepeatingStore,
+    Row,
+    Scan,
+    Store,
+    check_cells,
+    check_row,
+    check_store,
+)
+
+__all__ = [
+    "CELL_OVERHEAD",
+    "CLOCK_TICK",
+    "EVERYTHING",
+    "FOREVER",
+    "MAX_CELL_SIZE",
+    "MAX_ROW_LENGTH",
+    "NO_TABLE",
+    "BeginningStore",
+    "BegunPut",
+    "Capabilities",
+    "Cell",
+    "Delete",
+    "Family",
+    "Put",
+    "Region",
+    "RepeatingStore",
+    "Row",
+    "Scan",
+    "Store",
+    "check_cells",
+    "check_row",
+    "check_store",
+]

@@ -1,0 +1,1 @@
+"""Requests that HBase or a gateway would refuse, refused before any call."""

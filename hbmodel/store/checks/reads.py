@@ -1,0 +1,95 @@
+"""What a read must not ask of HBase as it stands: filters that it evaluates wrongly, columns beside their whole family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import get_args
+
+from hbmodel.errors import InvalidRequest
+from hbmodel.store.checks.rows import check_read_columns
+from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, Operator, Or, Pagination, ValueFilter
+
+_OPERATORS = frozenset(get_args(Operator))
+
+
+def distinct_columns(columns: Sequence[bytes]) -> list[bytes]:
+    """The columns of a read without repetitions and without those whose family is asked for as a whole.
+
+    HBase's `Get` and `Scan` take whichever comes last, the column or its family, in place of the other.
+    """
+    whole = {column for column in columns if b":" not in column}
+    return [column for column in dict.fromkeys(columns) if b":" not in column or column.partition(b":")[0] not in whole]
+
+
+def wanted_columns(table: str, columns: Sequence[bytes]) -> Sequence[bytes]:
+    """The columns of a read as HBase takes them, see `distinct_columns`; errors as `check_read_columns`."""
+    try:
+        return _known_columns(tuple(columns))
+    except (InvalidRequest, TypeError):
+        check_read_columns(table, columns)
+        raise
+
+
+@lru_cache(1000)
+def _known_columns(columns: tuple[bytes, ...]) -> Sequence[bytes]:
+    check_read_columns("", columns)
+    return tuple(distinct_columns(columns))
+
+
+def check_filter(filter: Filter, *, reversed: bool) -> None:
+    """Raises InvalidRequest for a filter that HBase cannot evaluate.
+
+    In a reversed scan a column range or prefix inside an Or makes HBase 2.6 lose cells behind the first that it leaves out:
+    `FilterListWithOR` compares seek hints the wrong way round there.
+    """
+    match filter:
+        case ValueFilter(column, operator):
+            if column.find(b":") < 1:
+                raise InvalidRequest("A column must be written family:qualifier.", column=column)
+            if operator not in _OPERATORS:
+                raise InvalidRequest("A value filter compares with =, !=, <, <=, > or >=.", operator=operator)
+        case Pagination(limit, offset):
+            if limit < 0 or offset < 0:
+                raise InvalidRequest("A pagination filter takes no negative limit or offset.", limit=limit, offset=offset)
+        case And(filters) | Or(filters):
+            if not filters:
+                raise InvalidRequest("And and Or take at least one filter.")
+            if reversed and isinstance(filter, Or) and any(_seeks(part) for part in filters):
+                raise InvalidRequest("A reversed scan cannot have a column range or prefix inside Or.")
+            for part in filters:
+                check_filter(part, reversed=reversed)
+        case _:
+            pass
+
+
+def reversible(filter: Filter) -> Filter:
+    """A filter that means the same and that HBase also takes in a reversed scan of several families.
+
+    A value filter that drops rows without its column lets the server read other families on demand, which a reversed scan
+    refuses ("Reverse scan with loading CFs on demand is not supported"). A filter that passes everything, but wants to see
+    every family, turns that off.
+    """
+    return And([filter, ColumnPrefix(b"")]) if _drops_rows(filter) else filter
+
+
+def _drops_rows(filter: Filter) -> bool:
+    match filter:
+        case ValueFilter(if_missing=if_missing):
+            return not if_missing
+        case And(filters) | Or(filters):
+            return any(_drops_rows(part) for part in filters)
+        case _:
+            return False
+
+
+def _seeks(filter: Filter) -> bool:
+    match filter:
+        case ColumnRange(start=start):
+            return bool(start)
+        case ColumnPrefix():
+            return True
+        case And(filters) | Or(filters):
+            return any(_seeks(part) for part in filters)
+        case _:
+            return False

@@ -1,0 +1,110 @@
+"""Requests that a gateway would answer only with "internal error", or would misunderstand, refused before any call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hbmodel.errors import InvalidRequest
+from hbmodel.store.gateway.batches import put_size
+from hbmodel.store.values import MAX_CELL_SIZE, MAX_ROW_LENGTH, Delete, Put, check_cells, check_row
+
+_LATEST = 2**63 - 1  # HConstants.LATEST_TIMESTAMP: means the server's time, so it is no time itself
+
+
+def check_put(table: str, put: Put) -> None:
+    """Raises InvalidRequest for a put that HBase cannot carry out."""
+    check_row(table, put.row)
+    check_cells(table, put.row, put.cells)
+    check_timestamp(table, put.timestamp)
+    if put.ttl is not None and not (_is_whole(put.ttl) and 0 < put.ttl < _LATEST):
+        raise InvalidRequest("A TTL must be a positive whole number of milliseconds.", table=table, ttl=put.ttl)
+    for column in put.cells:
+        check_column(table, column)
+
+
+def check_puts(table: str, puts: Iterable[Put]) -> int:
+    """The same for many puts, quicker: what is plainly right is not looked at cell by cell. Returns their `put_size` in all."""
+    known: set[bytes] = set()
+    total = 0
+    for put in puts:
+        cells, timestamp = put.cells, put.timestamp
+        try:
+            size = put_size(put)
+        except TypeError:
+            check_put(table, put)
+            raise
+        total += size
+        if (
+            cells
+            and known.issuperset(cells)
+            and put.ttl is None
+            and (timestamp is None or (type(timestamp) is int and 0 <= timestamp < _LATEST))
+            and type(put.row) is bytes
+            and 0 < len(put.row) <= MAX_ROW_LENGTH
+            and size <= MAX_CELL_SIZE
+        ):
+            continue
+        check_put(table, put)
+        known.update(cells)
+    return total
+
+
+def check_delete(table: str, delete: Delete) -> None:
+    """Raises InvalidRequest for a delete that HBase cannot carry out."""
+    check_row(table, delete.row)
+    check_timestamp(table, delete.timestamp)
+    for family in delete.families:
+        check_family(table, family)
+    for column in delete.columns:
+        check_column(table, column)
+
+
+def check_row_change(table: str, row: bytes, mutations: Sequence[Put | Delete]) -> None:
+    """Raises InvalidRequest for an atomic change that is not of this row alone, or that HBase cannot carry out."""
+    check_row(table, row)
+    for mutation in mutations:
+        if mutation.row != row:
+            raise InvalidRequest("An atomic change is of one row only.", table=table, key=row)
+        if isinstance(mutation, Put):
+            check_put(table, mutation)
+        else:
+            check_delete(table, mutation)
+
+
+def check_timestamp(table: str, timestamp: int | None) -> None:
+    """Raises InvalidRequest for a time that HBase does not know; None, the server's time, is one that it knows."""
+    if timestamp is not None and not (_is_whole(timestamp) and 0 <= timestamp < _LATEST):
+        raise InvalidRequest("A timestamp must be whole milliseconds since 1970, below 2**63 - 1.", table=table, timestamp=timestamp)
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def check_column(table: str, column: bytes) -> None:
+    """Raises InvalidRequest for a column without a colon or without a family."""
+    if not isinstance(column, bytes) or column.find(b":") < 1:
+        raise InvalidRequest("A column must be written family:qualifier.", table=table, column=column)
+
+
+def check_family(table: str, family: bytes) -> None:
+    """Raises InvalidRequest for a family name that is empty or holds a colon."""
+    if not family or b":" in family:
+        raise InvalidRequest("A column family must have a name, without a colon.", table=table, family=family)
+
+
+def check_rows(table: str, rows: Sequence[bytes]) -> int:
+    """`check_row` for many row keys, quicker: what is plainly right is not looked at one by one. Returns their bytes in all."""
+    lengths = [len(row) for row in rows if type(row) is bytes]
+    if len(lengths) < len(rows) or (lengths and not 0 < min(lengths) <= max(lengths) <= MAX_ROW_LENGTH):
+        for row in rows:
+            check_row(table, row)
+        return sum(map(len, rows))
+    return sum(lengths)
+
+
+def check_read_columns(table: str, columns: Sequence[bytes]) -> None:
+    """Raises InvalidRequest for what is neither `family` nor `family:qualifier`."""
+    for column in columns:
+        if not isinstance(column, bytes) or not column or column.startswith(b":"):
+            raise InvalidRequest("A column must be written family or family:qualifier.", table=table, column=column)

@@ -1,0 +1,84 @@
+"""Tables that HBase would not create, refused before any call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hbmodel.errors import InvalidRequest
+from hbmodel.store.values import FOREVER, Family
+
+# `TableName.isLegalNamespaceName` and `isLegalTableQualifierName`.
+_TABLE_NAME = re.compile(r"(?:\w+:)?\w[\w.-]*")
+
+# A key-value has one byte for the length of the family's name, of which the highest bit is not used.
+_MAX_FAMILY_LENGTH = 127
+
+
+_NAMESPACE = re.compile(r"\w+")
+
+OWN_NAMESPACE = "hbase"
+"""The namespace of HBase's own tables."""
+
+
+def check_namespace(namespace: str) -> None:
+    """Raises InvalidRequest for a name that no namespace can have."""
+    if not _NAMESPACE.fullmatch(namespace):
+        raise InvalidRequest("A namespace is named with letters, digits and '_'.", namespace=namespace)
+
+
+def name_in_store(prefix: str, table: str) -> str:
+    """HBase's name of a table in a store whose tables have a prefix: it follows the namespace, or brings one with it."""
+    namespace, colon, name = table.rpartition(":")
+    return f"{namespace}:{prefix}{name}" if colon and ":" not in prefix else prefix + table
+
+
+def name_in_port(prefix: str, name: str) -> str | None:
+    """The inverse: what a store calls a table, or None for one that has not got the prefix."""
+    namespace, colon, short = ("", "", name) if ":" in prefix else name.rpartition(":")
+    return namespace + colon + short.removeprefix(prefix) if short.startswith(prefix) else None
+
+
+def is_table_name(name: str) -> bool:
+    """Whether HBase allows the name for a table."""
+    return _TABLE_NAME.fullmatch(name) is not None
+
+
+def check_table_name(table: str) -> None:
+    """Raises InvalidRequest for a name that no table can have."""
+    if not is_table_name(table):
+        raise InvalidRequest(
+            "A table name has letters, digits, '_', '-' and '.', and begins with neither '-' nor '.'; one namespace may precede it.",
+            table=table,
+        )
+
+
+def check_new_table(table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> None:
+    """Raises InvalidRequest for a name, a family or a split key that HBase's client or master refuses."""
+    check_table_name(table)
+    if table.startswith("hbase:"):
+        raise InvalidRequest("The namespace hbase is HBase's own.", table=table)
+    if not families:
+        raise InvalidRequest("A table needs at least one column family.", table=table)
+    if len({family.name for family in families}) < len(families):
+        raise InvalidRequest("A table cannot have two column families of one name.", table=table)
+    for family in families:
+        check_family(table, family)
+    if any(not key for key in split_keys) or len(set(split_keys)) < len(split_keys):
+        raise InvalidRequest("Split keys must not be empty and must differ.", table=table)
+
+
+def check_family(table: str, family: Family) -> None:
+    """Raises InvalidRequest for a family that HBase's client or master refuses."""
+    name = family.name
+    # `ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName`.
+    if not name or name.startswith(b".") or len(name) > _MAX_FAMILY_LENGTH or any(byte < 32 or byte in b":/\\\x7f" for byte in name):
+        raise InvalidRequest(
+            "A column family's name is 1 to 127 bytes without control characters, ':', '/' and '\\', and does not begin with '.'.",
+            table=table,
+            family=name,
+        )
+    if family.max_versions is not None and family.max_versions < 1:
+        raise InvalidRequest("A column family keeps at least one version.", table=table, family=name)
+    if family.ttl is not None and not 1 <= family.ttl <= FOREVER:
+        raise InvalidRequest("A column family's TTL is at least one second.", table=table, family=name)

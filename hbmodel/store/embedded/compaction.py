@@ -1,0 +1,66 @@
+"""Major compaction of an embedded table: tombstones go, and with them what no read can see any more."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from hbmodel.store.embedded.cells import NEVER, Cells, compacted, decode_cells, earliest_end, encode_segments
+from hbmodel.store.embedded.descriptor import TableLayout
+from hbmodel.store.embedded.write import REMOVE, store_segments
+
+_PURGE_SETTING = "hbase.hstore.time.to.purge.deletes"
+_SEGMENTS_READ = 512
+
+
+def compact_table(connection: sqlite3.Connection, table_id: int, layout: TableLayout, now: int) -> None:
+    """Compacts one table, in a writing transaction.
+
+    Tombstones younger than the family's `hbase.hstore.time.to.purge.deletes` (ms) stay, as in HBase's
+    `DropDeletesCompactionScanQueryMatcher`. Masked cells are gone already.
+
+    Args:
+        connection: in a writing transaction.
+        table_id: the table.
+        layout: of the table.
+        now: the server's time in ms.
+    """
+    for family in layout.families:
+        kept_for = int(family.configuration.get(_PURGE_SETTING, "0"))
+        limit = now - kept_for if kept_for > 0 else NEVER - 1
+        name = family.name
+        connection.execute(
+            "DELETE FROM tombstones WHERE table_id = ? AND (target = ? OR (target >= ? AND target < ?)) AND timestamp < ?",
+            (table_id, name, name + b":", name + b";", limit),
+        )
+    _rewrite(connection, table_id, layout, now)
+
+
+def _rewrite(connection: sqlite3.Connection, table_id: int, layout: TableLayout, now: int) -> None:
+    oldest = {family.name: now - layout.lives.get(family.name, now) for family in layout.families}
+    row, first = b"", b""
+    while True:
+        found = connection.execute(
+            "SELECT row, first, ends, cells FROM segments WHERE table_id = ? AND (row, first) > (?, ?)"
+            f" ORDER BY row, first LIMIT {_SEGMENTS_READ}",
+            (table_id, row, first),
+        ).fetchall()
+        if not found:
+            return
+        row, first = found[-1][:2]
+        for segment_row, segment_first, ends, data in found:
+            if ends is None and not layout.lives:
+                continue
+            kept: Cells = {}
+            before = decode_cells(data)
+            for column, chain in before.items():
+                family = column[: column.index(b":")]
+                cell = compacted(chain, now, oldest[family], layout.versions[family])
+                if cell is not None:
+                    kept[column] = cell
+            if kept == before:
+                continue
+            if kept:
+                pieces = encode_segments(segment_first, kept)
+                store_segments(connection, [(table_id, segment_row, start, earliest_end(piece), data) for start, piece, data in pieces])
+            else:
+                connection.execute(REMOVE, (table_id, segment_row, segment_first))

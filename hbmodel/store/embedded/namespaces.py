@@ -1,0 +1,52 @@
+"""The namespaces of an embedded store: `default`, those that were created, and those of tables from before they were kept."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from hbmodel.errors import InvalidRequest, NamespaceExists, NamespaceNotFound
+from hbmodel.store.checks.tables import OWN_NAMESPACE, check_namespace
+
+_DEFAULT = "default"
+
+
+def namespaces(connection: sqlite3.Connection) -> set[str]:
+    """The names of all namespaces."""
+    return {_DEFAULT, *_created(connection), *_of_tables(connection)}
+
+
+def check_namespace_of(connection: sqlite3.Connection, table: str) -> None:
+    """Raises `NamespaceNotFound` unless the namespace that a table's name begins with is there."""
+    namespace, colon, _ = table.partition(":")
+    if colon and namespace not in namespaces(connection):
+        raise NamespaceNotFound("There is no such namespace.", table=table, namespace=namespace)
+
+
+def create_namespace(connection: sqlite3.Connection, namespace: str) -> None:
+    """Creates a namespace, in a writing transaction; raises `NamespaceExists`."""
+    check_namespace(namespace)
+    if namespace in {*namespaces(connection), OWN_NAMESPACE}:
+        raise NamespaceExists("There is already a namespace of that name.", namespace=namespace)
+    connection.execute("CREATE TABLE IF NOT EXISTS namespaces (name TEXT PRIMARY KEY)")
+    connection.execute("INSERT INTO namespaces (name) VALUES (?)", (namespace,))
+
+
+def delete_namespace(connection: sqlite3.Connection, namespace: str) -> None:
+    """Deletes a namespace, in a writing transaction."""
+    check_namespace(namespace)
+    if namespace not in namespaces(connection):
+        raise NamespaceNotFound("There is no such namespace.", namespace=namespace)
+    if namespace == _DEFAULT or namespace in _of_tables(connection):
+        raise InvalidRequest("Only a namespace without tables, and not the default one, can be deleted.", namespace=namespace)
+    connection.execute("DELETE FROM namespaces WHERE name = ?", (namespace,))
+
+
+def _created(connection: sqlite3.Connection) -> set[str]:
+    # Made with the first namespace, so that files from before can be read.
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'namespaces'").fetchone() is None:
+        return set()
+    return {name for (name,) in connection.execute("SELECT name FROM namespaces")}
+
+
+def _of_tables(connection: sqlite3.Connection) -> set[str]:
+    return {name.partition(":")[0] for (name,) in connection.execute("SELECT name FROM tables WHERE instr(name, ':')")}

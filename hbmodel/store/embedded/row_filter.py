@@ -1,0 +1,111 @@
+"""Filters as HBase's region server evaluates them: which cells of a row pass.
+
+The loop over the cells follows `StoreScanner` and `RegionScannerImpl` (2.6): families are scanned one after the other, those
+that decide nothing ("not essential") after the row is found to pass. Filters see the newest version of each cell.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from operator import itemgetter
+
+from hbmodel.store.embedded.cells import Cells, StoredCell
+from hbmodel.store.embedded.filter_nodes import HINT, NEXT_ROW, node
+from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter
+from hbmodel.store.ranges import KeyRange, key_successor
+
+
+def seen_qualifiers(filter: Filter) -> KeyRange:
+    """A range of qualifiers outside of which no part of the filter takes notice of a cell.
+
+    Only a column range or prefix that comes first says so: what stands before it in an And sees every cell.
+    """
+    match filter:
+        case ColumnRange(start, start_inclusive, stop, stop_inclusive):
+            first = (start if start_inclusive else key_successor(start)) if start else b""
+            last = (key_successor(stop) if stop_inclusive else stop) if stop else None
+            return KeyRange(first, last)
+        case ColumnPrefix(prefix):
+            return KeyRange.prefix(prefix)
+        case And(filters):
+            return seen_qualifiers(filters[0])
+        case _:
+            return KeyRange()
+
+
+_Entry = tuple[bytes, bytes, StoredCell]
+"""Qualifier, column and newest version."""
+
+_qualifier = itemgetter(0)
+
+
+class RowFilter:
+    """A scan's filter, asked about one row after the other.
+
+    Args:
+        filter: checked with `check_filter`.
+        reversed: the direction of the scan; a reversed scanner does not jump to hints.
+
+    Attributes:
+        seen: a range of qualifiers; cells outside of it need not be shown to the filter.
+    """
+
+    def __init__(self, filter: Filter, reversed: bool) -> None:
+        self.seen = seen_qualifiers(filter)
+        self._root = node(filter)
+        self._reversed = reversed
+
+    def rejects(self, row: bytes) -> bool:
+        """Begins a row and tells whether its key alone excludes it."""
+        self._root.reset()
+        return self._root.rejects(row)
+
+    def kept(self, cells: Cells) -> Cells:
+        """What the filter lets pass of the row's cells, given and returned in HBase's order; empty if the row is excluded."""
+        families: dict[bytes, list[_Entry]] = {}
+        for column, cell in cells.items():
+            family, _, qualifier = column.partition(b":")
+            families.setdefault(family, []).append((qualifier, column, cell))
+        # A reversed scan reads no family on demand.
+        essential = {family: self._reversed or self._root.essential(family) for family in families}
+        kept: Cells = {}
+        for family, entries in families.items():
+            if essential[family]:
+                self._pass(family, (entries,), kept)
+        if not kept or self._root.excludes():
+            return {}
+        if all(essential.values()):
+            return kept
+        for family, entries in families.items():
+            if not essential[family]:
+                self._pass(family, (entries,), kept)
+        return {column: kept[column] for column in cells if column in kept}
+
+    def kept_of_family(self, family: bytes, parts: Iterable[Cells]) -> Cells:
+        """The same for a row that has but one family, given in parts of which no more are taken than the filter wants to see."""
+        kept: Cells = {}
+        start = len(family) + 1
+        if self._root.essential(family):
+            entries = ([(column[start:], column, cell) for column, cell in part.items()] for part in parts)
+            self._pass(family, entries, kept)
+        return {} if self._root.excludes() else kept
+
+    def _pass(self, family: bytes, parts: Iterable[list[_Entry]], kept: Cells) -> None:
+        root = self._root
+        resume = b""
+        for entries in parts:
+            position = bisect_left(entries, resume, key=_qualifier) if resume else 0
+            while position < len(entries):
+                qualifier, column, cell = entries[position]
+                code = root.code(family, qualifier, cell)
+                if not code & 1:
+                    kept[column] = root.changed(cell)
+                if code == NEXT_ROW:
+                    return
+                position += 1
+                if code == HINT and not self._reversed:
+                    hint = root.hint(qualifier)
+                    if hint is not None and hint > qualifier:
+                        resume = hint
+                        position = bisect_left(entries, hint, lo=position, key=_qualifier)

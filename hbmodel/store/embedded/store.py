@@ -1,0 +1,365 @@
+"""The embedded store: the port of `hbmodel.store` on SQLite."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from sqlite3 import Connection
+from types import TracebackType
+from typing import NoReturn, Self
+
+from attrs import evolve
+
+from hbmodel.errors import InvalidRequest, StoreError, TableExists, TableNotFound
+from hbmodel.store.checks.reads import check_filter
+from hbmodel.store.checks.rows import check_column, check_family, check_put, check_read_columns, check_timestamp
+from hbmodel.store.checks.tables import check_family as check_family_options
+from hbmodel.store.checks.tables import is_table_name
+from hbmodel.store.embedded.cells import StoredCell, visible
+from hbmodel.store.embedded.compaction import compact_table
+from hbmodel.store.embedded.database import Database
+from hbmodel.store.embedded.descriptor import TableLayout, new_layout
+from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespace, delete_namespace, namespaces
+from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
+from hbmodel.store.embedded.row_filter import RowFilter
+from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments
+from hbmodel.store.values import NO_TABLE, Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
+
+_COUNTER = struct.Struct(">q")
+
+_CAPABILITIES = Capabilities(
+    check_and_mutate=True,
+    mutate_row=True,
+    presplit=True,
+    family_configuration=True,
+    put_ttl_mixed=True,
+    alter=True,
+    namespaces=True,
+    one_call_scans=True,
+)
+
+
+def _milliseconds() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class EmbeddedStore:
+    """A store in one SQLite file, or in memory, that behaves as HBase does.
+
+    Versions, tombstones (which also hide what arrives late, until `compact`), TTLs, filters, counters and conditional changes
+    follow HBase 2.6. Rows change atomically; a scan sees each of its batches as of one moment, as HBase sees each row. Threads
+    may share a store, and processes a file.
+
+    Args:
+        path: of the file, created if it is missing (its directory is not); None keeps everything in memory, private to this
+            object.
+        clock: the server's clock, in ms since 1970; the machine's by default.
+
+    Raises:
+        StoreError: the file cannot be opened or is not an embedded store.
+    """
+
+    token_key: bytes | str | None = None
+
+    def __init__(self, path: str | None, clock: Callable[[], int] | None = None) -> None:
+        self.token_key: bytes | str | None = None
+        self._path = path
+        self._clock = clock or _milliseconds
+        self._database = Database(path)
+        # By table id, as stored and as decoded. Ids are never used again: a dropped table's layout does no harm.
+        self._layouts: dict[int, tuple[bytes, TableLayout]] = {}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Everything that the port knows."""
+        return _CAPABILITIES
+
+    # --- reading --------------------------------------------------------------------------------------------------------
+
+    def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> list[Row | None]:
+        """See `hbmodel.store.Store.get`."""
+        for row in rows:
+            check_row(table, row)
+        check_read_columns(table, columns)
+        with self._database.read() as connection:
+            table_id, layout = self._table(connection, table)
+            reader = RowReader(layout, Projection.of(layout, table, columns), None, self._clock())
+            found = read_rows(connection, table_id, list(dict.fromkeys(rows)), reader)
+        return [found.get(row) for row in rows]
+
+    def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[Row]]]:
+        """See `hbmodel.store.Store.scan`."""
+        for scan in scans:
+            check_read_columns(table, scan.columns)
+            if scan.batch_size < 1 or (scan.limit is not None and scan.limit < 0):
+                raise InvalidRequest("A scan's batch size is at least 1 and its limit at least 0.", table=table)
+            if scan.filter is not None:
+                check_filter(scan.filter, reversed=scan.reversed)
+        with self._database.read() as connection:
+            _, layout = self._table(connection, table)
+        projections = [Projection.of(layout, table, scan.columns) for scan in scans]
+        return [self._batches(table, scan, projection) for scan, projection in zip(scans, projections, strict=True)]
+
+    def _batches(self, table: str, scan: Scan, projection: Projection) -> Iterator[Sequence[Row]]:
+        position = ScanPosition(None if scan.range.empty or scan.limit == 0 else scan.range, scan.limit)
+        filter = None if scan.filter is None else RowFilter(scan.filter, scan.reversed)
+        while position.range is not None:
+            with self._database.read() as connection:
+                table_id, layout = self._table(connection, table)
+                batch = scan_batch(connection, table_id, scan, RowReader(layout, projection, filter, self._clock()), position)
+            if batch:
+                yield batch
+
+    # --- writing --------------------------------------------------------------------------------------------------------
+
+    def put(self, table: str, puts: Sequence[Put]) -> None:
+        """See `hbmodel.store.Store.put`. Here the whole call is atomic."""
+        self._write(table, puts)
+
+    def delete(self, table: str, deletes: Sequence[Delete]) -> None:
+        """See `hbmodel.store.Store.delete`. Here the whole call is atomic.
+
+        A tombstone hides puts of its own millisecond. So after a delete at the server's time this waits for the next one
+        (unless the clock was given): a put that follows is seen.
+        """
+        self._let_pass(self._write(table, deletes), deletes)
+
+    def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
+        """See `hbmodel.store.Store.mutate_row`."""
+        if mutations:
+            _check_one_row(table, mutations[0].row, mutations)
+            self._let_pass(self._write(table, mutations, atomic=True), mutations)
+
+    def _let_pass(self, millisecond: int, mutations: Sequence[Put | Delete]) -> None:
+        if any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations):
+            while self._clock is _milliseconds and _milliseconds() <= millisecond:
+                time.sleep(0.0002)
+
+    def _write(self, table: str, mutations: Sequence[Put | Delete], *, atomic: bool = False) -> int:
+        with self._database.write() as connection:
+            table_id, layout = self._table(connection, table)
+            by_row: dict[bytes, list[Put | Delete]] = {}
+            for mutation in mutations:
+                _check_mutation(layout, table, mutation)
+                by_row.setdefault(mutation.row, []).append(mutation)
+            now = self._clock()
+            tombstones = has_tombstones(connection, table_id)
+            records = []
+            for row, changes in by_row.items():
+                writer = RowWriter(connection, table_id, layout, row, tombstones=tombstones)
+                for change in _without_replaced(changes, now) if atomic else changes:
+                    writer.apply(change, now, now)
+                records += writer.flush()
+            store_segments(connection, records)
+        return now
+
+    def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
+        """See `hbmodel.store.Store.check_and_put`."""
+        if put.timestamp is not None or len(put.cells) != 1:
+            raise InvalidRequest("check_and_put writes one cell, at the server's time.", table=table, key=row)
+        return self.check_and_mutate(table, row, column, expected, [put])
+
+    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+        """See `hbmodel.store.Store.check_and_mutate`."""
+        _check_one_row(table, row, mutations)
+        check_column(table, column)
+        with self._database.write() as connection:
+            table_id, layout = self._table(connection, table)
+            for mutation in mutations:
+                _check_mutation(layout, table, mutation)
+            now = self._clock()
+            writer = RowWriter(connection, table_id, layout, row, tombstones=has_tombstones(connection, table_id))
+            cell = _newest(layout, table, writer, column, now)
+            found = b"" if cell is None else cell.value
+            if found != (expected or b""):
+                return False
+            # A put is not to be eclipsed by the cell it was conditional on (`HRegion.checkAndMutateInternal`).
+            put_time = now if cell is None else max(now, cell.timestamp)
+            for mutation in _without_replaced(mutations, put_time):
+                writer.apply(mutation, now, put_time)
+            store_segments(connection, writer.flush())
+        self._let_pass(now, mutations)
+        return True
+
+    def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
+        """See `hbmodel.store.Store.increment`. As in HBase the sum wraps at 64 bits, and a TTL of the cell is carried on."""
+        check_row(table, row)
+        check_column(table, column)
+        if not -(2**63) <= amount < 2**63:
+            raise InvalidRequest("A counter is a signed 8-byte integer.", table=table, amount=amount)
+        with self._database.write() as connection:
+            table_id, layout = self._table(connection, table)
+            writer = RowWriter(connection, table_id, layout, row, tombstones=has_tombstones(connection, table_id))
+            now = self._clock()
+            cell = _newest(layout, table, writer, column, now)
+            if cell is None:
+                value, timestamp, ttl = amount, now, None
+            elif len(cell.value) != _COUNTER.size:
+                raise InvalidRequest("Only a cell of 8 bytes can be incremented.", table=table, key=row, column=column)
+            else:
+                value = (_COUNTER.unpack(cell.value)[0] + amount + 2**63) % 2**64 - 2**63
+                timestamp, ttl = max(now, cell.timestamp + 1), cell.ttl
+            writer.apply(Put(row, {column: _COUNTER.pack(value)}, timestamp, ttl), now, now)
+            store_segments(connection, writer.flush())
+        return value
+
+    # --- tables ---------------------------------------------------------------------------------------------------------
+
+    def tables(self) -> list[str]:
+        """See `hbmodel.store.Store.tables`."""
+        with self._database.read() as connection:
+            return [name for (name,) in connection.execute("SELECT name FROM tables ORDER BY name")]
+
+    def families(self, table: str) -> list[Family]:
+        """See `hbmodel.store.Store.families`."""
+        with self._database.read() as connection:
+            return list(self._table(connection, table)[1].families)
+
+    def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
+        """See `hbmodel.store.Store.create_table`. There is one file all the same; `regions` tells the split keys."""
+        layout = new_layout(table, families, split_keys)
+        with self._database.write() as connection:
+            if connection.execute("SELECT 1 FROM tables WHERE name = ?", (table,)).fetchone() is not None:
+                raise TableExists("The store already has a table of that name.", table=table)
+            check_namespace_of(connection, table)
+            connection.execute("INSERT INTO tables (name, layout) VALUES (?, ?)", (table, layout.encode()))
+
+    def add_family(self, table: str, family: Family) -> None:
+        """See `hbmodel.store.Store.add_family`."""
+        check_family_options(table, family)
+        self._alter(table, lambda layout: layout.with_family(table, family))
+
+    def modify_family(self, table: str, family: Family) -> None:
+        """See `hbmodel.store.Store.modify_family`."""
+        check_family_options(table, family)
+        self._alter(table, lambda layout: layout.with_changes(table, family))
+
+    def _alter(self, table: str, change: Callable[[TableLayout], TableLayout]) -> None:
+        with self._database.write() as connection:
+            table_id, layout = self._table(connection, table)
+            connection.execute("UPDATE tables SET layout = ? WHERE id = ?", (change(layout).encode(), table_id))
+
+    def namespaces(self) -> list[str]:
+        """See `hbmodel.store.Store.namespaces`."""
+        with self._database.read() as connection:
+            return sorted(namespaces(connection))
+
+    def create_namespace(self, namespace: str) -> None:
+        """See `hbmodel.store.Store.create_namespace`."""
+        with self._database.write() as connection:
+            create_namespace(connection, namespace)
+
+    def delete_namespace(self, namespace: str) -> None:
+        """See `hbmodel.store.Store.delete_namespace`."""
+        with self._database.write() as connection:
+            delete_namespace(connection, namespace)
+
+    def delete_table(self, table: str) -> None:
+        """See `hbmodel.store.Store.delete_table`."""
+        with self._database.write() as connection:
+            table_id, _ = self._table(connection, table)
+            connection.execute("DELETE FROM segments WHERE table_id = ?", (table_id,))
+            connection.execute("DELETE FROM tombstones WHERE table_id = ?", (table_id,))
+            connection.execute("DELETE FROM tables WHERE id = ?", (table_id,))
+
+    def regions(self, table: str) -> list[Region]:
+        """See `hbmodel.store.Store.regions`."""
+        with self._database.read() as connection:
+            table_id, layout = self._table(connection, table)
+        return layout.regions(table, table_id)
+
+    def compact(self, table: str | None = None) -> None:
+        """Runs a major compaction: tombstones go, so that what they hid can be put again, and so do expired and excess cells.
+
+        Nothing that a read did not see comes back. Families keep tombstones for their
+        `hbase.hstore.time.to.purge.deletes` (ms).
+
+        Args:
+            table: one table, or None for all.
+        """
+        for name in self.tables() if table is None else [table]:
+            with self._database.write() as connection:
+                table_id, layout = self._table(connection, name)
+                compact_table(connection, table_id, layout, self._clock())
+
+    def _table(self, connection: Connection, table: str) -> tuple[int, TableLayout]:
+        # Asked every time: another process may have altered the table, or dropped it and made it anew.
+        found = connection.execute("SELECT id, layout FROM tables WHERE name = ?", (table,)).fetchone() if is_table_name(table) else None
+        if found is None:
+            raise TableNotFound(NO_TABLE, table=table)
+        table_id, data = found
+        known, layout = self._layouts.get(table_id, (b"", None))
+        if layout is None or known != data:
+            layout = TableLayout.decode(data)
+            self._layouts[table_id] = data, layout
+        return table_id, layout
+
+    # --- closing --------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """See `hbmodel.store.Store.close`."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise StoreError("A store cannot be pickled: connect in each process.")
+
+    def __repr__(self) -> str:
+        return f"EmbeddedStore({self._path!r})"
+
+
+def _newest(layout: TableLayout, table: str, writer: RowWriter, column: bytes, now: int) -> StoredCell | None:
+    life = layout.lives.get(layout.family_of(table, column).name, now)
+    return visible(writer.chain(column), now, now - life)
+
+
+def _check_one_row(table: str, row: bytes, mutations: Sequence[Put | Delete]) -> None:
+    check_row(table, row)
+    if not mutations:
+        raise InvalidRequest("A conditional change needs at least one mutation.", table=table, key=row)
+    if any(mutation.row != row for mutation in mutations):
+        raise InvalidRequest("An atomic change is of one row only.", table=table, key=row)
+
+
+def _without_replaced(mutations: Sequence[Put | Delete], put_time: int) -> Iterator[Put | Delete]:
+    """The mutations of an atomic change without cells that a later put of it writes at the same time.
+
+    They have one sequence number in HBase, so the later takes the place of the earlier, which does not come to light again when
+    the later one's life ends.
+    """
+
+    def cell(put: Put, column: bytes) -> tuple[bytes, int]:
+        return column, put_time if put.timestamp is None else put.timestamp
+
+    puts = [mutation for mutation in mutations if isinstance(mutation, Put)]
+    last = {cell(put, column): number for number, put in enumerate(puts) for column in put.cells}
+    numbers = iter(range(len(puts)))
+    for mutation in mutations:
+        if isinstance(mutation, Put):
+            number = next(numbers)
+            yield evolve(mutation, cells={c: value for c, value in mutation.cells.items() if last[cell(mutation, c)] == number})
+        else:
+            yield mutation
+
+
+def _check_mutation(layout: TableLayout, table: str, mutation: Put | Delete) -> None:
+    if isinstance(mutation, Put):
+        check_put(table, mutation)
+        for column in mutation.cells:
+            if not column.startswith(layout.prefixes):
+                layout.family_of(table, column)
+        return
+    check_row(table, mutation.row)
+    check_timestamp(table, mutation.timestamp)
+    for family in mutation.families:
+        check_family(table, family)
+        layout.family(table, family)
+    for column in mutation.columns:
+        check_column(table, column)
+        layout.family_of(table, column)

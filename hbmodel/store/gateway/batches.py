@@ -1,0 +1,75 @@
+"""Long lists cut into what one call takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from hbmodel.store.values import Put
+
+T = TypeVar("T")
+
+MAX_ROWS = 1000
+"""Rows in one call."""
+
+MAX_BYTES = 1024 * 1024
+"""Bytes in one call that writes, roughly, unless a single row is larger. A gateway with framed transport refuses more than two
+MiB (`hbase.regionserver.thrift.framed.max_frame_size_in_mb`)."""
+
+MAX_QUESTION_BYTES = 64 * 1024
+"""Bytes in one call that reads, roughly. A gateway that waits for its reply to be read reads no requests, so what is sent ahead
+meanwhile must find room between the two."""
+
+
+ROW_OVERHEAD = 64
+"""Bytes that a row adds to such a call beside its key and cells, at most, whatever the gateway and the protocol."""
+
+CELL_OVERHEAD = 32
+"""Bytes that a cell adds beside its column and value."""
+
+
+def put_size(put: Put) -> int:
+    """Bytes that a put takes in a call, roughly, and more than HBase counts for any cell of it; TypeError if values are not bytes."""
+    row, cells = put.row, put.cells
+    return ROW_OVERHEAD + len(row) + CELL_OVERHEAD * len(cells) + sum(map(len, cells)) + len(b"".join(cells.values()))
+
+
+def put_portions(puts: Sequence[Put], size: int | None = None) -> Iterator[Sequence[Put]]:
+    """Puts in lists for one call each; `size` is their `put_size` in all, where it is known."""
+    if size is not None and size <= MAX_BYTES and 0 < len(puts) <= MAX_ROWS:
+        return iter((puts,))
+    return in_portions(puts, put_size, MAX_BYTES)
+
+
+def in_portions(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """The items in lists of at most MAX_ROWS and of at most so many bytes, unless a single item has more."""
+    portion: list[T] = []
+    total = 0
+    for item in items:
+        added = size(item)
+        if portion and (len(portion) == MAX_ROWS or total + added > most):
+            yield portion
+            portion, total = [], 0
+        portion.append(item)
+        total += added
+    if portion:
+        yield portion
+
+
+def without_rivals(puts: Sequence[Put]) -> Iterator[Sequence[Put]]:
+    """Runs of puts in which no row has two puts of the same time but different TTLs.
+
+    The last given of such two counts, and the other one again when its life ends; in one call they may come in any order, or the
+    last take the place of the other.
+    """
+    if len({put.ttl for put in puts}) < 2:
+        yield puts
+        return
+    run: list[Put] = []
+    ttls: dict[tuple[bytes, int | None], int | None] = {}
+    for put in puts:
+        if ttls.setdefault((put.row, put.timestamp), put.ttl) != put.ttl:
+            yield run
+            run, ttls = [], {(put.row, put.timestamp): put.ttl}
+        run.append(put)
+    yield run

@@ -1,0 +1,184 @@
+"""A client of HBase's Thrift gateways: its options, its connections, and calls on them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import partial
+from types import TracebackType
+from typing import Any, ClassVar, NoReturn, Self
+
+from hbmodel.errors import InvalidRequest, StoreError, StoreURLError
+from hbmodel.store.checks.tables import check_table_name, name_in_store
+from hbmodel.store.gateway import http
+from hbmodel.store.gateway.addresses import Gateway, gateways
+from hbmodel.store.gateway.connection import Protocol, ThriftConnection, Transport, Wire
+from hbmodel.store.gateway.http import Http
+from hbmodel.store.gateway.options import OPTIONS, SECRETS
+from hbmodel.store.gateway.pool import MAX_IDLE, Pool
+from hbmodel.store.gateway.retry import Backoff, Caller, Effect
+from hbmodel.store.gateway.scan_cursor import Request, ScanCalls
+from hbmodel.store.gateway.tls import Tls
+from hbmodel.store.url import environment_options, parse_store_url
+
+NAMES_KEPT = 1000
+"""Tables whose names, checked and with their prefix, are remembered."""
+
+
+class GatewayClient:
+    """Connections to the gateways of one HBase, and calls on them.
+
+    Args:
+        host: where the gateway listens: a name, an address, `host:port` or `[IPv6]:port`; or several gateways of one HBase, in
+            a list or separated by commas. Calls go to those that can be reached.
+        port: the TCP port of those that name none; None stands for the one that such a gateway has by default.
+        timeout: seconds that a request may go without a sign of life from the gateway.
+        connect_timeout: seconds that opening a connection may take, and as many for the TLS handshake.
+        pool: how many calls may be under way at once; connections that scans hold are counted apart.
+        max_age: seconds after which a connection is replaced when it is not in use, up to a fifth less at random, so that
+            connections move back to a gateway that has come back.
+        retry_for: seconds from the first failure in which a call that may be repeated is tried again, a scan without a row of
+            progress; at least five times in all. Before the first answer of any gateway at most five times, and from the third on
+            only within that time.
+        attempts: bounds how often such a call is tried; 1 never repeats one.
+        transport: `"buffered"`, `"framed"` for a gateway started so (`-framed`, `-hsha`, `-nonblocking`), or `"http"` for one
+            that is an HTTP server (`hbase.regionserver.thrift.http`).
+        protocol: `"binary"`, or `"compact"` for a gateway started with `-compact` (decoded in Python, so much slower).
+        path: of the gateway on its HTTP server.
+        user: of basic authentication, for an HTTP server that asks for it; needs TLS.
+        password: of that user.
+        tls: whether connections are encrypted. The gateway's certificate and host name are always checked then.
+        ca_file: certificates of the authorities to trust, PEM; None trusts the system's.
+        cert_file: the client's own certificate, PEM, for gateways that ask for one.
+        key_file: its private key, PEM; None if it is in `cert_file`.
+        key_password: opens the private key.
+        table_prefix: put before every table name, with the separator; tables without it are not listed. It follows a table's
+            namespace (`ns:prefix_name`); one with a namespace of its own (`ns:prefix`) is for tables that name none.
+        table_prefix_separator: `_`, as in happybase.
+
+    Raises:
+        InvalidRequest: an argument is out of its range, does not go with another, or names a file that cannot be read.
+    """
+
+    SCHEME: ClassVar[str]
+    """What its URLs begin with."""
+
+    DEFAULT_PORT: ClassVar[int]
+    """Where such a gateway listens unless told otherwise."""
+
+    SERVICE: ClassVar[Any]
+    """The Thrift service."""
+
+    SCAN_CALLS: ClassVar[ScanCalls]
+    """How ranges of rows are read."""
+
+    token_key: bytes | str | None = None
+    """Carried for sessions: seals their continuation tokens."""
+
+    def __init__(
+        self,
+        host: str | Iterable[str] = "127.0.0.1",
+        port: int | None = None,
+        *,
+        timeout: float = 30.0,
+        connect_timeout: float = 5.0,
+        pool: int = 4,
+        max_age: float = 600.0,
+        retry_for: float = 30.0,
+        attempts: int | None = None,
+        transport: Transport = "buffered",
+        protocol: Protocol = "binary",
+        path: str = "/",
+        user: str | None = None,
+        password: str | None = None,
+        tls: bool = False,
+        ca_file: str | None = None,
+        cert_file: str | None = None,
+        key_file: str | None = None,
+        key_password: str | None = None,
+        table_prefix: str | None = None,
+        table_prefix_separator: str = "_",
+    ) -> None:
+        if pool < 1 or (attempts is not None and attempts < 1) or retry_for < 0:
+            raise InvalidRequest("Pool size and attempts must be positive, and retry_for not negative.")
+        if not tls and not (ca_file is cert_file is key_file is key_password is None):
+            raise InvalidRequest("Certificates and keys need tls=true.", option="tls")
+        self._gateways = gateways(host, self.DEFAULT_PORT if port is None else port)
+        self._wire = Wire(
+            timeout,
+            connect_timeout,
+            transport,
+            protocol,
+            Tls(ca_file, cert_file, key_file, key_password) if tls else None,
+            Http(path, user, password),
+            max_age,
+        )
+        self._prefix = "" if table_prefix is None else table_prefix + table_prefix_separator
+        self._backoff = Backoff(attempts, retry_for=retry_for)
+        self._failures = self.SCAN_CALLS.failures
+        self._pool: Pool[ThriftConnection] = Pool(
+            partial(self._gateways.connect, self._connected),
+            pool,
+            max(timeout, retry_for),  # while the gateway is away every turn takes long, and that shall not look like a small pool
+            http.MAX_IDLE if transport == "http" else MAX_IDLE,
+            lambda: self._gateways.answered,
+        )
+        self._caller = Caller(self._pool, self._backoff, self._failures, self._prefix)
+        self._names: dict[str, bytes] = {}
+        self._known_families: dict[str, tuple[float, list[bytes]]] = {}
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """A store from `<scheme>://host:port,host:port?timeout=30&pool=4&transport=framed&protocol=compact&table_prefix=...`.
+
+        The options are the constructor's. Those that the URL does not give are taken from the environment, `timeout` from
+        `HBMODEL_TIMEOUT` for example. Nothing is connected yet.
+
+        Raises:
+            StoreURLError: the URL cannot be understood; `option` names an option that is unknown or bad.
+        """
+        arguments = environment_options(os.environ, OPTIONS, SECRETS) | parse_store_url(url, cls.SCHEME, OPTIONS, SECRETS)
+        try:
+            return cls(**arguments)
+        except InvalidRequest as error:
+            raise StoreURLError(error.message, **error.details) from None
+
+    def telling_repeats(self, repeated: Callable[[], None]) -> Self:
+        """A view on the same connections that calls `repeated` each time it tries a request again; see `RepeatingStore`."""
+        view = object.__new__(type(self))
+        view.__dict__.update(self.__dict__)
+        view._caller = self._caller.telling(repeated)
+        return view
+
+    def close(self) -> None:
+        """Closes the connections. Closing twice is allowed."""
+        self._pool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise StoreError("A store cannot be pickled: connect in each process.")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._gateways)!r})"
+
+    def _connected(self, gateway: Gateway) -> ThriftConnection:
+        return ThriftConnection(gateway, self._wire, self.SERVICE, self._failures)
+
+    def _name(self, table: str) -> bytes:
+        known = self._names.get(table)
+        if known is None:
+            name = name_in_store(self._prefix, table)
+            check_table_name(name if table else "")
+            if len(self._names) >= NAMES_KEPT:
+                self._names.clear()
+            known = self._names[table] = name.encode()
+        return known
+
+    def _call(self, effect: Effect, request: Request, **details: object) -> Any:
+        api, arguments = request
+        return self._caller.run(effect, lambda connection: connection.call(api, **arguments), **details)

@@ -1,0 +1,301 @@
+"""One connection to a Thrift gateway, with requests and replies apart, so that several requests can be on their way at once."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Literal, cast
+
+from attrs import field, frozen
+from thriftpy2.protocol import TBinaryProtocol, TCompactProtocol
+from thriftpy2.thrift import TClient, TType
+from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket, TTransportException
+
+from hbmodel.errors import HbmodelError, InvalidRequest, StoreUnavailable, UnknownOutcome
+from hbmodel.store.gateway.addresses import Gateway
+from hbmodel.store.gateway.http import Http, HttpSocket
+from hbmodel.store.gateway.tls import Tls, refused_certificate, secured
+
+Transport = Literal["buffered", "framed", "http"]
+Protocol = Literal["binary", "compact"]
+
+TRANSPORTS: dict[str, Callable[..., Any]] = {"buffered": TBufferedTransport, "framed": TFramedTransport, "http": TBufferedTransport}
+PROTOCOLS: dict[str, Callable[..., Any]] = {"binary": TBinaryProtocol, "compact": TCompactProtocol}
+
+# thriftpy2 asks the kernel for 4 KiB at a time by default; a batch of rows has hundreds.
+BUFFER_SIZE = 64 * 1024
+
+
+_LOST = "The connection to the HBase gateway was lost."
+_LATE = "The HBase gateway did not answer in time."
+_NEVER = "The HBase gateway did not answer in time; if it never does, check the options transport, protocol and tls."
+_NO_ANSWER = "The HBase gateway hung up without an answer; if it always does, check the options transport, protocol and tls."
+
+
+@frozen
+class Wire:
+    """How gateways are spoken to.
+
+    Attributes:
+        timeout: seconds that a request may go without a sign of life from the gateway.
+        connect_timeout: seconds that opening a connection may take.
+        transport: `"buffered"` for a gateway started with `-threadpool` (the default there), `"http"` for one that is an HTTP
+            server, else `"framed"`.
+        protocol: `"binary"`, or `"compact"` for a gateway started with `-compact`.
+        tls: for connections that are encrypted and authenticated, else None.
+        http: what HTTP needs to know, where that is the transport.
+        max_age: seconds for which a connection is used, up to a fifth less at random: those that were opened together, to the
+            only gateway that was there, are not to be replaced together.
+    """
+
+    timeout: float = 30.0
+    connect_timeout: float = 5.0
+    transport: Transport = "buffered"
+    protocol: Protocol = "binary"
+    tls: Tls | None = None
+    http: Http = field(factory=Http)
+    max_age: float = 600.0
+
+    def __attrs_post_init__(self) -> None:
+        if self.timeout <= 0 or self.connect_timeout <= 0 or self.max_age <= 0:
+            raise InvalidRequest("Timeouts and ages must be positive.")
+        if self.transport not in TRANSPORTS or self.protocol not in PROTOCOLS:
+            raise InvalidRequest("There is no such transport or protocol.", transport=self.transport, protocol=self.protocol)
+        if self.transport == "http":
+            if self.protocol != "binary":
+                raise InvalidRequest("HBase's gateways speak the binary protocol over HTTP.", option="protocol")
+        elif self.http != Http():
+            raise InvalidRequest("A path, a user and a password need transport=http.", option="transport")
+        if self.http.user is not None and self.tls is None:
+            raise InvalidRequest("A user and a password are sent over TLS only.", option="tls")
+
+
+class ThriftConnection:
+    """An open connection to one gateway.
+
+    Replies come in the order of the requests, so a caller may `send` several times and then `receive` as often. Replies that
+    nobody wants any more may stay outstanding: `settle` reads past them without decoding them.
+
+    happybase's own connection class is not used: it has no separate time limit for connecting, and its destructor shuts the
+    socket down, which in a forked child would cut the parent's connection.
+
+    Args:
+        gateway: whom to connect to; told when the connection breaks.
+        wire: how it is spoken to.
+        service: the Thrift service, as thriftpy2 generated it.
+        failures: exceptions by which the gateway answers; `receive` passes them on, and the connection stays in step.
+
+    Raises:
+        StoreUnavailable: nobody answers there.
+    """
+
+    def __init__(self, gateway: Gateway, wire: Wire, service: Any, failures: tuple[type[Exception], ...]) -> None:
+        self.gateway = gateway
+        self.pid = os.getpid()
+        self._failures = failures
+        self._outstanding: deque[str] = deque()
+        self._watched: socket.socket | None = None
+        self._poll = select.poll()
+        self._in_step = True
+        try:
+            opened = _opened(gateway, wire)
+        except HbmodelError:  # of the TLS handshake; StoreUnavailable is an OSError, too
+            raise
+        except (OSError, UnicodeError, OverflowError) as error:
+            raise StoreUnavailable(
+                "Cannot connect to the HBase gateway.", gateway=str(gateway), reason=getattr(error, "strerror", None) or str(error)
+            ) from error
+        self._socket: Any = HttpSocket(opened, gateway, wire.http) if wire.transport == "http" else cast(Any, TSocket)(sock=opened)
+        self._protocol: Any = PROTOCOLS[wire.protocol](TRANSPORTS[wire.transport](self._socket, BUFFER_SIZE), decode_response=False)
+        self._client: Any = TClient(service, self._protocol)
+        self.opened_at = self.used_at = time.monotonic()
+        self.expires_at = self.opened_at + wire.max_age * random.uniform(0.8, 1.0)
+
+    def call(self, api: str, **arguments: Any) -> Any:
+        """Sends one request and waits for its reply; raises what `send` and `receive` raise."""
+        self.send(api, **arguments)
+        return self.receive()
+
+    def send(self, api: str, **arguments: Any) -> None:
+        """Sends one request without waiting.
+
+        A gateway reads a request to its end before it does anything, so a request that could not be sent whole was not
+        carried out. That is as true of TLS, whose last record nobody can read as long as a byte of it is missing, and of HTTP,
+        where the end of the body is the end of the request.
+
+        Raises:
+            StoreUnavailable: the connection is broken; this request was certainly not carried out.
+            InvalidRequest: an argument has no place in the Thrift type of its field.
+        """
+        if not self._in_step:
+            raise StoreUnavailable("The connection to the HBase gateway is broken.", **self._address)
+        self._in_step = False
+        try:
+            self._client._send(api, **arguments)
+        except (OSError, EOFError) as error:
+            self._broke()
+            if (refusal := refused_certificate(_last_word(self._socket.sock, error), str(self.gateway))) is not None:
+                raise refusal from error
+            raise StoreUnavailable("The connection to the HBase gateway broke before the request was sent.", **self._address) from error
+        except Exception:
+            # What thriftpy2 says here quotes the argument, and row values do not belong in errors.
+            raise InvalidRequest("The request holds a value that does not fit its Thrift type.", request=api) from None
+        self._outstanding.append(api)
+        self._in_step = True
+
+    def receive(self) -> Any:
+        """The reply to the oldest outstanding request.
+
+        Raises:
+            UnknownOutcome: the connection was lost or timed out; the gateway may or may not have done what was asked.
+            StoreUnavailable: an HTTP server did not take the request, or the gateway does not accept the client's certificate.
+            StoreError: an HTTP server refused it.
+            Exception: one of the gateway's `failures`.
+        """
+        return self._read(self._client._recv)
+
+    def skip(self) -> None:
+        """Reads past the reply to the oldest outstanding request, whatever it says; raises UnknownOutcome as `receive` does."""
+        self._read(self._read_past)
+
+    def settle(self) -> None:
+        """Reads past all outstanding replies; raises UnknownOutcome as `receive` does."""
+        while self._outstanding:
+            self.skip()
+
+    def _read(self, read: Callable[[str], Any]) -> Any:
+        if not self._in_step:
+            raise UnknownOutcome(_LOST, **self._address)
+        self._in_step = False
+        try:
+            answer = read(self._outstanding.popleft())
+        except self._failures:
+            self._in_step = self.gateway.answered = True
+            raise
+        except TimeoutError as error:
+            self._broke()
+            raise UnknownOutcome(_LATE if self._answered else _NEVER, **self._address, timed_out=True, answered=self._answered) from error
+        except HbmodelError:  # an HTTP server refused or failed
+            self._broke()
+            raise
+        except (OSError, EOFError, TTransportException) as error:
+            self._broke()
+            if (refusal := refused_certificate(error, str(self.gateway))) is not None:
+                self._outstanding.clear()  # none of them was read
+                raise refusal from error
+            raise UnknownOutcome(_LOST if self._answered else _NO_ANSWER, **self._address) from error
+        except Exception as error:
+            self._broke()
+            raise UnknownOutcome(
+                "What the HBase gateway answered cannot be read; check the options transport, protocol and tls.", **self._address
+            ) from error
+        self._in_step = self.gateway.answered = True
+        self.used_at = time.monotonic()
+        return answer
+
+    def _read_past(self, api: str) -> None:
+        self._protocol.read_message_begin()
+        self._protocol.skip(TType.STRUCT)
+        self._protocol.read_message_end()
+
+    @property
+    def _answered(self) -> bool:
+        """Whether any reply has come."""
+        return self.used_at > self.opened_at
+
+    def _broke(self) -> None:
+        self.gateway.failed(answered=self._answered)
+
+    @property
+    def _address(self) -> dict[str, Any]:
+        return {"gateway": str(self.gateway)}
+
+    @property
+    def outstanding(self) -> int:
+        """How many requests may be carried out or be on their way there, without their reply having been read."""
+        return len(self._outstanding)
+
+    def limit(self, timeout: float) -> None:
+        """Sets the seconds that a request may go without a sign of life, for this connection only."""
+        if self._socket.sock is not None:
+            self._socket.sock.settimeout(timeout)
+
+    def ready(self) -> bool:
+        """Whether the connection can take a new request: in step, nothing outstanding, and not closed by the other side.
+
+        A connection is not trusted any more when another one to the same gateway has broken since it was last heard from: a
+        gateway that is gone without a word would cost each of them a timeout.
+        """
+        if not self._in_step or self._socket.sock is None or self.gateway.failed_at > self.used_at:
+            return False
+        try:
+            if self._outstanding:
+                self.settle()
+            return self._is_quiet()
+        except (HbmodelError, OSError, ValueError):
+            return False
+
+    def _is_quiet(self) -> bool:
+        """Whether nothing can be read: where nothing was asked, that could only be the end of the connection."""
+        opened = self._socket.sock
+        if isinstance(opened, ssl.SSLSocket):
+            return _is_quiet_inside(opened)
+        if self._watched is not opened:
+            self._watched, self._poll = opened, select.poll()
+            self._poll.register(opened, select.POLLIN)
+        return not self._poll.poll(0)
+
+    def close(self) -> None:
+        """Closes the connection; in a forked child only the child's copy of it, so that the parent's goes on."""
+        self._in_step = False
+        self._outstanding.clear()
+        self._watched = None
+        opened, self._socket.sock = self._socket.sock, None
+        if opened is None:
+            return
+        if self.pid == os.getpid():
+            with suppress(OSError):  # the other side was first
+                opened.shutdown(socket.SHUT_RDWR)
+        opened.close()
+
+
+def _opened(gateway: Gateway, wire: Wire) -> socket.socket:
+    """A connection to any of the addresses that a host's name stands for."""
+    opened = socket.create_connection((gateway.host, gateway.port), wire.connect_timeout)
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if wire.tls is not None:
+        opened = secured(opened, wire.tls.context(), gateway.host, str(gateway))
+    opened.settimeout(wire.timeout)
+    return opened
+
+
+def _last_word(opened: socket.socket | None, error: Exception) -> Exception:
+    """Why the other side closed a connection on which sending failed: over TLS it may have said so before."""
+    if isinstance(opened, ssl.SSLSocket):
+        try:
+            opened.settimeout(0)
+            opened.recv(1)
+        except (OSError, ValueError) as word:
+            return word
+    return error
+
+
+def _is_quiet_inside(opened: ssl.SSLSocket) -> bool:
+    """Whether nothing can be read from inside TLS, which has messages of its own, such as tickets; reading takes them in."""
+    timeout = opened.gettimeout()
+    opened.settimeout(0)
+    try:
+        opened.recv(1)
+    except ssl.SSLWantReadError:
+        return True
+    finally:
+        opened.settimeout(timeout)
+    return False

@@ -1,0 +1,132 @@
+"""What the failures that HBase's gateways answer with mean: Java exceptions by name, in the text of a Thrift exception."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+from hbmodel.errors import (
+    FamilyExists,
+    FamilyNotFound,
+    HbmodelError,
+    InvalidRequest,
+    NamespaceExists,
+    NamespaceNotFound,
+    StoreError,
+    TableExists,
+    TableNotFound,
+)
+from hbmodel.store.values import NO_TABLE
+
+logger = logging.getLogger("hbmodel")
+
+# The gateway passes on how HBase's Java client failed, often wrapped (RetriesExhausted... around the cause), so a name counts
+# wherever it stands in the stack trace; a cause that says more comes first.
+_MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
+    ("NoSuchColumnFamilyException", FamilyNotFound, "The table has no such column family."),
+    ("already exists so cannot be added", FamilyExists, "The table already has a column family of that name."),
+    ("does not exist, so it cannot be modified", FamilyNotFound, "The table has no such column family."),
+    ("NamespaceNotFoundException", NamespaceNotFound, "There is no such namespace."),
+    ("NamespaceExistException", NamespaceExists, "There is already a namespace of that name."),
+    ("TableNotFoundException", TableNotFound, NO_TABLE),
+    ("table does not exist", TableNotFound, NO_TABLE),
+    ("TableExistsException", TableExists, "There is already a table of that name."),
+    ("Field is not a long", InvalidRequest, "Only a cell of eight bytes, or an absent one, can be incremented."),
+    (
+        "Invalid method name",
+        StoreError,
+        "The gateway is of the other kind: hbase:// is for the first one, hbase+thrift2:// for the second.",
+    ),
+)
+
+# Conditions that end by themselves: a region that moves, a server that starts, stops or is busy, a call that took too long
+# (whose outcome is then unknown), a scanner that the region server forgot.
+_PASSING = (
+    "NotServingRegionException",
+    "RegionServerStoppedException",
+    "RegionServerAbortedException",
+    "ServerNotRunningYetException",
+    "ServerTooBusyException",
+    "RegionTooBusyException",
+    "RegionMovedException",
+    "RegionOpeningException",
+    "CallQueueTooBigException",
+    "CallTimeoutException",
+    "ConnectionClosedException",
+    "FailedServerException",
+    "java.net.ConnectException",
+    "java.net.SocketTimeoutException",
+    "MasterNotRunningException",
+    "NoServerForRegionException",
+    "PleaseHoldException",
+    "RetriesExhausted",
+    "UnknownScannerException",
+    "ScannerResetException",
+    "OutOfOrderScannerNextException",
+    "LeaseException",
+)
+
+
+# How the second gateway's client sums up a call that failed row by row ("RetriesExhaustedWithDetailsException").
+_FAILED_ACTIONS = re.compile(r"Failed \d+ actions?: (.*): \d+ times?, servers with issues: ", re.DOTALL)
+
+
+def message_of(failure: Exception) -> str:
+    """The text of a Thrift exception: usually a Java stack trace."""
+    text: Any = getattr(failure, "message", None)
+    if isinstance(text, bytes):
+        return text.decode("utf-8", "replace")
+    return str(text or "")
+
+
+def first_line(failure: Exception) -> str:
+    """The first line of a Thrift exception's text: what happened, without Java's stack."""
+    return message_of(failure).strip().partition("\n")[0].strip()
+
+
+def is_passing(failure: Exception, name: str = "") -> bool:
+    """Whether the same request may well succeed a moment later. If it was a write, its outcome is unknown.
+
+    Args:
+        failure: a Thrift exception.
+        name: of the table that the request was about, as HBase knows it.
+    """
+    message = message_of(failure)
+    if _meaning(message, name) is not None:
+        return False
+    # The second gateway says so itself, also of failures without a name that is known here.
+    return bool(getattr(failure, "canRetry", False)) or any(java in message for java in _PASSING)
+
+
+def store_error(failure: Exception, name: str = "", **details: Any) -> HbmodelError:
+    """The error of this library that says the same as a gateway's failure.
+
+    Args:
+        failure: a Thrift exception.
+        name: of the table that the request was about, as HBase knows it.
+        **details: what the request was about (`table`, `key`, ...).
+    """
+    message = message_of(failure)
+    logger.debug("HBase's gateway answered: %s", message)
+    meaning = _meaning(message, name)
+    if meaning is not None:
+        kind, sentence = meaning
+        return kind(sentence, **details)
+    if type(failure).__name__ == "AlreadyExists":
+        return TableExists("There is already a table of that name.", **details)
+    return StoreError("HBase refused the request.", **details, reason=first_line(failure) or type(failure).__name__)
+
+
+def _meaning(message: str, name: str) -> tuple[type[StoreError], str] | None:
+    for java, kind, sentence in _MEANINGS:
+        if java in message:
+            return kind, sentence
+    # The second gateway leaves out what kind of exception it was, and says of a missing table no more than its name.
+    failed = _FAILED_ACTIONS.match(message)
+    said = message if failed is None else failed[1]
+    if name and said == name:
+        return TableNotFound, NO_TABLE
+    if name and said == f"{name} is disabled.":
+        return StoreError, "The table is disabled."
+    return None

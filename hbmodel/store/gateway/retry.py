@@ -1,0 +1,280 @@
+"""Single calls to a gateway: which failures are tried again, and what is raised when trying does not help."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import Any, TypeVar
+
+from attrs import frozen
+
+from hbmodel.errors import CertificateRefused, HbmodelError, StoreClosed, StoreUnavailable, UnknownOutcome
+from hbmodel.store.checks.tables import name_in_store
+from hbmodel.store.gateway.connection import ThriftConnection
+from hbmodel.store.gateway.failures import first_line, is_passing, store_error
+from hbmodel.store.gateway.pool import Lease, Pool
+
+logger = logging.getLogger("hbmodel")
+
+T = TypeVar("T")
+
+
+class Effect(Enum):
+    """What it means to carry out the same request a second time."""
+
+    NONE = "a read"
+    SAME = "a write that leaves the same cells however often it is applied: all its timestamps are given"
+    ANEW = "a write that counts each time, or whose timestamp the server gives"
+
+
+LEAST_TRIES = 5
+"""Tries in all, also when the time to retry is over: a gateway that stays silent takes much of it with each."""
+
+FIRST_TRIES = 2
+"""The same as long as no gateway has ever answered; then `LEAST_TRIES` are the most."""
+
+
+@frozen
+class Backoff:
+    """How long a request is tried again, and how long to wait between.
+
+    Attributes:
+        attempts: tries in all, at most; None sets no bound.
+        first: seconds before the second try; each further wait is twice the last.
+        cap: the longest wait.
+        retry_for: seconds from the first failure in which it is tried again, and at least `LEAST_TRIES` times. The default is
+            several times what a gateway takes to restart.
+
+    The waits are shortened by up to half at random, so that many clients of one gateway do not come back all at once
+    ("equal jitter", Brooker, Exponential Backoff And Jitter, 2015).
+    """
+
+    attempts: int | None = None
+    first: float = 0.1
+    cap: float = 2.0
+    retry_for: float = 30.0
+
+    def waits(self, reached: Callable[[], bool] = lambda: True) -> Iterator[float]:
+        """The waits between the tries, in seconds; to be asked for after each failure, the first of which starts the time.
+
+        Args:
+            reached: whether a gateway ever answered. Where none did, an address or an option is wrong more often than a gateway
+                restarts, so that is told sooner.
+        """
+        end = time.monotonic() + self.retry_for
+        tries, wait = 1, min(self.cap, self.first)
+        while tries != self.attempts:
+            least, most = (LEAST_TRIES, None) if reached() else (FIRST_TRIES, LEAST_TRIES)
+            if tries == most or (tries >= least and time.monotonic() >= end):
+                return
+            yield wait * random.uniform(0.5, 1.0)
+            tries, wait = tries + 1, min(self.cap, wait * 2)
+
+
+class Exchange:
+    """Requests to carry out in order, of which some are sent ahead, and the replies so far.
+
+    Called with a connection it goes on where the last one broke: what is acknowledged is not sent again.
+
+    Args:
+        requests: names and arguments, taken one by one, so that preparing one overlaps with the gateway's work on another.
+        ahead: how many may be under way.
+    """
+
+    def __init__(self, requests: Iterable[tuple[str, dict[str, Any]]], ahead: int = 3) -> None:
+        self._rest = iter(requests)
+        self._ahead = ahead
+        self._sent: deque[tuple[str, dict[str, Any]]] = deque()
+        self._begun_on: ThriftConnection | None = None
+        self.replies: list[Any] = []
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a request was sent before whose reply did not come."""
+        return bool(self._sent) and self._begun_on is None
+
+    def begin(self, connection: ThriftConnection) -> None:
+        """Sends the first requests without waiting; the next call, with the same connection, takes the replies.
+
+        Raises:
+            StoreUnavailable: the connection is broken, and nothing was sent. If something was, the next call tells.
+            UnknownOutcome: it broke before anything was sent.
+        """
+        connection.settle()
+        self._begun_on = connection
+        try:
+            self._send_ahead(connection)
+        except StoreUnavailable:
+            if not connection.outstanding:
+                self._begun_on = None
+                raise
+
+    def _send_ahead(self, connection: ThriftConnection) -> None:
+        while len(self._sent) < self._ahead and (request := next(self._rest, None)) is not None:
+            self._sent.append(request)
+            connection.send(request[0], **request[1])
+
+    def __call__(self, connection: ThriftConnection) -> list[Any]:
+        """Sends the rest of the requests and returns all replies; raises what a connection raises."""
+        begun, self._begun_on = self._begun_on is connection, None
+        if not begun:
+            connection.settle()
+        try:
+            for api, arguments in () if begun else self._sent:
+                connection.send(api, **arguments)
+            while True:
+                self._send_ahead(connection)
+                if not self._sent:
+                    return self.replies
+                self.replies.append(connection.receive())
+                self._sent.popleft()
+        except StoreUnavailable as error:
+            if connection.outstanding or self.replies:  # this request was not carried out, but others may have been, or were
+                raise UnknownOutcome(error.message, **error.details) from error
+            raise
+
+
+class Caller:
+    """Carries out calls on pooled connections.
+
+    Args:
+        pool: where the connections come from.
+        backoff: how often a call is tried.
+        failures: the exceptions that a connection passes on from the gateway.
+        prefix: what HBase's names of tables have before those that calls are told to be about.
+        repeated: called each time that a request is tried again.
+    """
+
+    def __init__(
+        self,
+        pool: Pool[ThriftConnection],
+        backoff: Backoff,
+        failures: tuple[type[Exception], ...],
+        prefix: str = "",
+        repeated: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._pool = pool
+        self._backoff = backoff
+        self._failures = failures
+        self._prefix = prefix
+        self.repeated = repeated
+
+    def telling(self, repeated: Callable[[], None]) -> Caller:
+        """The same, with another function to call when a request is tried again."""
+        return Caller(self._pool, self._backoff, self._failures, self._prefix, repeated)
+
+    def begin(self, exchange: Exchange) -> Lease[ThriftConnection] | None:
+        """Sends the first requests of an exchange on a connection that nobody needs now.
+
+        Returns:
+            The lease to hand to `run`, or None where there is no such connection, or nothing could be sent on it.
+
+        Raises:
+            StoreClosed: the store was closed.
+            InvalidRequest: an argument has no place in its Thrift type.
+        """
+        lease = self._pool.lease_spare()
+        if lease is None:
+            return None
+        try:
+            exchange.begin(lease.connection())
+        except (StoreUnavailable, UnknownOutcome):
+            lease.drop()
+            lease.release()
+            return None
+        except BaseException:
+            lease.drop()
+            lease.release()
+            raise
+        return lease
+
+    def run(
+        self, effect: Effect, call: Callable[[ThriftConnection], T], begun: Lease[ThriftConnection] | None = None, /, **details: object
+    ) -> T:
+        """Calls `call` with a connection until it succeeds, as often as its effect allows.
+
+        A request that was certainly not sent is always sent again. One whose reply was lost, or that met a passing condition
+        in HBase, is repeated unless it would count anew.
+
+        Args:
+            effect: what a repetition does. `call` may keep what is acknowledged and go on from there.
+            call: makes requests on the connection it is given; anything it leaves outstanding is read past.
+            begun: the lease of the connection on which it was begun, to try first.
+            **details: what the call is about, for errors (`table`, `key`, ...).
+
+        Raises:
+            StoreUnavailable: it was certainly not carried out (or is a read).
+            StoreClosed: likewise.
+            CertificateRefused: likewise, and trying again would not help.
+            UnknownOutcome: it may have been carried out.
+            StoreError: HBase refused it.
+        """
+        doubtful = False
+        waits: Iterator[float] | None = None
+        connection: ThriftConnection | None = None
+        where: dict[str, object] = {}
+        lease = self._pool.lease() if begun is None else begun
+        try:
+            while True:
+                # An error holds this frame: kept, it would leave all that is read to the garbage collector.
+                cause: Exception | None = None
+                try:
+                    connection = lease.connection()
+                    return call(connection)
+                except (StoreUnavailable, UnknownOutcome) as error:
+                    lease.drop()
+                    doubtful = doubtful or isinstance(error, UnknownOutcome)
+                    cause = error
+                    reason, where = error.reason or error.message, whereabouts(error)
+                except self._failures as failure:
+                    name = name_in_store(self._prefix, str(details.get("table", "")))
+                    if not is_passing(failure, name):
+                        raise store_error(failure, name, **details) from None  # not with Java's stack in every traceback
+                    doubtful = True
+                    reason = first_line(failure)
+                    if connection is not None:
+                        where = {"gateway": str(connection.gateway)}
+                        if not connection.gateway.alone:  # another one may be better connected to HBase
+                            lease.drop()
+                if (doubtful and effect is Effect.ANEW) or isinstance(cause, CertificateRefused):
+                    break
+                if waits is None:
+                    waits = self._backoff.waits(self._pool.reached)
+                wait = next(waits, None)
+                if wait is None:
+                    break
+                logger.warning(
+                    "A call to HBase is tried again in %.2f s: %s %s", wait, reason, where.get("gateway") or where.get("tried") or ""
+                )
+                lease.release()  # so that all threads try as long as this one, however few connections there are
+                time.sleep(wait)
+                self.repeated()
+                try:
+                    lease = self._pool.lease()
+                except StoreUnavailable as error:
+                    cause, reason, where = error, error.message, {}
+                    break
+        except StoreClosed as error:
+            if not doubtful or effect is Effect.NONE:
+                raise
+            cause, reason, where = error, error.message, {}
+        finally:
+            lease.release()
+        raise _given_up(doubtful and effect is not Effect.NONE, cause, {**details, **where, "reason": reason}) from cause
+
+
+def _given_up(doubtful: bool, cause: Exception | None, details: dict[str, object]) -> HbmodelError:
+    if doubtful:
+        return UnknownOutcome("The write may or may not have been applied, wholly or in part.", **details)
+    if isinstance(cause, CertificateRefused):
+        return CertificateRefused(cause.message, **details)
+    return StoreUnavailable("HBase cannot be reached.", **details)
+
+
+def whereabouts(error: HbmodelError) -> dict[str, object]:
+    """Which gateways an error of a connection speaks of, as details of the error that is raised in the end."""
+    return {"gateway": error.gateway, "tried": error.tried}

@@ -1,0 +1,59 @@
+"""The start and stop rows that make HBase read a half-open key range, in either direction."""
+
+from __future__ import annotations
+
+from hbmodel.store.ranges import KeyRange, prefix_successor
+from hbmodel.store.values import MAX_ROW_LENGTH
+
+# How many FF bytes stand for "and everything that follows" just below a key (`ConnectionUtils.MAX_BYTE_ARRAY` has nine).
+_NEARLY = b"\xff" * 9
+
+
+def forward_bounds(keys: KeyRange) -> tuple[bytes, bytes] | None:
+    """The inclusive start row and the exclusive stop row of a forward scan; empty means unbounded, None that no key is there.
+
+    HBase refuses bounds that are longer than a row key may be, although a range behind or up to the longest key has them.
+    No key lies between the longest key and its prefix successor, so that one takes their place.
+    """
+    start: bytes | None = keys.start
+    if len(keys.start) > MAX_ROW_LENGTH:
+        start = prefix_successor(keys.start[:MAX_ROW_LENGTH])
+    stop = keys.stop
+    if stop is not None and len(stop) > MAX_ROW_LENGTH:
+        stop = prefix_successor(stop[:MAX_ROW_LENGTH])
+    if start is None or (stop is not None and stop <= start):
+        return None
+    return start, stop or b""
+
+
+def reversed_bounds(keys: KeyRange) -> tuple[bytes, bytes] | None:
+    """The inclusive start row (upper) and the exclusive stop row (lower) of a reversed scan; empty means unbounded.
+
+    A reversed scan can say neither "below this key" nor "down to and with this key", unless the key ends in 00 and so has a
+    predecessor. Else it begins at the range's stop and ends a little below its start, and the caller drops the rows that are
+    not in the range: at most one at the beginning, and seldom any at the end.
+    """
+    if keys.empty:
+        return None
+    upper, lower = _upper(keys.stop), _lower(keys.start)
+    if upper and upper <= lower:  # only longer keys than HBase has; and equal bounds would mean "exactly this row"
+        return None
+    return upper, lower
+
+
+def _upper(stop: bytes | None) -> bytes:
+    if stop is None:
+        return b""
+    if len(stop) > MAX_ROW_LENGTH:
+        return stop[:MAX_ROW_LENGTH]
+    return stop[:-1] if stop.endswith(b"\x00") and len(stop) > 1 else stop
+
+
+def _lower(start: bytes) -> bytes:
+    if not start:
+        return b""
+    if len(start) > MAX_ROW_LENGTH:
+        return start[:MAX_ROW_LENGTH]
+    if start.endswith(b"\x00"):
+        return start[:-1]
+    return (start[:-1] + bytes((start[-1] - 1,)) + _NEARLY)[:MAX_ROW_LENGTH]

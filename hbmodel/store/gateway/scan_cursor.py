@@ -1,0 +1,174 @@
+"""How far one scan through a gateway has come, and what to ask for next."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from attrs import frozen
+
+from hbmodel.errors import HbmodelError
+from hbmodel.store.checks.reads import distinct_columns, reversible
+from hbmodel.store.gateway.filter_language import filter_string
+from hbmodel.store.gateway.scan_bounds import forward_bounds, reversed_bounds
+from hbmodel.store.values import Row, Scan
+
+Request = tuple[str, dict[str, Any]]
+"""The name of a call and its arguments."""
+
+
+@frozen
+class Reading:
+    """Rows to be read, in the terms of a gateway.
+
+    Attributes:
+        table: the table's name as the server knows it.
+        start: row to start at, inclusive; empty means unbounded.
+        stop: row to stop before.
+        columns: without repetitions; empty means all.
+        filter: in HBase's filter language, or None.
+        reversed: whether from the last row to the first.
+        rows: how many are asked for next.
+    """
+
+    table: bytes
+    start: bytes
+    stop: bytes
+    columns: Sequence[bytes]
+    filter: bytes | None
+    reversed: bool
+    rows: int
+
+
+class ScanCalls(Protocol):
+    """The calls by which a gateway reads ranges of rows."""
+
+    failures: tuple[type[Exception], ...]
+    """The exceptions by which it answers."""
+
+    forgotten: tuple[type[Exception], ...]
+    """Those of them by which it answers a request for rows when it has no such scanner any more."""
+
+    def whole(self, reading: Reading) -> Request | None:
+        """Reads all rows asked for and keeps nothing open; None where there is no such call."""
+        ...
+
+    def open(self, reading: Reading) -> Request:
+        """Opens a scanner; the reply is its number."""
+        ...
+
+    def rows(self, scanner: int, count: int) -> Request:
+        """Reads the next rows of a scanner."""
+        ...
+
+    def close(self, scanner: int) -> Request:
+        """Closes a scanner."""
+        ...
+
+
+class Cursor:
+    """How far one scan has come.
+
+    Args:
+        table: the table's name as the server knows it.
+        scan: what to read.
+        called: the table's name as the store's user knows it; by default the same.
+    """
+
+    def __init__(self, table: bytes, scan: Scan, called: str | None = None) -> None:
+        self.table = table
+        self.called = table.decode() if called is None else called
+        self.scan = scan
+        self.columns = distinct_columns(scan.columns)
+        self.filter = None if scan.filter is None else filter_string(reversible(scan.filter) if scan.reversed else scan.filter)
+        self.rest = scan.range
+        """The rows that have not been received yet."""
+        self.left = scan.limit
+        """How many rows may still come."""
+        self.surplus = 0
+        """Rows outside the range with which the scanner begins, at most."""
+        self.scanner: int | None = None
+        """The gateway's number of the open scanner."""
+        self.opening = False
+        self.era = 0
+        """Raised when a scanner is given up: replies to requests of an earlier era are of no interest."""
+        self.asked: deque[int] = deque()
+        """Rows asked for by each request under way."""
+        self.batches: deque[Sequence[Row]] = deque()
+        """Received and not delivered."""
+        self.is_long = False
+        """Whether a full batch has come, so that it is worth asking ahead."""
+        self.finished = scan.range.empty or scan.limit == 0
+        self.trouble: HbmodelError | None = None
+        """Why the scanner had to be given up; it may be opened again."""
+        self.error: HbmodelError | None = None
+        """Why the scan cannot go on."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether rows, or a scanner to ask for them, are on their way."""
+        return self.opening or bool(self.asked)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether one more batch may be all that is still to come."""
+        return not self.is_long or (self.left is not None and self.left <= self.scan.batch_size)
+
+    @property
+    def size(self) -> int:
+        """Roughly the bytes of a request that describes the scan."""
+        scan = self.scan.range
+        return 100 + len(scan.start) + len(scan.stop or b"") + len(self.filter or b"") + sum(len(column) + 20 for column in self.columns)
+
+    def reading(self) -> Reading | None:
+        """What a call that starts anew has to read: the rest of the rows; None when no row can be there."""
+        scan = self.scan
+        bounds = (reversed_bounds if scan.reversed else forward_bounds)(self.rest)
+        if bounds is None:
+            return None
+        start, stop = bounds
+        self.surplus = int(scan.reversed and start == self.rest.stop)
+        return Reading(self.table, start, stop, self.columns, self.filter, scan.reversed, self.wanted())
+
+    def wanted(self) -> int:
+        """Rows to ask for next; 0 when all are asked for."""
+        if self.left is None:
+            return self.scan.batch_size
+        rows = self.left - sum(self.asked)
+        if rows <= 0:
+            return 0
+        return rows + self.surplus if rows <= self.scan.batch_size else self.scan.batch_size
+
+    def accept(self, rows: Sequence[Row]) -> None:
+        """Takes the rows of the oldest request under way."""
+        asked = self.asked.popleft()
+        exhausted = len(rows) < asked  # HBase's scanner stops short at its end only
+        self.is_long = not exhausted
+        self.surplus = 0
+        if self.scan.reversed and rows:
+            exhausted = exhausted or rows[-1].row < self.rest.start
+            rows = self._inside(rows)
+        if rows:
+            last = rows[-1].row
+            self.rest = self.rest.before(last) if self.scan.reversed else self.rest.after(last)
+            if self.left is not None:
+                self.left -= len(rows)
+            self.batches.append(rows)
+        self.finished = self.finished or exhausted or self.left == 0
+
+    def _inside(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows within the range: a reversed scan may begin and end a little outside (see `reversed_bounds`).
+
+        None too many: one more than wanted is asked for where the first may be outside.
+        """
+        if rows[0].row not in self.rest or rows[-1].row not in self.rest:
+            rows = [row for row in rows if row.row in self.rest]
+        return rows if self.left is None else rows[: self.left]
+
+    def give_up_scanner(self) -> None:
+        """Forgets the scanner and the requests under way; what was received stays."""
+        self.era += 1
+        self.scanner = None
+        self.opening = False
+        self.asked.clear()

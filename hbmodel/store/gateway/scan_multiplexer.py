@@ -1,0 +1,364 @@
+"""Scans that share a connection to a gateway: several requests ahead, and each resumed exactly once when it breaks."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from types import TracebackType
+
+from hbmodel.errors import CertificateRefused, HbmodelError, InvalidRequest, StoreClosed, StoreError, StoreUnavailable, UnknownOutcome
+from hbmodel.store.gateway.connection import ThriftConnection
+from hbmodel.store.gateway.failures import first_line, is_passing, store_error
+from hbmodel.store.gateway.pool import Lease
+from hbmodel.store.gateway.retry import Backoff, whereabouts
+from hbmodel.store.gateway.scan_cursor import Cursor, Request, ScanCalls
+from hbmodel.store.values import Row
+
+logger = logging.getLogger("hbmodel")
+
+REQUESTS_AHEAD = 3
+"""Batches that a connection has asked for or holds, while its caller works on the last: with three, the gateway and HBase's
+client inside it always have something to do (one or two ahead measured slower)."""
+
+FIRST_BYTES = 64 * 1024
+"""Bytes of first requests that are sent, roughly, before a reply is read. A gateway that waits for its replies to be read reads
+no requests, so what is sent meanwhile must find room between the two."""
+
+
+class Step(Enum):
+    """What a request is for."""
+
+    OPEN = "a scanner"
+    ROWS = "rows"
+    CLOSE = "nothing any more"
+
+
+_UNWANTED = -1  # the era of requests whose reply nobody waits for
+
+
+class Lane:
+    """One connection and the scans that share it.
+
+    Replies come in the order of the requests, whosever they are; a scan that waits for its own takes in those of the others on
+    the way. Each scan's batches that are asked for or received are bounded, so what a slow reader leaves behind is too.
+    A lane's scanners live on its connection alone: when it breaks, each is opened again behind the last row it received.
+
+    Args:
+        calls: how the gateway is asked.
+        lease: of the connection; released when the last scan ends.
+        cursors: the scans.
+        backoff: how long a broken scan is taken up again without a row of progress.
+        timeout: seconds to wait for a reply; doubled when a scan is taken up again after a timeout, since a filter that lets
+            few rows pass keeps a region server silent for long.
+        repeated: called each time that scans are taken up again.
+    """
+
+    def __init__(
+        self,
+        calls: ScanCalls,
+        lease: Lease[ThriftConnection],
+        cursors: Sequence[Cursor],
+        backoff: Backoff,
+        timeout: float,
+        repeated: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._calls = calls
+        self._lease = lease
+        self.cursors = list(cursors)
+        self._backoff = backoff
+        self._timeout = timeout
+        self._repeated = repeated
+        self._patience = timeout
+        self._put_off: HbmodelError | None = None
+        self._ahead = -(-REQUESTS_AHEAD // len(cursors))
+        self._under_way: deque[tuple[Cursor, int, Step]] = deque()
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def start(self) -> None:
+        """Sends the first request of each scan, without waiting. What fails here is told when rows are asked for."""
+        room = FIRST_BYTES
+        with self._lock, _Later(self):
+            for cursor in self.cursors:
+                if (room := room - cursor.size) < 0:  # the others begin when their rows are asked for
+                    return
+                self._begin(cursor)
+
+    def ask(self) -> None:
+        """Waits for scanners that are being opened and sends their first request for rows. Failures wait as in `start`."""
+        with self._lock, _Later(self):
+            while self._under_way and self._under_way[0][2] is Step.OPEN:
+                self._take_in()
+
+    def next_batch(self, cursor: Cursor) -> Sequence[Row] | None:
+        """The next rows of a scan, None at its end; raises what `Store.scan` may raise."""
+        with self._lock:
+            self._notice_fork()
+            try:
+                return self._next_batch(cursor)
+            except HbmodelError as error:
+                if error is not cursor.error:  # the store was closed, or an HTTP server refuses the requests
+                    cursor.error = error
+                    cursor.finished = True
+                    self._lost(error)
+                raise
+            except BaseException as error:
+                # Interrupted anywhere, perhaps between receiving rows and taking note of it.
+                cursor.error = StoreError("A scan was interrupted; start it again.", table=cursor.called)
+                cursor.finished = True
+                self._lost(error)
+                raise
+
+    def end(self, cursor: Cursor) -> None:
+        """Closes a scan that is not wanted any more."""
+        with self._lock:
+            self._notice_fork()
+            cursor.batches.clear()
+            if not cursor.finished:
+                cursor.finished = True
+                try:
+                    with _Later(self):
+                        self._close(cursor)
+                except BaseException as error:  # interrupted, perhaps between sending a request and taking note of it
+                    self._lost(error)
+                    raise
+
+    def forget(self, cursor: Cursor) -> None:
+        """For finalisers: gives the connection up once none of its scans has an owner."""
+        cursor.finished = True
+        if all(other.finished for other in self.cursors):
+            self._lease.abandon()
+
+    def _next_batch(self, cursor: Cursor) -> Sequence[Row] | None:
+        waits = self._backoff.waits(lambda: self._lease.reached)
+        while not cursor.batches:
+            if cursor.error is not None:
+                raise cursor.error
+            if cursor.finished:
+                return None
+            trouble: HbmodelError
+            try:
+                if self._put_off is not None:
+                    cursor.trouble, self._put_off = self._put_off, None
+                else:
+                    self._advance(cursor)
+                if cursor.trouble is None:
+                    continue
+                trouble, cursor.trouble = cursor.trouble, None
+            except (StoreUnavailable, UnknownOutcome) as lost:
+                trouble = lost
+                self._lost(lost)
+            self._wait(cursor, waits, trouble)
+            # The error holds this frame, and with it those of the callers: only the garbage collector would end what they hold.
+            del trouble
+        batch = cursor.batches.popleft()
+        if cursor.scanner is not None:
+            with _Later(self):  # ask for more before the caller works on this batch
+                self._ask_for_rows(cursor)
+        return batch
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def put_off(self, error: StoreError) -> None:
+        """Takes note of a failure that need not be told now: it is the first of whichever scan is asked for rows next."""
+        self._lost(error)
+        if isinstance(error, StoreUnavailable | UnknownOutcome):
+            self._put_off = error
+
+    def _send(self, cursor: Cursor, step: Step, request: Request) -> None:
+        connection = self._lease.connection()
+        if self._patience != self._timeout:
+            connection.limit(self._patience)
+        api, arguments = request
+        connection.send(api, **arguments)
+        self._under_way.append((cursor, _UNWANTED if step is Step.CLOSE else cursor.era, step))
+
+    def _begin(self, cursor: Cursor) -> None:
+        """Asks for the rest of the rows, in one call where that may do, else by a scanner.
+
+        After a request that took too long it is a scanner: that it can be opened tells a slow filter from a gateway that is gone.
+        """
+        reading = cursor.reading()
+        if reading is None:
+            cursor.finished = True
+            self._retire()
+        elif cursor.is_short and self._patience == self._timeout and (request := self._calls.whole(reading)) is not None:
+            self._send(cursor, Step.ROWS, request)
+            cursor.asked.append(reading.rows)
+        else:
+            self._send(cursor, Step.OPEN, self._calls.open(reading))
+            cursor.opening = True
+
+    def _ask_for_rows(self, cursor: Cursor) -> None:
+        ahead = self._ahead if cursor.is_long else 1
+        while cursor.scanner is not None and len(cursor.asked) + len(cursor.batches) < ahead and (rows := cursor.wanted()) > 0:
+            self._send(cursor, Step.ROWS, self._calls.rows(cursor.scanner, rows))
+            cursor.asked.append(rows)
+
+    def _close(self, cursor: Cursor) -> None:
+        self._give_up(cursor)
+        self._retire()
+
+    def _give_up(self, cursor: Cursor) -> None:
+        scanner = cursor.scanner
+        cursor.give_up_scanner()
+        if scanner is not None:
+            self._send(cursor, Step.CLOSE, self._calls.close(scanner))
+
+    def _retire(self) -> None:
+        """Releases the connection when all scans have ended.
+
+        Rows that were asked for in vain are read past without decoding; the replies to the closing requests are left to
+        whoever uses the connection next.
+        """
+        if not all(cursor.finished for cursor in self.cursors):
+            return
+        for cursor in self.cursors:  # also those whose owner was garbage-collected
+            self._give_up(cursor)
+        while any(step is not Step.CLOSE for _, _, step in self._under_way):
+            self._take_in()
+        self._under_way.clear()
+        if self._patience != self._timeout:
+            self._lease.drop()
+        self._lease.release()
+
+    # --- replies ------------------------------------------------------------------------------------------------------
+
+    def _advance(self, cursor: Cursor) -> None:
+        if cursor.scanner is None and not cursor.under_way:
+            self._begin(cursor)
+            if cursor.finished:
+                return
+        self._ask_for_rows(cursor)
+        self._take_in()
+
+    def _take_in(self) -> None:
+        """Reads one reply, for whomever it is."""
+        cursor, era, step = self._under_way.popleft()
+        connection = self._lease.connection()
+        if era != cursor.era and step is not Step.OPEN:
+            connection.skip()
+            return
+        try:
+            answer = connection.receive()
+        except self._calls.failures as failure:
+            if era == cursor.era:
+                self._failed(cursor, failure)
+            return
+        if era != cursor.era:  # opened in vain
+            self._send(cursor, Step.CLOSE, self._calls.close(answer))
+        elif step is Step.OPEN:
+            cursor.opening = False
+            cursor.scanner = answer
+            self._ask_for_rows(cursor)
+        else:
+            cursor.accept(answer)
+            if cursor.finished:
+                with _Later(self):
+                    self._close(cursor)
+            elif cursor.scanner is None:
+                self._begin(cursor)
+            else:
+                self._ask_for_rows(cursor)
+
+    def _failed(self, cursor: Cursor, failure: Exception) -> None:
+        name, table = cursor.table.decode(), cursor.called
+        forgotten = cursor.scanner is not None and isinstance(failure, self._calls.forgotten)
+        if forgotten or is_passing(failure, name):
+            # The gateway has forgotten the scanner ("scanner ID is invalid") or closed it under its own hands ("internal
+            # error"), or a region is on its way elsewhere. Requests that were sent ahead may get rows from behind a gap now,
+            # or none; giving the scanner up makes their replies unwanted.
+            gateway = self._lease.connection().gateway
+            reason = first_line(failure)
+            cursor.trouble = StoreUnavailable("HBase cannot go on with a scan.", table=table, gateway=str(gateway), reason=reason)
+            if not (forgotten or gateway.alone):  # another one may be better connected to HBase
+                self._lost(cursor.trouble)
+        else:
+            cursor.error = store_error(failure, name, table=table)
+            cursor.finished = True
+        with _Later(self):
+            self._close(cursor)
+
+    # --- trouble ------------------------------------------------------------------------------------------------------
+
+    def _notice_fork(self) -> None:
+        """In a forked child the connection and the scanners are the parent's; the child opens its own."""
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._lost(None)
+
+    def _lost(self, error: BaseException | None) -> None:
+        """The connection is gone, and the scanners that were open on it with it."""
+        if isinstance(error, UnknownOutcome) and error.timed_out and (error.answered or self._patience == self._timeout):
+            # A filter that passes few rows takes long, and longer where it begins anew. A gateway that says nothing at all is gone.
+            self._patience *= 2
+        self._lease.drop()
+        self._under_way.clear()
+        for cursor in self.cursors:
+            cursor.give_up_scanner()
+        if isinstance(error, StoreClosed) or all(cursor.finished for cursor in self.cursors):
+            self._lease.release()
+
+    def _wait(self, cursor: Cursor, waits: Iterator[float], trouble: HbmodelError) -> None:
+        wait = None if isinstance(trouble, CertificateRefused) else next(waits, None)
+        table = cursor.called
+        reason = trouble.reason or trouble.message
+        if wait is None:
+            cursor.finished = True
+            kind = CertificateRefused if isinstance(trouble, CertificateRefused) else StoreUnavailable
+            cursor.error = kind("A scan broke off.", table=table, **whereabouts(trouble), reason=reason)
+            with _Later(self):
+                self._close(cursor)
+            raise cursor.error from trouble
+        logger.warning("A scan of %s is taken up again in %.2f s: %s", table, wait, reason)
+        time.sleep(wait)
+        self._repeated()
+
+
+class _Later:
+    """Around requests whose failure need not be told now: scans go on when their rows are asked for."""
+
+    __slots__ = ("_lane",)
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if not isinstance(error, StoreError) or isinstance(error, InvalidRequest):
+            return False  # else the connection is gone, the store closed, or an HTTP server refuses
+        self._lane.put_off(error)
+        return True
+
+
+class Batches(Iterator[Sequence[Row]]):
+    """The batches of one scan, in order; without a lane there are none.
+
+    It may be closed early, from any thread; an iterator that is dropped unread is closed too, but later.
+    """
+
+    def __init__(self, lane: Lane | None, cursor: Cursor) -> None:
+        self._lane = lane
+        self._cursor = cursor
+
+    def __next__(self) -> Sequence[Row]:
+        batch = None if self._lane is None else self._lane.next_batch(self._cursor)
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def close(self) -> None:
+        """Ends the scan and, with the last one on its connection, gives that back. Closing twice is allowed."""
+        if self._lane is not None:
+            self._lane.end(self._cursor)
+
+    def __del__(self) -> None:
+        if self._lane is not None and not self._cursor.finished:
+            self._lane.forget(self._cursor)

@@ -1,0 +1,274 @@
+"""What the stores on HBase's two Thrift gateways have in common: the checks and the order of calls."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, UnknownOutcome
+from hbmodel.store.checks.reads import check_filter, wanted_columns
+from hbmodel.store.checks.rows import check_column, check_delete, check_put, check_puts, check_read_columns, check_rows
+from hbmodel.store.checks.tables import name_in_port
+from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, MAX_ROWS, in_portions
+from hbmodel.store.gateway.client import GatewayClient
+from hbmodel.store.gateway.connection import ThriftConnection
+from hbmodel.store.gateway.failures import is_passing
+from hbmodel.store.gateway.pool import Lease
+from hbmodel.store.gateway.retry import Effect, Exchange
+from hbmodel.store.gateway.scan_cursor import Cursor, Request
+from hbmodel.store.gateway.scan_multiplexer import Batches, Lane
+from hbmodel.store.values import CLOCK_TICK, BegunPut, Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
+
+ADMINISTRATION_TIMEOUT = 120.0
+"""Seconds to wait, at least, for a table to be created or dropped."""
+
+
+class GatewayStore(GatewayClient, ABC):
+    """Tables behind a Thrift gateway; its arguments are those of `GatewayClient`."""
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities:
+        """What this gateway can do."""
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> list[Row | None]:
+        """Reads rows; see `Store.get`. Long lists are split into several calls, of which some are sent ahead."""
+        size = check_rows(table, rows)
+        wanted = wanted_columns(table, columns)
+        name = self._name(table)
+        if not rows:
+            return []
+        overhead = self._question_overhead(wanted)
+        if len(rows) <= MAX_ROWS and size + len(rows) * overhead <= MAX_QUESTION_BYTES:
+            return self._found(rows, (self._call(Effect.NONE, self._get_request(name, rows, wanted), table=table),))
+        portions = in_portions(rows, lambda row: len(row) + overhead, MAX_QUESTION_BYTES)
+        exchange = Exchange(self._get_request(name, portion, wanted) for portion in portions)
+        return self._found(rows, self._caller.run(Effect.NONE, exchange, table=table))
+
+    @abstractmethod
+    def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
+        """The call that reads rows."""
+
+    @abstractmethod
+    def _question_overhead(self, columns: Sequence[bytes]) -> int:
+        """Bytes that such a call takes for each row, beside its key."""
+
+    @abstractmethod
+    def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
+        """The answer from the replies to those calls."""
+
+    def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[Row]]]:
+        """Starts scans; see `Store.scan`. They are spread over the connections that are free; first requests go out at once.
+
+        A scan whose connection breaks, or whose scanner the gateway forgets, goes on behind the last row received. The
+        iterators have a `close()`.
+        """
+        for scan in scans:
+            check_read_columns(table, scan.columns)
+            if scan.batch_size < 1 or (scan.limit is not None and scan.limit < 0):
+                raise InvalidRequest("A scan needs a positive batch size and no negative limit.", table=table)
+            if scan.filter is not None:
+                check_filter(scan.filter, reversed=scan.reversed)
+        return self._scan(self._name(table), scans, table)
+
+    def _scan(self, name: bytes, scans: Sequence[Scan], called: str) -> list[Iterator[Sequence[Row]]]:
+        cursors = [Cursor(name, scan, called) for scan in scans]
+        live = [cursor for cursor in cursors if not cursor.finished]
+        if not live:
+            return [Batches(None, cursor) for cursor in cursors]
+        leases = self._pool.lease_streams(len(live))
+        lanes = [
+            Lane(self.SCAN_CALLS, lease, live[first :: len(leases)], self._backoff, self._wire.timeout, self._caller.repeated)
+            for first, lease in enumerate(leases)
+        ]
+        batches = [Batches(next((lane for lane in lanes if cursor in lane.cursors), None), cursor) for cursor in cursors]
+        try:
+            for lane in lanes:
+                lane.start()
+            for lane in lanes:
+                lane.ask()
+        except BaseException:
+            for each in batches:
+                each.close()
+            raise
+        return list(batches)
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def put(self, table: str, puts: Sequence[Put]) -> None:
+        """Writes rows; see `Store.put`. Long lists are split into calls of at most 1,000 rows and about 1 MiB."""
+        size = check_puts(table, puts)
+        if puts:
+            self._write(table, self._put_requests(self._name(table), puts, size), _timed(puts))
+
+    def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
+        """Begins a put; see `BeginningStore.begin_put`.
+
+        It is sent at once if all timestamps are given, so that it may be sent again, and the pool has a connection to spare.
+        """
+        size, timed = check_puts(table, puts), _timed(puts)
+        if not puts:
+            return _BegunPut(lambda: None, None)
+        exchange = Exchange(self._put_requests(self._name(table), puts, size))
+        begun = self._caller.begin(exchange) if timed else None
+        return _BegunPut(partial(self._carry_out, table, exchange, timed, begun), begun)
+
+    @abstractmethod
+    def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
+        """The calls that write rows, which have so many bytes in all (`put_size`)."""
+
+    def delete(self, table: str, deletes: Sequence[Delete]) -> None:
+        """Deletes; see `Store.delete`.
+
+        After a delete at the server's time it waits a tick of the clock, so that a put that follows is not hidden.
+        """
+        for delete in deletes:
+            check_delete(table, delete)
+        if not deletes:
+            return
+        timed = _timed(deletes)
+        self._delete(table, deletes, timed)
+        if not timed:
+            time.sleep(CLOCK_TICK)
+
+    @abstractmethod
+    def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
+        """Carries out deletes that were checked."""
+
+    @abstractmethod
+    def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
+        """Applies puts and deletes of one row atomically; see `Store.mutate_row`."""
+
+    def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
+        """Puts one cell if another (or the same) is as expected; see `Store.check_and_put`."""
+        check_row(table, row)
+        check_column(table, column)
+        check_put(table, put)
+        if put.row != row or len(put.cells) != 1 or put.timestamp is not None:
+            raise InvalidRequest("A check-and-put writes one cell of the checked row, without a timestamp.", table=table, key=row)
+        request = self._check_and_put_request(self._name(table), column, expected or b"", put)
+        return bool(self._call(Effect.ANEW, request, table=table, key=row))
+
+    @abstractmethod
+    def _check_and_put_request(self, name: bytes, column: bytes, expected: bytes, put: Put) -> Request:
+        """The call that puts one cell if `column` holds exactly `expected`; empty expects an absent or empty cell."""
+
+    @abstractmethod
+    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+        """Applies mutations of one row if a column is as expected; see `Store.check_and_mutate`."""
+
+    def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
+        """Adds to a counter; see `Store.increment`."""
+        check_row(table, row)
+        check_column(table, column)
+        if not -(2**63) <= amount < 2**63:
+            raise InvalidRequest("An increment must fit in eight bytes.", table=table, key=row)
+        request = self._increment_request(self._name(table), row, column, amount)
+        return self._counted(self._call(Effect.ANEW, request, table=table, key=row))
+
+    @abstractmethod
+    def _increment_request(self, name: bytes, row: bytes, column: bytes, amount: int) -> Request:
+        """The call that adds to a counter."""
+
+    @abstractmethod
+    def _counted(self, reply: Any) -> int:
+        """The counter's new value from the reply to that call."""
+
+    def _write(self, table: str, requests: Iterator[Request], timed: bool) -> None:
+        self._carry_out(table, Exchange(requests), timed)
+
+    def _carry_out(self, table: str, exchange: Exchange, timed: bool, begun: Lease[ThriftConnection] | None = None) -> None:
+        def write(connection: ThriftConnection) -> None:
+            # A write into a missing or disabled table ends, for a batch after many seconds, in a message that does not say so.
+            if exchange.repeats:
+                self._check_table(connection, table)
+            try:
+                exchange(connection)
+            except self._failures as failure:
+                if is_passing(failure, self._name(table).decode()):
+                    with suppress(StoreUnavailable, UnknownOutcome):  # which would tell of this question only
+                        self._check_table(connection, table)
+                raise
+
+        self._caller.run(Effect.SAME if timed else Effect.ANEW, write, begun, table=table)
+
+    def _check_table(self, connection: ThriftConnection, table: str) -> None:
+        """Raises what is wrong with a table, if anything is."""
+        connection.settle()
+        if not connection.call("isTableEnabled", tableName=self._designation(self._name(table))):
+            raise StoreError("The table is disabled.", table=table)
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def tables(self) -> list[str]:
+        """Names of all tables, sorted; with a prefix, of those that have it, without it."""
+        return sorted(own for name in self._table_names() if (own := name_in_port(self._prefix, name)) is not None)
+
+    @abstractmethod
+    def _table_names(self) -> Iterable[str]:
+        """The names of all tables, with their namespaces but for the default one."""
+
+    @abstractmethod
+    def families(self, table: str) -> list[Family]:
+        """The column families of a table, sorted by name."""
+
+    @abstractmethod
+    def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
+        """Creates a table; see `Store.create_table`."""
+
+    def delete_table(self, table: str) -> None:
+        """Disables and drops a table; one that is disabled already is dropped."""
+        designation = self._designation(self._name(table))
+        try:
+            self._administrate(("disableTable", {"tableName": designation}), table=table)
+        except StoreError as error:
+            if "TableNotEnabledException" not in (error.reason or ""):
+                raise
+        self._administrate(("deleteTable", {"tableName": designation}), table=table)
+
+    @abstractmethod
+    def regions(self, table: str) -> list[Region]:
+        """The regions of a table in key order."""
+
+    @abstractmethod
+    def _designation(self, name: bytes) -> Any:
+        """The argument by which calls about tables name one."""
+
+    def _administrate(self, request: Request, **details: object) -> None:
+        api, arguments = request
+
+        def call(connection: ThriftConnection) -> None:
+            connection.limit(max(self._wire.timeout, ADMINISTRATION_TIMEOUT))
+            try:
+                connection.call(api, **arguments)
+            finally:
+                connection.limit(self._wire.timeout)
+
+        self._caller.run(Effect.ANEW, call, **details)
+
+
+@frozen
+class _BegunPut:
+    """See `BegunPut`: what ends the put, and the connection on which it was begun, if it was."""
+
+    end: Callable[[], None]
+    lease: Lease[ThriftConnection] | None
+
+    def abandon(self) -> None:
+        """Gives the connection up, with the answer that is under way on it."""
+        if self.lease is not None:
+            self.lease.drop()
+            self.lease.release()
+
+
+def _timed(mutations: Iterable[Put | Delete]) -> bool:
+    """Whether applying them again leaves the same."""
+    return all(mutation.timestamp is not None for mutation in mutations)

@@ -1,0 +1,370 @@
+"""A store that tells of each call that it hands on: what was done to which table, how much, how long it took, never which values."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from attrs import frozen
+
+from hbmodel.errors import DeclarationError, UnknownOutcome
+from hbmodel.store.values import BeginningStore, BegunPut, Capabilities, Delete, Family, Put, Region, RepeatingStore, Row, Scan, Store
+
+logger = logging.getLogger("hbmodel")
+
+T = TypeVar("T")
+
+
+@frozen
+class Call:
+    """One call to a store; of a scan, one batch of rows.
+
+    Attributes:
+        table: its name.
+        operation: `get`, `scan`, `put`, `delete`, `mutate_row`, `check_and_put`, `check_and_mutate` or `increment`.
+        rows: how many were received by a read, or sent by a write.
+        bytes: of row keys, column names and values, received by a read or sent by a write.
+        duration: seconds until the store answered, waits before retries included. A scan's first batch includes its start.
+        retries: how often the store tried again by itself.
+        error: what the call raised, or None. Its details may name the row key.
+    """
+
+    table: str
+    operation: str
+    rows: int
+    bytes: int
+    duration: float
+    retries: int = 0
+    error: Exception | None = None
+
+
+OnCall = Callable[[Call], object]
+"""Is told of each call, in the thread that made it, before the caller has the answer."""
+
+
+class _Stopwatch:
+    """Measures the calls of one request: the time, and the retries since it was last read."""
+
+    def __init__(self) -> None:
+        self._retries = 0
+        self._read = 0
+        self._spent = 0.0
+        self._started = 0.0
+
+    def repeated(self) -> None:
+        self._retries += 1
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._spent += time.perf_counter() - self._started
+
+    def read(self) -> tuple[float, int]:
+        """Seconds and retries since the last reading."""
+        spent, retries = self._spent, self._retries - self._read
+        self._spent, self._read = 0.0, self._retries
+        return spent, retries
+
+
+def check_on_call(on_call: object) -> None:
+    """Refuses what cannot be called.
+
+    Raises:
+        DeclarationError: it is no function.
+    """
+    if not callable(on_call):
+        raise DeclarationError("on_call takes a function that is told of each call.", found=type(on_call).__name__)
+
+
+class ObservedStore:
+    """Hands every call on to a store, and tells a function of those that read or write rows.
+
+    An exception of the function is logged and goes no further: the call was made, and the caller must know how it ended.
+
+    Args:
+        store: that does the work.
+        on_call: the function. It must not use the store itself.
+        repeated: is also told of each retry.
+    """
+
+    def __init__(self, store: Store, on_call: OnCall, repeated: Callable[[], None] | None = None) -> None:
+        check_on_call(on_call)
+        self.token_key: bytes | str | None = getattr(store, "token_key", None)
+        self._store = store
+        self._on_call = on_call
+        self._repeating = store if isinstance(store, RepeatingStore) else None
+        self._repeated = repeated
+
+    def telling_repeats(self, repeated: Callable[[], None]) -> ObservedStore:
+        """See `RepeatingStore`."""
+        return ObservedStore(self._store, self._on_call, self._both(repeated))
+
+    def _view(self, repeated: Callable[[], None]) -> Store:
+        return self._store if self._repeating is None else self._repeating.telling_repeats(self._both(repeated))
+
+    def _both(self, repeated: Callable[[], None]) -> Callable[[], None]:
+        also = self._repeated
+        if also is None:
+            return repeated
+
+        def tell() -> None:
+            repeated()
+            also()
+
+        return tell
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
+        """See `Store.get`."""
+        watch = _Stopwatch()
+        try:
+            with watch:
+                found = self._view(watch.repeated).get(table, rows, columns)
+        except Exception as error:
+            self._tell(watch, table, "get", error=error)
+            raise
+        self._tell(watch, table, "get", *_received(row for row in found if row is not None))
+        return found
+
+    def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+        """See `Store.scan`."""
+        watch = _Stopwatch()
+        try:
+            with watch:
+                started = self._view(watch.repeated).scan(table, scans)
+        except Exception as error:
+            self._tell(watch, table, "scan", error=error)
+            raise
+        return [_ObservedBatches(self, watch, table, batches) for batches in started]
+
+    def put(self, table: str, puts: Sequence[Put]) -> None:
+        """See `Store.put`."""
+        self._sent(table, "put", puts, lambda store: store.put(table, puts))
+
+    def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
+        """See `BeginningStore`; the call is told when it ends. For a store that cannot begin a put the whole of it is made at its end."""
+        return _ObservedPut(self, table, puts)
+
+    def delete(self, table: str, deletes: Sequence[Delete]) -> None:
+        """See `Store.delete`."""
+        self._sent(table, "delete", deletes, lambda store: store.delete(table, deletes))
+
+    def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
+        """See `Store.mutate_row`."""
+        self._sent(table, "mutate_row", mutations, lambda store: store.mutate_row(table, mutations), rows=1)
+
+    def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
+        """See `Store.check_and_put`."""
+        check = len(column) + len(expected or b"")
+        return self._sent(
+            table, "check_and_put", [put], lambda store: store.check_and_put(table, row, column, expected, put), rows=1, more=check
+        )
+
+    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+        """See `Store.check_and_mutate`."""
+        return self._sent(
+            table,
+            "check_and_mutate",
+            mutations,
+            lambda store: store.check_and_mutate(table, row, column, expected, mutations),
+            rows=1,
+            more=len(column) + len(expected or b""),
+        )
+
+    def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
+        """See `Store.increment`."""
+        size = len(row) + len(column) + 8
+        return self._sent(table, "increment", [], lambda store: store.increment(table, row, column, amount), rows=1, more=size)
+
+    def _sent(
+        self,
+        table: str,
+        operation: str,
+        mutations: Sequence[Put | Delete],
+        write: Callable[[Store], T],
+        *,
+        rows: int | None = None,
+        more: int = 0,
+    ) -> T:
+        watch = _Stopwatch()
+        count = len(mutations) if rows is None else rows
+        size = sum(map(_size, mutations)) + more
+        try:
+            with watch:
+                answer = write(self._view(watch.repeated))
+        except Exception as error:
+            self._tell(watch, table, operation, count, size, error=error)
+            raise
+        self._tell(watch, table, operation, count, size)
+        return answer
+
+    def _tell(self, watch: _Stopwatch, table: str, operation: str, rows: int = 0, size: int = 0, *, error: Exception | None = None) -> None:
+        duration, retries = watch.read()
+        call = Call(table, operation, rows, size, duration, retries, error)
+        try:
+            self._on_call(call)
+        except Exception:
+            logger.warning("on_call raised an exception; the call that it was told of is not affected.", exc_info=True)
+
+    # --- all else -----------------------------------------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the store can do."""
+        return self._store.capabilities
+
+    def tables(self) -> list[str]:
+        """See `Store.tables`."""
+        return self._store.tables()
+
+    def families(self, table: str) -> list[Family]:
+        """See `Store.families`."""
+        return self._store.families(table)
+
+    def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
+        """See `Store.create_table`."""
+        self._store.create_table(table, families, split_keys)
+
+    def add_family(self, table: str, family: Family) -> None:
+        """See `Store.add_family`."""
+        self._store.add_family(table, family)
+
+    def modify_family(self, table: str, family: Family) -> None:
+        """See `Store.modify_family`."""
+        self._store.modify_family(table, family)
+
+    def namespaces(self) -> list[str]:
+        """See `Store.namespaces`."""
+        return self._store.namespaces()
+
+    def create_namespace(self, namespace: str) -> None:
+        """See `Store.create_namespace`."""
+        self._store.create_namespace(namespace)
+
+    def delete_namespace(self, namespace: str) -> None:
+        """See `Store.delete_namespace`."""
+        self._store.delete_namespace(namespace)
+
+    def delete_table(self, table: str) -> None:
+        """See `Store.delete_table`."""
+        self._store.delete_table(table)
+
+    def regions(self, table: str) -> list[Region]:
+        """See `Store.regions`."""
+        return self._store.regions(table)
+
+    def close(self) -> None:
+        """Closes the store."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        """What the store has beside the port, `compact` for example."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._store, name)
+
+    def __repr__(self) -> str:
+        return f"ObservedStore({self._store!r})"
+
+
+class _ObservedPut:
+    """A put under way, told when it ends; one that is abandoned is told as such."""
+
+    def __init__(self, store: ObservedStore, table: str, puts: Sequence[Put]) -> None:
+        self._store, self._table, self._puts = store, table, puts
+        self._watch = _Stopwatch()
+        view = store._view(self._watch.repeated)
+        self._begun: BegunPut | None = None
+        if isinstance(view, BeginningStore):
+            with self._telling():
+                self._begun = view.begin_put(table, puts)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            with self._watch:
+                yield
+        except Exception as error:
+            self._tell(error)
+            raise
+
+    def _tell(self, error: Exception | None = None) -> None:
+        self._store._tell(self._watch, self._table, "put", len(self._puts), sum(map(_size, self._puts)), error=error)
+
+    def end(self) -> None:
+        """See `BegunPut`."""
+        if self._begun is None:
+            self._store.put(self._table, self._puts)
+            return
+        with self._telling():
+            self._begun.end()
+        self._tell()
+
+    def abandon(self) -> None:
+        """See `BegunPut`."""
+        if self._begun is not None:
+            self._begun.abandon()
+            self._tell(UnknownOutcome("The put was given up when another one failed.", table=self._table))
+
+
+class _ObservedBatches(Iterator[Sequence[Row]]):
+    """The batches of a scan, each of them told; of a scan without rows, its end."""
+
+    def __init__(self, store: ObservedStore, watch: _Stopwatch, table: str, batches: Iterator[Sequence[Row]]) -> None:
+        self._store = store
+        self._watch = watch
+        self._table = table
+        self._batches = batches
+        self._told = False
+
+    def __next__(self) -> Sequence[Row]:
+        try:
+            with self._watch:
+                batch = next(self._batches)
+        except StopIteration:
+            if not self._told:
+                self._tell()
+            raise
+        except Exception as error:
+            self._tell(error=error)
+            raise
+        self._tell(*_received(batch))
+        return batch
+
+    def _tell(self, rows: int = 0, size: int = 0, *, error: Exception | None = None) -> None:
+        self._told = True
+        self._store._tell(self._watch, self._table, "scan", rows, size, error=error)
+
+    def close(self) -> None:
+        """Ends the scan early."""
+        close: Callable[[], None] | None = getattr(self._batches, "close", None)
+        if close is not None:
+            close()
+
+
+def _received(rows: Iterator[Row] | Sequence[Row]) -> tuple[int, int]:
+    """How many rows, and their bytes."""
+    count = size = 0
+    for row in rows:
+        count += 1
+        size += len(row.row) + sum(len(column) + len(cell.value) for column, cell in row.columns.items())
+    return count, size
+
+
+def _size(mutation: Put | Delete) -> int:
+    """The bytes of a mutation."""
+    if isinstance(mutation, Put):
+        return len(mutation.row) + sum(len(column) + len(value) for column, value in mutation.cells.items())
+    return len(mutation.row) + sum(map(len, mutation.families)) + sum(map(len, mutation.columns))

@@ -1,0 +1,57 @@
+"""The lines for HBase's shell that do what a store itself cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hbmodel.store.values import Family
+
+
+def create_line(table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> str:
+    r"""A `create` command for HBase's shell.
+
+    Split keys are written as the shell reads them (`Bytes.toBytesBinary`): printable ASCII as it is, all else as `\xNN`.
+    """
+    parts = [_quoted(table), *(_family(family) for family in families)]
+    if split_keys:
+        parts.append("SPLITS => [" + ", ".join(f"'{_binary(key)}'" for key in split_keys) + "]")
+    return "create " + ", ".join(parts)
+
+
+def alter_line(table: str, family: Family) -> str:
+    """An `alter` command: it adds the family, or changes those of its options that are given."""
+    return f"alter {_quoted(table)}, {_family(family)}"
+
+
+def create_namespace_line(namespace: str) -> str:
+    """A `create_namespace` command."""
+    return f"create_namespace {_quoted(namespace)}"
+
+
+def _family(family: Family) -> str:
+    settings = [f"NAME => {_quoted(family.name.decode('utf-8', 'backslashreplace'))}"]
+    if family.max_versions is not None:
+        settings.append(f"VERSIONS => {family.max_versions}")
+    if family.ttl is not None:
+        settings.append(f"TTL => {family.ttl}")
+    if family.compression is not None:
+        settings.append(f"COMPRESSION => {_quoted(family.compression)}")
+    if family.bloom_filter is not None:
+        settings.append(f"BLOOMFILTER => {_quoted(family.bloom_filter)}")
+    if family.block_size is not None:
+        settings.append(f"BLOCKSIZE => {family.block_size}")
+    if family.in_memory is not None:
+        settings.append(f"IN_MEMORY => {str(family.in_memory).lower()}")
+    if family.configuration:
+        pairs = ", ".join(f"{_quoted(name)} => {_quoted(value)}" for name, value in family.configuration.items())
+        settings.append(f"CONFIGURATION => {{{pairs}}}")
+    return "{" + ", ".join(settings) + "}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _binary(key: bytes) -> str:
+    # In Ruby's single quotes a backslash stands for itself before an x.
+    return "".join(chr(byte) if 0x20 <= byte < 0x7F and byte not in b"'\\" else f"\\x{byte:02X}" for byte in key)

@@ -1,0 +1,37 @@
+"""Column families as the first Thrift gateway describes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hbmodel.store.thrift1.service import ColumnDescriptor
+from hbmodel.store.values import FOREVER, Family
+
+
+def family_of(descriptor: Any) -> Family:
+    """A column family from the gateway's descriptor, which has no block size and no configuration."""
+    return Family(
+        name=descriptor.name.removesuffix(b":"),
+        max_versions=descriptor.maxVersions,
+        ttl=None if descriptor.timeToLive in {-1, FOREVER} else descriptor.timeToLive,
+        compression=descriptor.compression.decode(),
+        bloom_filter=descriptor.bloomFilterType.decode(),
+        in_memory=descriptor.inMemory,
+    )
+
+
+def descriptor_of(family: Family) -> Any:
+    """The gateway's descriptor of a column family.
+
+    The gateway takes every setting from it, and Thrift's defaults are not HBase's: without block cache, without bloom filter,
+    three versions. What `family` leaves open gets HBase's default.
+    """
+    return ColumnDescriptor(
+        name=family.name,
+        maxVersions=family.max_versions or 1,
+        compression=family.compression or "NONE",
+        inMemory=bool(family.in_memory),
+        bloomFilterType=family.bloom_filter or "ROW",
+        blockCacheEnabled=True,
+        timeToLive=FOREVER if family.ttl is None else family.ttl,
+    )

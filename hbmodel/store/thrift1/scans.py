@@ -1,0 +1,39 @@
+"""How the first Thrift gateway is asked for ranges of rows."""
+
+from __future__ import annotations
+
+from thriftpy2.thrift import TApplicationException
+
+from hbmodel.store.gateway.scan_cursor import Reading, Request
+from hbmodel.store.thrift1.service import FAILURES, IllegalArgument, TScan
+
+
+class Thrift1ScanCalls:
+    """A scanner for every scan: there is no call that reads rows without one."""
+
+    failures = FAILURES
+    forgotten: tuple[type[Exception], ...] = (IllegalArgument, TApplicationException)
+
+    def whole(self, reading: Reading) -> Request | None:
+        """Not possible here."""
+        return None
+
+    def open(self, reading: Reading) -> Request:
+        """Opens a scanner."""
+        scan = TScan(
+            startRow=reading.start,
+            stopRow=reading.stop,
+            columns=list(reading.columns) or None,
+            caching=reading.rows,
+            filterString=reading.filter,
+            reversed=True if reading.reversed else None,
+        )
+        return "scannerOpenWithScan", {"tableName": reading.table, "scan": scan, "attributes": {}}
+
+    def rows(self, scanner: int, count: int) -> Request:
+        """Reads the next rows of a scanner."""
+        return "scannerGetList", {"id": scanner, "nbRows": count}
+
+    def close(self, scanner: int) -> Request:
+        """Closes a scanner."""
+        return "scannerClose", {"id": scanner}

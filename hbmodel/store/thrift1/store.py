@@ -1,0 +1,224 @@
+"""The `Store` on HBase's first Thrift gateway (`hbase://`): happybase's service definition on pooled thriftpy2 connections."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NoReturn
+
+from hbmodel.errors import CapabilityError, FamilyNotFound, StoreError, TableNotFound
+from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table, name_in_store
+from hbmodel.store.gateway.attributes import ttl_attributes
+from hbmodel.store.gateway.retry import Effect
+from hbmodel.store.gateway.scan_cursor import Request
+from hbmodel.store.gateway.store import GatewayStore
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.shell import alter_line, create_line, create_namespace_line
+from hbmodel.store.thrift1.families import descriptor_of, family_of
+from hbmodel.store.thrift1.scans import Thrift1ScanCalls
+from hbmodel.store.thrift1.service import SERVICE, Mutation
+from hbmodel.store.thrift1.writes import delete_calls, put_calls
+from hbmodel.store.values import NO_TABLE, Capabilities, Delete, Family, Put, Region, Row, Scan
+
+FAMILIES_KEPT = 60.0
+"""Seconds for which the families of a table are remembered; a row is deleted by deleting them all."""
+
+# What Thrift's binary protocol adds to a row key in a list.
+_KEY_OVERHEAD = 4
+
+
+class Thrift1Store(GatewayStore):
+    """Tables behind a Thrift gateway of the first kind (`hbase thrift start`); its arguments are those of `GatewayStore`.
+
+    What the gateway cannot do raises CapabilityError: conditional or mixed atomic changes of a row, split keys, family
+    settings beyond its column descriptor. A gateway of the second kind (`hbase+thrift2://`) can.
+
+    Rows are handed out as decoded (`ResultRow`, `ResultCell`).
+    """
+
+    SCHEME = "hbase"
+    DEFAULT_PORT = 9090
+    SERVICE = SERVICE
+    SCAN_CALLS = Thrift1ScanCalls()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this gateway can do."""
+        return _CAPABILITIES
+
+    def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
+        return "getRowsWithColumns", {"tableName": name, "rows": rows, "columns": list(columns) or None, "attributes": {}}
+
+    def _question_overhead(self, columns: Sequence[bytes]) -> int:
+        return _KEY_OVERHEAD
+
+    def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
+        # The gateway leaves absent rows out.
+        found: dict[bytes, Row] = {row.row: row for reply in replies for row in reply}
+        return [found.get(row) for row in rows]
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
+        # One call per timestamp and TTL: there is room for one of each.
+        return (call.request(name) for call in put_calls(puts, size))
+
+    def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
+        """A whole row goes by the families that the table had up to a minute ago."""
+        whole_rows = not all(delete.families or delete.columns for delete in deletes)
+        families = self._family_names(table) if whole_rows else []
+        try:
+            self._write(table, self._delete_requests(table, deletes, families), timed)
+        except FamilyNotFound:
+            known = self._known_families.pop(table, None)
+            if not (whole_rows and timed) or known is None or self._family_names(table) == families:
+                raise
+            self._write(table, self._delete_requests(table, deletes, self._family_names(table)), timed)
+
+    def _delete_requests(self, table: str, deletes: Sequence[Delete], families: Sequence[bytes]) -> Iterator[Request]:
+        name = self._name(table)
+        return (call.request(name) for call in delete_calls(deletes, families))
+
+    def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> NoReturn:
+        """Not possible here: this gateway's mutateRow applies deletes, then puts, and not atomically."""
+        raise CapabilityError(
+            "The first Thrift gateway cannot put and delete in a row atomically; embedded: and hbase+thrift2: stores can.", table=table
+        )
+
+    def _check_and_put_request(self, name: bytes, column: bytes, expected: bytes, put: Put) -> Request:
+        [(target, value)] = put.cells.items()
+        return "checkAndPut", {
+            "tableName": name,
+            "row": put.row,
+            "column": column,
+            "value": expected or None,
+            "mput": Mutation(column=target, value=value),
+            "attributes": ttl_attributes(put.ttl),
+        }
+
+    def check_and_mutate(
+        self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> NoReturn:
+        """Not possible here."""
+        raise CapabilityError(
+            "The first Thrift gateway cannot check and change a whole row; embedded: and hbase+thrift2: stores can.", table=table, key=row
+        )
+
+    def _increment_request(self, name: bytes, row: bytes, column: bytes, amount: int) -> Request:
+        return "atomicIncrement", {"tableName": name, "row": row, "column": column, "value": amount}
+
+    def _counted(self, reply: Any) -> int:
+        return int(reply)
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def _table_names(self) -> Iterable[str]:
+        return (name.decode() for name in self._call(Effect.NONE, ("getTableNames", {})))
+
+    def families(self, table: str) -> list[Family]:
+        """The column families of a table, sorted by name, as far as the gateway tells: no block size, no configuration."""
+        descriptors = self._call(Effect.NONE, ("getColumnDescriptors", {"tableName": self._name(table)}), table=table)
+        families = sorted((family_of(descriptor) for descriptor in descriptors.values()), key=lambda family: family.name)
+        self._known_families[table] = (time.monotonic() + FAMILIES_KEPT, [family.name for family in families])
+        return families
+
+    def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
+        """Creates a table; see `Store.create_table`.
+
+        Raises:
+            CapabilityError: the gateway has no place for split keys, a block size or a configuration; `shell` is the line
+                that does it in HBase's own shell.
+        """
+        name = name_in_store(self._prefix, table)
+        check_new_table(name if table else "", families, split_keys)
+        if split_keys or any(family.configuration or family.block_size is not None for family in families):
+            raise CapabilityError(
+                "The first Thrift gateway cannot create a table with split keys, block sizes or family configuration; "
+                "run this line in `hbase shell`, or use an hbase+thrift2: store.",
+                table=table,
+                shell=create_line(name, families, split_keys),
+            )
+        self._known_families.pop(table, None)
+        arguments = {"tableName": self._name(table), "columnFamilies": [descriptor_of(family) for family in families]}
+        self._administrate(("createTable", arguments), table=table)
+
+    def add_family(self, table: str, family: Family) -> NoReturn:
+        """Not possible here; the error's `shell` is the line that does it in HBase's own shell."""
+        self._refuse_to_alter(table, family)
+
+    def modify_family(self, table: str, family: Family) -> NoReturn:
+        """Not possible here; the error's `shell` is the line that does it in HBase's own shell."""
+        self._refuse_to_alter(table, family)
+
+    def _refuse_to_alter(self, table: str, family: Family) -> NoReturn:
+        name = self._name(table).decode()
+        check_family(table, family)
+        raise CapabilityError(
+            "The first Thrift gateway cannot alter a table; run this line in `hbase shell`, or use an hbase+thrift2: store.",
+            table=table, shell=alter_line(name, family),
+        )  # fmt: skip
+
+    def namespaces(self) -> list[str]:
+        """Names of all namespaces, sorted.
+
+        The gateway has no call for it, so they are read from HBase's own table of them, `hbase:namespace`.
+
+        Raises:
+            CapabilityError: that table cannot be read, or is not there, as in HBase 3.
+        """
+        [batches] = self._scan(_NAMESPACES, [Scan(columns=[b"info"])], _NAMESPACES.decode())
+        try:
+            found = {row.row.decode() for batch in batches for row in batch}
+        except StoreError as error:
+            if type(error) not in {StoreError, TableNotFound}:
+                raise
+            raise CapabilityError("The first Thrift gateway does not tell the namespaces of this HBase.", reason=str(error)) from None
+        return sorted(found - {OWN_NAMESPACE})
+
+    def create_namespace(self, namespace: str) -> NoReturn:
+        """Not possible here; the error's `shell` is the line that does it in HBase's own shell."""
+        check_namespace(namespace)
+        raise CapabilityError(
+            "The first Thrift gateway cannot create a namespace; run this line in `hbase shell`, or use an hbase+thrift2: store.",
+            namespace=namespace, shell=create_namespace_line(namespace),
+        )  # fmt: skip
+
+    def delete_namespace(self, namespace: str) -> NoReturn:
+        """Not possible here."""
+        raise CapabilityError("The first Thrift gateway cannot delete a namespace; an hbase+thrift2: store can.", namespace=namespace)
+
+    def delete_table(self, table: str) -> None:
+        """Disables and drops a table; one that is disabled already is dropped."""
+        self._known_families.pop(table, None)
+        super().delete_table(table)
+
+    def regions(self, table: str) -> list[Region]:
+        """The regions of a table in key order."""
+        found = self._call(Effect.NONE, ("getTableRegions", {"tableName": self._name(table)}), table=table)
+        if not found:  # the gateway's answer for a table that does not exist
+            raise TableNotFound(NO_TABLE, table=table)
+        regions = [Region(KeyRange(region.startKey, region.endKey or None), region.name) for region in found]
+        return sorted(regions, key=lambda region: region.range.start)
+
+    def _designation(self, name: bytes) -> bytes:
+        return name
+
+    def _family_names(self, table: str) -> list[bytes]:
+        known = self._known_families.get(table)
+        if known is not None and time.monotonic() < known[0]:
+            return known[1]
+        return [family.name for family in self.families(table)]
+
+
+_CAPABILITIES = Capabilities(
+    check_and_mutate=False,
+    mutate_row=False,
+    presplit=False,
+    family_configuration=False,
+    put_ttl_mixed=False,
+    alter=False,
+    namespaces=False,
+    one_call_scans=False,
+)
+
+_NAMESPACES = b"hbase:namespace"

@@ -1,0 +1,1 @@
+"""A store on HBase through its second Thrift gateway."""

@@ -1,0 +1,52 @@
+"""How the second Thrift gateway is asked for ranges of rows: short ones in a single call, long ones by a scanner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thriftpy2.thrift import TApplicationException
+
+from hbmodel.store.gateway.scan_cursor import Reading, Request
+from hbmodel.store.thrift2.service import FAILURES, TIllegalArgument, TReadType, TScan
+from hbmodel.store.thrift2.writes import column_of
+
+SHORT = 100
+"""Rows up to which a scan is read by positions (`PREAD`), block by block from the cache, and not as a stream."""
+
+
+class Thrift2ScanCalls:
+    """One call for what may be short; a scanner for what is known to be longer."""
+
+    failures = FAILURES
+    forgotten: tuple[type[Exception], ...] = (TIllegalArgument, TApplicationException)
+
+    def whole(self, reading: Reading) -> Request | None:
+        """Reads all rows asked for; the server closes its scanner itself when it reaches the limit."""
+        scan = _scan(reading)
+        scan.limit = reading.rows
+        if reading.rows <= SHORT and reading.filter is None:
+            scan.readType = TReadType.PREAD
+        return "getScannerResults", {"table": reading.table, "tscan": scan, "numRows": reading.rows}
+
+    def open(self, reading: Reading) -> Request:
+        """Opens a scanner."""
+        return "openScanner", {"table": reading.table, "tscan": _scan(reading)}
+
+    def rows(self, scanner: int, count: int) -> Request:
+        """Reads the next rows of a scanner."""
+        return "getScannerRows", {"scannerId": scanner, "numRows": count}
+
+    def close(self, scanner: int) -> Request:
+        """Closes a scanner."""
+        return "closeScanner", {"scannerId": scanner}
+
+
+def _scan(reading: Reading) -> Any:
+    return TScan(
+        startRow=reading.start,
+        stopRow=reading.stop,
+        columns=[column_of(column) for column in reading.columns] or None,
+        caching=reading.rows,
+        filterString=reading.filter,
+        reversed=True if reading.reversed else None,
+    )

@@ -1,0 +1,230 @@
+"""The `Store` on HBase's second Thrift gateway (`hbase+thrift2://`): pooled thriftpy2 connections and a service definition of our own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, TableNotFound
+from hbmodel.store.checks.rows import check_column, check_row_change
+from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table, name_in_store
+from hbmodel.store.filters import And, FirstCellOnly, KeyOnly
+from hbmodel.store.gateway.retry import Effect
+from hbmodel.store.gateway.scan_cursor import Request
+from hbmodel.store.gateway.store import GatewayStore
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.thrift2.families import changed, descriptor_of, family_of, name_of, table_name
+from hbmodel.store.thrift2.scans import Thrift2ScanCalls
+from hbmodel.store.thrift2.service import SERVICE, Get, TColumnIncrement, TCompareOp, TIncrement, TNamespaceDescriptor, TTableDescriptor
+from hbmodel.store.thrift2.writes import column_of, delete_requests, put_requests, row_mutations
+from hbmodel.store.values import CLOCK_TICK, NO_TABLE, Capabilities, Delete, Family, Put, Region, Row, Scan
+
+# What Thrift's binary protocol adds to a row key in a get, and to each of its columns.
+_GET_OVERHEAD = 16
+_COLUMN_OVERHEAD = 16
+
+_META = b"hbase:meta"
+
+
+class Thrift2Store(GatewayStore):
+    """Tables behind a Thrift gateway of the second kind (`hbase thrift2 start`); its arguments are those of `GatewayStore`.
+
+    It can do everything that the port knows. Rows are handed out as decoded (`ResultRow`, `ResultCell`).
+    """
+
+    SCHEME = "hbase+thrift2"
+    DEFAULT_PORT = 9090
+    SERVICE = SERVICE
+    SCAN_CALLS = Thrift2ScanCalls()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this gateway can do: everything."""
+        return _CAPABILITIES
+
+    def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
+        wanted = [column_of(column) for column in columns] or None
+        return "getMultiple", {"table": name, "tgets": [Get(row, wanted) for row in rows]}
+
+    def _question_overhead(self, columns: Sequence[bytes]) -> int:
+        return _GET_OVERHEAD + sum(_COLUMN_OVERHEAD + len(column) for column in columns)
+
+    def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
+        # Absent rows are answered with empty results.
+        return [row if row.columnValues else None for reply in replies for row in reply]
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
+        return put_requests(name, puts, size)
+
+    def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
+        self._write(table, delete_requests(self._name(table), deletes), timed)
+
+    def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
+        """Applies puts and deletes of one row atomically; see `Store.mutate_row`.
+
+        Repeated only where all timestamps are given. After a delete at the server's time it waits a tick of the clock, as
+        `delete` does.
+        """
+        if not mutations:
+            return
+        check_row_change(table, mutations[0].row, mutations)
+        request = "mutateRow", {"table": self._name(table), "trowMutations": row_mutations(mutations)}
+        self._write(table, iter([request]), timed=all(mutation.timestamp is not None for mutation in mutations))
+        _let_the_clock_tick(mutations)
+
+    def _check_and_put_request(self, name: bytes, column: bytes, expected: bytes, put: Put) -> Request:
+        return _check_and_mutate(name, column, expected, [put])
+
+    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+        """Applies mutations of one row if a column is as expected; see `Store.check_and_mutate`."""
+        check_column(table, column)
+        if not mutations:
+            raise InvalidRequest("A conditional change needs at least one mutation.", table=table, key=row)
+        check_row_change(table, row, mutations)
+        request = _check_and_mutate(self._name(table), column, expected or b"", mutations)
+        applied = bool(self._call(Effect.ANEW, request, table=table, key=row))
+        if applied:
+            _let_the_clock_tick(mutations)
+        return applied
+
+    def _increment_request(self, name: bytes, row: bytes, column: bytes, amount: int) -> Request:
+        family, _, qualifier = column.partition(b":")
+        columns = [TColumnIncrement(family=family, qualifier=qualifier, amount=amount)]
+        return "increment", {"table": name, "tincrement": TIncrement(row=row, columns=columns)}
+
+    def _counted(self, reply: Any) -> int:
+        return int.from_bytes(reply.columnValues[0].value, signed=True)
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def _table_names(self) -> Iterable[str]:
+        return (name_of(found) for found in self._call(Effect.NONE, ("getTableNamesByPattern", {"includeSysTables": False})))
+
+    def families(self, table: str) -> list[Family]:
+        """The column families of a table, sorted by name."""
+        return sorted((family_of(descriptor) for descriptor in self._descriptors(table)), key=lambda family: family.name)
+
+    def _descriptors(self, table: str) -> list[Any]:
+        request = "getTableDescriptor", {"table": table_name(self._name(table))}
+        return list(self._call(Effect.NONE, request, table=table).columns)
+
+    def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
+        """Creates a table; see `Store.create_table`. The order of the split keys does not matter."""
+        name = name_in_store(self._prefix, table)
+        check_new_table(name if table else "", families, split_keys)
+        descriptor = TTableDescriptor(tableName=table_name(name.encode()), columns=[descriptor_of(family) for family in families])
+        self._administrate(("createTable", {"desc": descriptor, "splitKeys": sorted(split_keys) or None}), table=table)
+
+    def add_family(self, table: str, family: Family) -> None:
+        """Adds a column family; see `Store.add_family`."""
+        check_family(table, family)
+        arguments = {"tableName": table_name(self._name(table)), "column": descriptor_of(family)}
+        self._administrate(("addColumnFamily", arguments), table=table)
+
+    def modify_family(self, table: str, family: Family) -> None:
+        """Changes options of a column family; see `Store.modify_family`.
+
+        The gateway would reset to HBase's default whatever it is not given, so the live descriptor is read, and sent back with
+        the changes. Another program's change of the same family in between is lost.
+        """
+        check_family(table, family)
+        live = next((descriptor for descriptor in self._descriptors(table) if descriptor.name == family.name), None)
+        if live is None:
+            raise FamilyNotFound("The table has no such column family.", table=table, family=family.name)
+        arguments = {"tableName": table_name(self._name(table)), "column": changed(live, family)}
+        self._administrate(("modifyColumnFamily", arguments), table=table, family=family.name)
+
+    def namespaces(self) -> list[str]:
+        """Names of all namespaces, sorted."""
+        found = {descriptor.name.decode() for descriptor in self._call(Effect.NONE, ("listNamespaceDescriptors", {}))}
+        return sorted(found - {OWN_NAMESPACE})
+
+    def create_namespace(self, namespace: str) -> None:
+        """Creates a namespace; see `Store.create_namespace`."""
+        check_namespace(namespace)
+        descriptor = TNamespaceDescriptor(name=namespace)
+        self._administrate(("createNamespace", {"namespaceDesc": descriptor}), namespace=namespace)
+
+    def delete_namespace(self, namespace: str) -> None:
+        """Deletes a namespace without tables; see `Store.delete_namespace`."""
+        check_namespace(namespace)
+        self._administrate(("deleteNamespace", {"name": namespace}), namespace=namespace)
+
+    def regions(self, table: str) -> list[Region]:
+        """The regions of a table in key order.
+
+        The gateway tells where regions begin and end and not what they are called, so names are read from HBase's catalogue.
+        Where that may not be read, or has another opinion at the moment, a region goes by the part of its name that is known:
+        `table,start row`.
+        """
+        name = self._name(table)
+        found = self._call(Effect.NONE, ("getAllRegionLocations", {"table": name}), table=table)
+        if not found:  # the gateway's answer for a table that does not exist
+            raise TableNotFound(NO_TABLE, table=table)
+        names = self._region_names(table)
+        regions = []
+        for location in found:
+            start: bytes = location.regionInfo.startKey
+            if not location.regionInfo.replicaId:
+                regions.append(Region(KeyRange(start, location.regionInfo.endKey or None), names.get(start, name + b"," + start)))
+        return sorted(regions, key=lambda region: region.range.start)
+
+    def _region_names(self, table: str) -> dict[bytes, bytes]:
+        """The names of a table's regions by their start rows: `table,start row,number.hash.` are the row keys of the catalogue.
+
+        A region that was split stays there for a while, before the one of a higher number that begins where it did.
+        """
+        name = self._name(table)
+        # Its order is by table, then start row, then number, and its bounds must have all three.
+        scan = Scan(KeyRange(name + b",,", name + b"-,,"), columns=[b"info:regioninfo"], filter=_KEYS)
+        [batches] = self._scan(_META, [scan], table)
+        names: dict[bytes, bytes] = {}
+        try:
+            for batch in batches:
+                names.update((row.row[len(name) + 1 :].rpartition(b",")[0], row.row) for row in batch)
+        except StoreError as error:
+            if type(error) is not StoreError:
+                raise
+            return {}  # HBase refused it
+        return names
+
+    def _designation(self, name: bytes) -> Any:
+        return table_name(name)
+
+
+_CAPABILITIES = Capabilities(
+    check_and_mutate=True,
+    mutate_row=True,
+    presplit=True,
+    family_configuration=True,
+    put_ttl_mixed=True,
+    alter=True,
+    namespaces=True,
+    one_call_scans=True,
+)
+
+_KEYS = And([FirstCellOnly(), KeyOnly()])
+
+
+# --- requests -------------------------------------------------------------------------------------------------------------
+
+
+def _check_and_mutate(name: bytes, column: bytes, expected: bytes, mutations: Sequence[Put | Delete]) -> Request:
+    family, _, qualifier = column.partition(b":")
+    return "checkAndMutate", {
+        "table": name,
+        "row": mutations[0].row,
+        "family": family,
+        "qualifier": qualifier,
+        "compareOp": TCompareOp.EQUAL,
+        "value": expected,  # empty means absent or empty; none at all makes the gateway fail
+        "rowMutations": row_mutations(mutations),
+    }
+
+
+def _let_the_clock_tick(mutations: Sequence[Put | Delete]) -> None:
+    if any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations):
+        time.sleep(CLOCK_TICK)

@@ -1,0 +1,87 @@
+"""Puts and deletes as calls of the second Thrift gateway, where every one has its own timestamp and TTL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hbmodel.store.gateway.attributes import ttl_attributes
+from hbmodel.store.gateway.batches import CELL_OVERHEAD, MAX_BYTES, ROW_OVERHEAD, in_portions, put_portions, without_rivals
+from hbmodel.store.gateway.scan_cursor import Request
+from hbmodel.store.thrift2.service import PutCell, PutRow, TColumn, TDelete, TDeleteType, TMutation, TRowMutations
+from hbmodel.store.values import Delete, Put
+
+
+def column_of(column: bytes, timestamp: int | None = None) -> Any:
+    """A column, or a family where there is no colon."""
+    family, colon, qualifier = column.partition(b":")
+    return TColumn(family=family, qualifier=qualifier if colon else None, timestamp=timestamp)
+
+
+def put_requests(table: bytes, puts: Sequence[Put], size: int | None = None) -> Iterator[Request]:
+    """The calls for puts, in order; of puts of the same cell at the same time the last one given wins.
+
+    Args:
+        table: its name in HBase.
+        puts: what to put.
+        size: their `put_size` in all, or None where it is not known.
+    """
+    for run in without_rivals(puts):
+        for portion in put_portions(run, size):
+            if len(portion) == 1:
+                yield "put", {"table": table, "tput": _put(portion[0])}
+            else:
+                yield "putMultiple", {"table": table, "tputs": [_put(put) for put in portion]}
+
+
+def delete_requests(table: bytes, deletes: Sequence[Delete]) -> Iterator[Request]:
+    """The calls for deletes.
+
+    A single delete of the gateway takes families or columns, so one of both goes as an atomic change of its row.
+    """
+    simple: list[Delete] = []
+    for delete in deletes:
+        if delete.families and delete.columns:
+            yield "mutateRow", {"table": table, "trowMutations": row_mutations([delete])}
+        else:
+            simple.append(delete)
+    for portion in in_portions(simple, _delete_size, MAX_BYTES):
+        found = [part for delete in portion for part in _deletes(delete)]
+        if len(found) == 1:
+            yield "deleteSingle", {"table": table, "tdelete": found[0]}
+        else:
+            yield "deleteMultiple", {"table": table, "tdeletes": found}
+
+
+def row_mutations(mutations: Sequence[Put | Delete]) -> Any:
+    """Changes of one row, to be applied in order and atomically."""
+    found: list[Any] = []
+    for mutation in mutations:
+        if isinstance(mutation, Put):
+            found.append(TMutation(put=_put(mutation)))
+        else:
+            found += [TMutation(deleteSingle=part) for part in _deletes(mutation)]
+    return TRowMutations(row=mutations[0].row, mutations=found)
+
+
+def _put(put: Put) -> Any:
+    cells = []
+    for column, value in put.cells.items():
+        family, _, qualifier = column.partition(b":")
+        cells.append(PutCell(family, qualifier, value))
+    return PutRow(put.row, cells, put.timestamp, ttl_attributes(put.ttl) or None)
+
+
+def _deletes(delete: Delete) -> Iterator[Any]:
+    # The time of a TDelete counts for whole rows only. With columns it is ignored, and theirs count; and of a family only
+    # DELETE_FAMILY takes what is older too.
+    row, timestamp = delete.row, delete.timestamp
+    if not delete.families and not delete.columns:
+        yield TDelete(row=row, timestamp=timestamp)
+    for names, kind in ((delete.families, TDeleteType.DELETE_FAMILY), (delete.columns, TDeleteType.DELETE_COLUMNS)):
+        if names:
+            yield TDelete(row=row, columns=[column_of(name, timestamp) for name in names], deleteType=kind)
+
+
+def _delete_size(delete: Delete) -> int:
+    return ROW_OVERHEAD + len(delete.row) + sum(CELL_OVERHEAD + len(name) for names in (delete.families, delete.columns) for name in names)

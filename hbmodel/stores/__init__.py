@@ -1,1 +1,0 @@
-"""Stores: the adapters that fulfil the port of `hbmodel.store`, one module or package for each."""
