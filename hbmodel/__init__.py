@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from hbmodel._version import __version__
 from hbmodel.altering import Alteration, alter
-from hbmodel.codecs import (
+from hbmodel.connecting import connect
+from hbmodel.description import Description, describe
+from hbmodel.differences import Diff, Difference, diff
+from hbmodel.dropping import drop_tables
+from hbmodel.encoding.codecs import (
     UUID128,
     Bool,
     Bytes,
@@ -45,10 +49,7 @@ from hbmodel.codecs import (
     UInt32,
     UInt64,
 )
-from hbmodel.connecting import connect
-from hbmodel.description import Description, describe
-from hbmodel.differences import Diff, Difference, diff
-from hbmodel.dropping import drop_tables
+from hbmodel.encoding.salts import DigestSalt, HashSalt, RandomSalt, Salt, TextSalt
 from hbmodel.errors import (
     CapabilityError,
     CertificateRefused,
@@ -100,7 +101,6 @@ from hbmodel.predicates import Predicate
 from hbmodel.query import Query
 from hbmodel.raw import decode, row_key
 from hbmodel.regions import RegionUse, check_regions
-from hbmodel.salting import DigestSalt, HashSalt, RandomSalt, Salt, TextSalt
 from hbmodel.schema import schema_of
 from hbmodel.session import Session
 from hbmodel.sessions import Sessions

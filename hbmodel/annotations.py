@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import FrameType, NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
-from hbmodel.codecs import Codec
+from hbmodel.encoding.codecs import Codec
 from hbmodel.errors import DeclarationError
 
 

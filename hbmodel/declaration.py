@@ -10,10 +10,10 @@ from unicodedata import normalize
 
 from attrs import Factory, frozen
 
+from hbmodel.encoding.key_layout import KeyField, KeyLayout
+from hbmodel.encoding.salts import UNSALTED, BoundSalt, Salt
 from hbmodel.errors import DeclarationError, EncodingError
 from hbmodel.family_options import check_family, family_name
-from hbmodel.keys import KeyField, KeyLayout
-from hbmodel.salting import UNSALTED, BoundSalt, Salt
 from hbmodel.schema import PRIMARY, REQUIRED, Field, Index, TableSchema
 from hbmodel.store.values import MAX_ROW_LENGTH, Family
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.codecs import Codec
-from hbmodel.keys import KeyLayout
+from hbmodel.encoding.codecs import Codec
+from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.schema import schema_of
 
 

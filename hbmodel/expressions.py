@@ -7,7 +7,7 @@ from typing import Any, Generic, NoReturn, TypeVar, overload
 
 from attrs import field, frozen
 
-from hbmodel.codecs.base import below
+from hbmodel.encoding.codecs.base import below
 from hbmodel.errors import EncodingError, QueryError
 from hbmodel.predicates import Comparator, Comparison, In, Not, Ordering, Predicate, StartsWith
 from hbmodel.schema import Field

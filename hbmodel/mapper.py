@@ -8,8 +8,8 @@ from typing import Any
 
 from attrs import frozen
 
+from hbmodel.encoding.key_layout import check_length
 from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, QueryError, UnknownField
-from hbmodel.keys import check_length
 from hbmodel.row_code import Taken, compile_decode, compile_entries, compile_entry, compile_rows, compile_rows_of_entry, compile_take
 from hbmodel.schema import LIVE, Field, Index, TableSchema
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, Row

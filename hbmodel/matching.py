@@ -7,8 +7,8 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from hbmodel.encoding.key_layout import Bounds, KeyLayout
 from hbmodel.errors import QueryError
-from hbmodel.keys import Bounds, KeyLayout
 from hbmodel.predicates import Comparison, In, Not, Predicate, StartsWith, equalities
 from hbmodel.schema import Field, TableSchema
 

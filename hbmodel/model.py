@@ -12,12 +12,12 @@ import attrs
 from typing_extensions import dataclass_transform
 
 from hbmodel.annotations import allows_none, annotations_of, fits, is_class_var
-from hbmodel.codecs import Codec, JavaLong, codec_for
 from hbmodel.declaration import IndexField, IndexSpec, ModelOptions, as_qualifier, build_schema, check_options, is_field_name
+from hbmodel.encoding.codecs import Codec, JavaLong, codec_for
+from hbmodel.encoding.salts import Salt
 from hbmodel.errors import DeclarationError
 from hbmodel.expressions import FieldExpression
 from hbmodel.family_options import family_name
-from hbmodel.salting import Salt
 from hbmodel.schema import REQUIRED, Field, TableSchema
 from hbmodel.store.values import Family
 

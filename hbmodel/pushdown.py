@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from attrs import Factory
 
+from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.errors import QueryError
-from hbmodel.keys import KeyLayout
 from hbmodel.mapper import FLAG
 from hbmodel.predicates import And, Comparison, In, Or, Predicate, StartsWith
 from hbmodel.schema import LIVE, Field, TableSchema

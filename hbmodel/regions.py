@@ -8,13 +8,13 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.codecs import Codec
-from hbmodel.codecs.base import COMPLEMENT
+from hbmodel.encoding.codecs import Codec
+from hbmodel.encoding.codecs.base import COMPLEMENT
+from hbmodel.encoding.key_field import KeyField
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError
-from hbmodel.keys import KeyLayout
-from hbmodel.salting import BoundSalt
 from hbmodel.schema import Index, schema_of
-from hbmodel.slots import KeyField
 from hbmodel.splits import sample_keys
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Region, Store, check_store

@@ -7,10 +7,10 @@ from typing import Any
 
 from attrs import Factory
 
-from hbmodel.codecs.base import source_of
-from hbmodel.compiling import Code
-from hbmodel.keys import MAX_KEY_LENGTH, KeyLayout
-from hbmodel.salting import BoundSalt
+from hbmodel.encoding.codecs.base import source_of
+from hbmodel.encoding.codegen import Code
+from hbmodel.encoding.key_layout import MAX_KEY_LENGTH, KeyLayout
+from hbmodel.encoding.salts import BoundSalt
 from hbmodel.schema import Field, Index, TableSchema
 from hbmodel.store.values import Row
 

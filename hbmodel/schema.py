@@ -10,10 +10,10 @@ from typing import Any, Final, Literal, TypeVar
 import attrs
 from attrs import Factory, frozen
 
-from hbmodel.codecs import Codec
+from hbmodel.encoding.codecs import Codec
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError, UnknownField, UnknownIndex
-from hbmodel.keys import KeyLayout
-from hbmodel.salting import BoundSalt
 from hbmodel.store.values import Family
 
 KEY_FORMAT_VERSION = 1

@@ -14,10 +14,10 @@ from uuid import UUID
 
 from attrs import field, frozen
 
+from hbmodel.encoding.key_layout import KeyLayout, check_length
+from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError, EncodingError
-from hbmodel.keys import KeyLayout, check_length
 from hbmodel.mapper import KeyMapper, key_of
-from hbmodel.salting import BoundSalt
 from hbmodel.schema import Index, TableSchema, schema_of
 
 HEX_DIGITS = 16

@@ -14,18 +14,18 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
-from hbmodel import codecs
-from hbmodel.codecs.decimals import DecimalCodec
-from hbmodel.codecs.enums import EnumOf
-from hbmodel.codecs.floats import FloatCodec
-from hbmodel.codecs.foreign import DecimalText, Delimited, HexText
-from hbmodel.codecs.integers import IntCodec
-from hbmodel.codecs.java import JavaIntCodec, JavaUTFCodec, ReverseLongCodec, ReverseStampCodec
-from hbmodel.codecs.layouts import DigestPrefixed, Reversed, ReversedDigits
-from hbmodel.codecs.simple import BoolCodec, IPAddressCodec, IPVersionCodec, UUIDCodec
-from hbmodel.codecs.text import BytesCodec, FixedBytes, FixedText, TextCodec
-from hbmodel.codecs.times import MICROSECONDS, DateCodec, Datetime, DurationCodec
-from hbmodel.keys import KeyField, KeyLayout
+from hbmodel.encoding import codecs
+from hbmodel.encoding.codecs.decimals import DecimalCodec
+from hbmodel.encoding.codecs.enums import EnumOf
+from hbmodel.encoding.codecs.floats import FloatCodec
+from hbmodel.encoding.codecs.integers import IntCodec
+from hbmodel.encoding.codecs.java import JavaIntCodec, JavaUTFCodec, ReverseLongCodec, ReverseStampCodec
+from hbmodel.encoding.codecs.number_text import DecimalText, Delimited, HexText
+from hbmodel.encoding.codecs.text import BytesCodec, FixedBytes, FixedText, TextCodec
+from hbmodel.encoding.codecs.times import MICROSECONDS, DateCodec, Datetime, DurationCodec
+from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
+from hbmodel.encoding.codecs.uuids import BoolCodec, IPAddressCodec, IPVersionCodec, UUIDCodec
+from hbmodel.encoding.key_layout import KeyField, KeyLayout
 
 
 class Colour(enum.Enum):

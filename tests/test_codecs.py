@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import KEY_CODECS, Colour, Level, as_read, plain, values_of
 
-import hbmodel.codecs as c
+import hbmodel.encoding.codecs as c
+from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.errors import DeclarationError, DecodingError, QueryError
-from hbmodel.keys import KeyField, KeyLayout
 
 SECOND = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
 

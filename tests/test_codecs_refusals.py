@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import KEY_CODECS, Colour, Level
 
-import hbmodel.codecs as c
+import hbmodel.encoding.codecs as c
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
 AWARE = datetime(2024, 2, 29, 12, 30, tzinfo=UTC)

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Colour, Level
 
-import hbmodel.codecs as c
+import hbmodel.encoding.codecs as c
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
 UserId = NewType("UserId", int)

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import as_read, declared_order, key_tuples, key_values, layouts, plain
 
-import hbmodel.codecs as c
+import hbmodel.encoding.codecs as c
+from hbmodel.encoding.key_layout import KEY_FORMAT, MAX_KEY_LENGTH, KeyField, KeyLayout, check_length
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, IncompleteKey, KeyTooLong, RowKeyError
-from hbmodel.keys import KEY_FORMAT, MAX_KEY_LENGTH, KeyField, KeyLayout, check_length
 
 ACTIONS = KeyLayout((KeyField("user", c.UInt32), KeyField("at", c.Timestamp, desc=True), KeyField("name", c.Text)))
 SECOND = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import changes, field_values, key_tuples, layouts, plain, values_of
 
-import hbmodel.codecs as c
+import hbmodel.encoding.codecs as c
+from hbmodel.encoding.key_layout import UNSET, Bounds, KeyField, KeyLayout
 from hbmodel.errors import EncodingError, QueryError
-from hbmodel.keys import UNSET, Bounds, KeyField, KeyLayout
 from hbmodel.store.ranges import KeyRange
 
 SECOND = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)

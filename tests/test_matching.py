@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.keys import Bounds
+from hbmodel.encoding.key_layout import Bounds
 from hbmodel.matching import Match, match
 from hbmodel.predicates import Predicate
 

@@ -340,7 +340,7 @@ def test_too_many_values_are_checked_row_by_row() -> None:
     assert caught.value.field == "user"
     assert planned(query(Event, Event.user.in_(many)).allow_full_scan()).full_scan
     bounded = planned(query(Event, Event.user.in_(many), Event.user < 20_000))
-    assert (list(bounded.match.parts), bounded.match.bounds) == ([], hb.keys.Bounds(high=20_000, high_inclusive=False))
+    assert (list(bounded.match.parts), bounded.match.bounds) == ([], hb.encoding.key_layout.Bounds(high=20_000, high_inclusive=False))
     assert len(bounded.residual) == 1
     fits = planned(query(Event, Event.user.in_(range(MAX_RANGES))))
     assert len(fits.match.parts[0]) == MAX_RANGES

@@ -16,8 +16,8 @@ from random_queries import RandomModel, models, stored_objects
 from strategies import BYTES, Level
 
 import hbmodel as hb
-from hbmodel.codecs import JSON, Codec, FixedWidth
-from hbmodel.codecs.base import Source, source_of
+from hbmodel.encoding.codecs import JSON, Codec, FixedWidth
+from hbmodel.encoding.codecs.base import Source, source_of
 from hbmodel.errors import KeyTooLong
 from hbmodel.mapper import KeyMapper, RowReader, plain_take, take
 from hbmodel.row_code import compile_decode, compile_rows, compile_rows_of_entry, compile_take

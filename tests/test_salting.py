@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hbmodel.codecs as c
+import hbmodel.encoding.codecs as c
+from hbmodel.encoding.key_layout import Bounds, KeyField, KeyLayout
+from hbmodel.encoding.salts import UNSALTED, BoundSalt, DigestSalt, HashSalt, NoSalt, RandomSalt, Salt, TextSalt
 from hbmodel.errors import DeclarationError, DecodingError, RowKeyError
-from hbmodel.keys import Bounds, KeyField, KeyLayout
-from hbmodel.salting import UNSALTED, BoundSalt, DigestSalt, HashSalt, NoSalt, RandomSalt, Salt, TextSalt
 from hbmodel.store.ranges import KeyRange
 
 LAYOUT = KeyLayout((KeyField("user", c.UInt32), KeyField("day", c.Int8, desc=True), KeyField("name", c.Text)))

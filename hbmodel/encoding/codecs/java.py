@@ -8,9 +8,9 @@ from struct import error as StructError
 
 from attrs import Factory, field, frozen
 
-from hbmodel.codecs.base import JSON, Codec, FixedWidth, Source, wrong_type, wrong_width
-from hbmodel.codecs.integers import floor_integer, integer, out_of_range
-from hbmodel.codecs.times import MICROSECONDS, Unit, declared_unit, from_epoch, since_epoch, whole_units
+from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Source, wrong_type, wrong_width
+from hbmodel.encoding.codecs.integers import floor_integer, integer, out_of_range
+from hbmodel.encoding.codecs.times import MICROSECONDS, Unit, declared_unit, from_epoch, since_epoch, whole_units
 from hbmodel.errors import DecodingError, EncodingError
 
 LONG = Struct(">q")

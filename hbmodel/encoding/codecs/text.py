@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from hbmodel.codecs.base import JSON, Codec, FixedWidth, Source, T, declared_width, wrong_type, wrong_width
+from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Source, T, declared_width, wrong_type, wrong_width
 from hbmodel.errors import DecodingError, EncodingError, QueryError
 
 TERMINATOR = b"\x00\x01"

@@ -8,7 +8,7 @@ from struct import Struct
 
 from attrs import frozen
 
-from hbmodel.codecs.base import JSON, FixedWidth, Source, wrong_type, wrong_width
+from hbmodel.encoding.codecs.base import JSON, FixedWidth, Source, wrong_type, wrong_width
 from hbmodel.errors import DecodingError, EncodingError
 
 DOUBLE = Struct(">d")

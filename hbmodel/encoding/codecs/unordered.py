@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from attrs import Factory, field, frozen
 
-from hbmodel.codecs.base import JSON, Codec, FixedWidth, declared_codec, declared_width, wrong_width
-from hbmodel.codecs.foreign import digits_of, number_of
+from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, declared_codec, declared_width, wrong_width
+from hbmodel.encoding.codecs.number_text import digits_of, number_of
 from hbmodel.errors import DeclarationError, DecodingError
 
 V = TypeVar("V")

@@ -8,7 +8,7 @@ from struct import error as StructError
 
 from attrs import frozen
 
-from hbmodel.codecs.base import COMPLEMENT, JSON, Codec, wrong_type
+from hbmodel.encoding.codecs.base import COMPLEMENT, JSON, Codec, wrong_type
 from hbmodel.errors import DecodingError, EncodingError
 
 NEGATIVE, ZERO, POSITIVE = b"\x01", b"\x02", b"\x03"

@@ -10,10 +10,10 @@ from zlib import crc32
 
 from attrs import Factory, field, frozen
 
-from hbmodel.codecs import JSON
-from hbmodel.codecs.layouts import digest_function
+from hbmodel.encoding.codecs import JSON
+from hbmodel.encoding.codecs.unordered import digest_function
+from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.errors import DeclarationError, DecodingError, RowKeyError
-from hbmodel.keys import KeyLayout
 from hbmodel.store.ranges import KeyRange, prefix_successor
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from hbmodel.codecs.base import JSON, FixedWidth, Source, wrong_type, wrong_width
+from hbmodel.encoding.codecs.base import JSON, FixedWidth, Source, wrong_type, wrong_width
 from hbmodel.errors import EncodingError
 
 UNSIGNED = {8: Struct(">B"), 16: Struct(">H"), 32: Struct(">I"), 64: Struct(">Q")}

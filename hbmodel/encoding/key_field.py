@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from hbmodel.bounds import UNSET, Bounds
-from hbmodel.codecs import JSON, Codec, Order
-from hbmodel.codecs.base import COMPLEMENT, below, declared_codec, source_of
-from hbmodel.compiling import UNSIGNED, Code, complement, pack_word
+from hbmodel.encoding.bounds import UNSET, Bounds
+from hbmodel.encoding.codecs import JSON, Codec, Order
+from hbmodel.encoding.codecs.base import COMPLEMENT, below, declared_codec, source_of
+from hbmodel.encoding.codegen import UNSIGNED, Code, complement, pack_word
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, HbmodelError, QueryError
 from hbmodel.store.ranges import KeyRange
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from struct import Struct, calcsize
 from typing import Any
 
-from hbmodel.codecs import Codec
-from hbmodel.codecs.base import Source, source_of
+from hbmodel.encoding.codecs import Codec
+from hbmodel.encoding.codecs.base import Source, source_of
 
 UNSIGNED = "BHIQ"
 """Formats of numbers whose complement, bit by bit, is the largest number less them."""

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from hbmodel.codecs.base import JSON, Codec, FixedWidth, Source, wrong_type, wrong_width
+from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Source, wrong_type, wrong_width
 from hbmodel.errors import DecodingError, EncodingError
 
 A = TypeVar("A", IPv4Address, IPv6Address)

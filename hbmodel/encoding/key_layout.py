@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from attrs import Factory, field, frozen
 
-from hbmodel.bounds import UNSET, Bounds
-from hbmodel.codecs import JSON, Order
-from hbmodel.codecs.base import COMPLEMENT
-from hbmodel.compiling import Code
+from hbmodel.encoding.bounds import UNSET, Bounds
+from hbmodel.encoding.codecs import JSON, Order
+from hbmodel.encoding.codecs.base import COMPLEMENT
+from hbmodel.encoding.codegen import Code
+from hbmodel.encoding.key_field import KeyField, Slot, named
 from hbmodel.errors import DeclarationError, DecodingError, IncompleteKey, KeyTooLong, QueryError, RowKeyError
-from hbmodel.slots import KeyField, Slot, named
 from hbmodel.store.ranges import KeyRange
 
 __all__ = ["KEY_FORMAT", "MAX_KEY_LENGTH", "UNSET", "Bounds", "KeyField", "KeyLayout", "check_length"]

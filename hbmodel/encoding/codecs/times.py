@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from attrs import Factory, field, frozen
 
-from hbmodel.codecs.base import JSON, FixedWidth, Source, wrong_type, wrong_width
-from hbmodel.codecs.integers import Int32, Int64
+from hbmodel.encoding.codecs.base import JSON, FixedWidth, Source, wrong_type, wrong_width
+from hbmodel.encoding.codecs.integers import Int32, Int64
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
 Unit = Literal["us", "ms", "s"]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 from attrs import Factory, field, frozen
 
-from hbmodel.codecs.base import JSON, Codec
+from hbmodel.encoding.codecs.base import JSON, Codec
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
 V = TypeVar("V")

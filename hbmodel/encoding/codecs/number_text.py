@@ -7,9 +7,9 @@ from typing import Any
 
 from attrs import Factory, field, frozen
 
-from hbmodel.codecs.base import JSON, Codec, FixedWidth, Order, declared_width, wrong_width
-from hbmodel.codecs.integers import floor_integer, integer, out_of_range
-from hbmodel.codecs.text import from_utf8, to_utf8
+from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Order, declared_width, wrong_width
+from hbmodel.encoding.codecs.integers import floor_integer, integer, out_of_range
+from hbmodel.encoding.codecs.text import from_utf8, to_utf8
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, QueryError
 
 DECIMAL_DIGITS = re.compile(rb"[0-9]+")

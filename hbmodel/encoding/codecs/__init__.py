@@ -1,0 +1,60 @@
+"""Codecs: exact, reversible mappings between Python values and bytes, order-preserving wherever the name does not say otherwise."""
+
+from __future__ import annotations
+
+from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Order
+from hbmodel.encoding.codecs.decimals import DecimalNumber
+from hbmodel.encoding.codecs.enums import EnumOf
+from hbmodel.encoding.codecs.floats import Float64
+from hbmodel.encoding.codecs.infer import codec_for
+from hbmodel.encoding.codecs.integers import Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64
+from hbmodel.encoding.codecs.java import JavaInt, JavaLong, JavaUTF, ReverseStamp, ReverseStampInt
+from hbmodel.encoding.codecs.number_text import DecimalText, Delimited, HexText
+from hbmodel.encoding.codecs.structured import Json, MsgPack
+from hbmodel.encoding.codecs.text import Bytes, Text
+from hbmodel.encoding.codecs.times import Date, Datetime, Duration, Timestamp
+from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
+from hbmodel.encoding.codecs.uuids import UUID128, Bool, IPAddress, IPv4, IPv6
+
+__all__ = [
+    "JSON",
+    "UUID128",
+    "Bool",
+    "Bytes",
+    "Codec",
+    "Date",
+    "Datetime",
+    "DecimalNumber",
+    "DecimalText",
+    "Delimited",
+    "DigestPrefixed",
+    "Duration",
+    "EnumOf",
+    "FixedWidth",
+    "Float64",
+    "HexText",
+    "IPAddress",
+    "IPv4",
+    "IPv6",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "JavaInt",
+    "JavaLong",
+    "JavaUTF",
+    "Json",
+    "MsgPack",
+    "Order",
+    "ReverseStamp",
+    "ReverseStampInt",
+    "Reversed",
+    "ReversedDigits",
+    "Text",
+    "Timestamp",
+    "UInt8",
+    "UInt16",
+    "UInt32",
+    "UInt64",
+    "codec_for",
+]
