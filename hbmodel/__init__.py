@@ -8,7 +8,6 @@ from __future__ import annotations
 from hbmodel._version import __version__
 from hbmodel.altering import Alteration, alter
 from hbmodel.connecting import connect
-from hbmodel.description import Description, describe
 from hbmodel.differences import Diff, Difference, diff
 from hbmodel.dropping import drop_tables
 from hbmodel.encoding.codecs import (
@@ -91,17 +90,18 @@ from hbmodel.errors import (
     UnknownOutcome,
 )
 from hbmodel.explanation import Explanation
-from hbmodel.expressions import FieldExpression
-from hbmodel.family_options import family
-from hbmodel.model import Column, Key, asc, column, counter, desc, flag, index, key, mixin, model
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.families import family
+from hbmodel.mapping.key_cost import Description, describe
+from hbmodel.mapping.model import Column, Key, asc, column, counter, desc, flag, index, key, mixin, model
+from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.raw_access import decode, row_key
+from hbmodel.mapping.schema import schema_of
 from hbmodel.mutations import Outcome
 from hbmodel.paging import Page
 from hbmodel.parts import QueryPart
-from hbmodel.predicates import Predicate
 from hbmodel.query import Query
-from hbmodel.raw import decode, row_key
 from hbmodel.regions import RegionUse, check_regions
-from hbmodel.schema import schema_of
 from hbmodel.session import Session
 from hbmodel.sessions import Sessions
 from hbmodel.splits import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys

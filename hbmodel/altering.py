@@ -9,8 +9,8 @@ from attrs import frozen
 
 from hbmodel.differences import Diff, Difference, diff
 from hbmodel.errors import CapabilityError, FamilyExists, SchemaMismatch
+from hbmodel.mapping.schema import schema_of
 from hbmodel.registry import REGISTRY_TABLE
-from hbmodel.schema import schema_of
 from hbmodel.store.values import FOREVER, Family, Store
 from hbmodel.table_plan import SplitsOption
 from hbmodel.tables import create_tables, shell_line

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from hbmodel.errors import SessionError
-from hbmodel.mapper import RowReader
-from hbmodel.schema import schema_of
+from hbmodel.mapping.mapper import RowReader
+from hbmodel.mapping.schema import schema_of
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from attrs import evolve, frozen
 
 from hbmodel.errors import CapabilityError, DeclarationError, SchemaMismatch
+from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, IndexState, Registration, Registry, compare_layouts, same_spec
-from hbmodel.schema import TableSchema, schema_of
 from hbmodel.spec_text import differing
 from hbmodel.store.values import Family, Store, check_store
 from hbmodel.table_plan import PlannedTable, SplitsOption, plan_tables

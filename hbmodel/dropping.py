@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import Any
 
 from hbmodel.errors import DeclarationError, SchemaMismatch, TableNotFound
+from hbmodel.mapping.schema import schema_of
 from hbmodel.registry import REGISTRY_TABLE, Registry, registry_row
-from hbmodel.schema import schema_of
 from hbmodel.store.values import Delete, Store, check_store
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from hbmodel.clock import ServerClock
 from hbmodel.driver import drive
 from hbmodel.errors import CapabilityError, SchemaMismatch
+from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.mutations import IndexedWriter, full_write
 from hbmodel.plain import PlainWriter
 from hbmodel.plain_insert import insert_plain
 from hbmodel.protocol import insert_indexed
 from hbmodel.registry import Binding
-from hbmodel.schema import TableSchema, schema_of
 from hbmodel.store.values import Store
 from hbmodel.writing import Pending, UnitOfWork
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from hbmodel.clock import SharedOffset
+from hbmodel.mapping.schema import TableSchema
 from hbmodel.registry import Binding, Registry
-from hbmodel.schema import TableSchema
 
 
 class Knowledge:

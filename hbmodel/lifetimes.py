@@ -11,7 +11,7 @@ import struct
 from datetime import timedelta
 
 from hbmodel.errors import CapabilityError, EncodingError, SessionError
-from hbmodel.schema import EXPIRY_QUALIFIER, LIVE, STAMP_QUALIFIER, TableSchema
+from hbmodel.mapping.schema import EXPIRY_QUALIFIER, LIVE, STAMP_QUALIFIER, TableSchema
 from hbmodel.store.values import Row
 
 _END = struct.Struct(">Q")

@@ -10,9 +10,9 @@ from typing import Any
 from hbmodel.clock import ServerClock
 from hbmodel.errors import HbmodelError, PartialWrite, SessionError
 from hbmodel.lifetimes import milliseconds
+from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.mutations import FullWrite, full_write
 from hbmodel.registry import Binding
-from hbmodel.schema import TableSchema, schema_of
 from hbmodel.store.values import Store
 from hbmodel.writing import Pending, UnitOfWork
 

@@ -9,8 +9,8 @@ from attrs import evolve, frozen
 
 from hbmodel.encoding.key_layout import Bounds, KeyLayout
 from hbmodel.errors import QueryError
-from hbmodel.predicates import Comparison, In, Not, Predicate, StartsWith, equalities
-from hbmodel.schema import Field, TableSchema
+from hbmodel.mapping.predicates import Comparison, In, Not, Predicate, StartsWith, equalities
+from hbmodel.mapping.schema import Field, TableSchema
 
 
 @frozen(eq=False)

@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeVar
 from attrs import field, frozen
 
 from hbmodel.errors import DecodingError, QueryError
+from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, StartsWith
+from hbmodel.mapping.schema import PRIMARY, TableSchema
 from hbmodel.paging import digest_of
-from hbmodel.predicates import And, Comparison, In, Not, Or, Predicate, StartsWith
-from hbmodel.schema import PRIMARY, TableSchema
 from hbmodel.store.ranges import KeyRange
 
 R_co = TypeVar("R_co", covariant=True)

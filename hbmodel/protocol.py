@@ -13,7 +13,8 @@ from typing import cast
 from attrs import evolve, frozen
 
 from hbmodel.errors import RowExists
-from hbmodel.mapper import KeyMapper, RowReader, Values
+from hbmodel.mapping.mapper import KeyMapper, RowReader, Values
+from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.mutations import UNREAD, FullWrite, IndexedWriter, Outcome, RowWrite
 from hbmodel.operations import (
     Acknowledge,
@@ -28,7 +29,6 @@ from hbmodel.operations import (
     Together,
 )
 from hbmodel.rounds import RoundPlan, by_table, plan_unread
-from hbmodel.schema import Index, TableSchema
 from hbmodel.store.values import Delete, Put, Row
 
 

@@ -13,9 +13,9 @@ from attrs import Factory
 
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.errors import QueryError
-from hbmodel.mapper import FLAG
-from hbmodel.predicates import And, Comparison, In, Or, Predicate, StartsWith
-from hbmodel.schema import LIVE, Field, TableSchema
+from hbmodel.mapping.mapper import FLAG
+from hbmodel.mapping.predicates import And, Comparison, In, Or, Predicate, StartsWith
+from hbmodel.mapping.schema import LIVE, Field, TableSchema
 from hbmodel.store.filters import And as AllOf
 from hbmodel.store.filters import Filter, RowContains, ValueFilter
 from hbmodel.store.filters import Or as AnyOf

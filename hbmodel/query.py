@@ -10,11 +10,11 @@ from attrs import evolve, frozen
 
 from hbmodel.errors import QueryError, UnknownField
 from hbmodel.explanation import Explanation
-from hbmodel.expressions import FieldExpression
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.predicates import And, Ordering, Predicate, conjuncts, describe
+from hbmodel.mapping.schema import PRIMARY, Field, Index, TableSchema
 from hbmodel.paging import Page
 from hbmodel.parts import QueryPart
-from hbmodel.predicates import And, Ordering, Predicate, conjuncts, describe
-from hbmodel.schema import PRIMARY, Field, Index, TableSchema
 
 R_co = TypeVar("R_co", covariant=True)
 A = TypeVar("A")

@@ -11,6 +11,7 @@ from attrs import evolve
 from hbmodel.errors import QueryError, SchemaMismatch, SessionClosed
 from hbmodel.explanation import Explanation
 from hbmodel.guard import Guard
+from hbmodel.mapping.schema import PRIMARY, TableSchema, schema_of
 from hbmodel.paging import Page, Seal
 from hbmodel.partition import partition, within
 from hbmodel.parts import QueryPart, described, layout_digest, rebuilt
@@ -18,7 +19,6 @@ from hbmodel.plan import Plan, explain, plan
 from hbmodel.query import Query
 from hbmodel.reading import PlanReader, read_page, read_token, shape
 from hbmodel.registry import Binding
-from hbmodel.schema import PRIMARY, TableSchema, schema_of
 from hbmodel.store.values import Store
 
 PLANS_KEPT = 32

@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from hbmodel.driver import drive
 from hbmodel.errors import IndexUnavailable, QueryError, TokenError
-from hbmodel.mapper import Values
+from hbmodel.mapping.mapper import Values
 from hbmodel.paging import Page, Seal, Token, decode_token, encode_token
 from hbmodel.plan import Bucket, Plan
 from hbmodel.protocol import EntryVerifier, newest

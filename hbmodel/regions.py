@@ -14,7 +14,7 @@ from hbmodel.encoding.key_field import KeyField
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError
-from hbmodel.schema import Index, schema_of
+from hbmodel.mapping.schema import Index, schema_of
 from hbmodel.splits import sample_keys
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Region, Store, check_store

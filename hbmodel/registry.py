@@ -14,8 +14,8 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import IndexUnavailable, SchemaMismatch, StoreError, TableExists, TableNotFound
-from hbmodel.mapper import RowReader
-from hbmodel.schema import Index, TableSchema
+from hbmodel.mapping.mapper import RowReader
+from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.spec_text import differing, plain
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Family, Put, Row, Scan, Store

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from attrs import frozen
 
 from hbmodel.errors import ClockError, HbmodelError
+from hbmodel.mapping.schema import TableSchema
 from hbmodel.operations import GetRows, LetClockTick, Protocol, PutRows
-from hbmodel.schema import TableSchema
 from hbmodel.store.values import Cell, Delete, Put
 
 STAMP = b"\x01"

@@ -18,13 +18,14 @@ from hbmodel.errors import (
     SessionError,
     UnknownField,
 )
-from hbmodel.expressions import FieldExpression
 from hbmodel.guard import Guard, guarded
 from hbmodel.inserting import insert
 from hbmodel.knowledge import Knowledge
 from hbmodel.lifetimes import milliseconds
 from hbmodel.loading import DEFAULT_BATCH, Loader, Progress
-from hbmodel.mapper import KeyMapper, RowReader, check_size, encode_cell, key_of
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.mapper import KeyMapper, RowReader, check_size, encode_cell, key_of
+from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.mutations import Outcome, PartialWriteOf, RowDelete, full_write
 from hbmodel.paging import FernetSeal, Seal
 from hbmodel.parts import QueryPart
@@ -32,7 +33,6 @@ from hbmodel.protocol import newest_of
 from hbmodel.query import Query
 from hbmodel.query_reader import QueryReader
 from hbmodel.registry import REGISTRY_TABLE, Binding, Registry
-from hbmodel.schema import TableSchema, schema_of
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.values import Store, check_store
 from hbmodel.writing import Pending, UnitOfWork

@@ -17,8 +17,8 @@ from attrs import field, frozen
 from hbmodel.encoding.key_layout import KeyLayout, check_length
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError, EncodingError
-from hbmodel.mapper import KeyMapper, key_of
-from hbmodel.schema import Index, TableSchema, schema_of
+from hbmodel.mapping.mapper import KeyMapper, key_of
+from hbmodel.mapping.schema import Index, TableSchema, schema_of
 
 HEX_DIGITS = 16
 

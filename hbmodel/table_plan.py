@@ -8,7 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError, SchemaMismatch
-from hbmodel.schema import Index, TableSchema
+from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.splits import Splits, split_keys
 from hbmodel.store.values import Family
 

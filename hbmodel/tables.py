@@ -20,8 +20,8 @@ from hbmodel.differences import (
     unbuilt,
 )
 from hbmodel.errors import CapabilityError, FamilyNotFound, NamespaceExists, NamespaceNotFound, SchemaMismatch, TableExists
+from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, Binding, Registry, check_layout
-from hbmodel.schema import TableSchema, schema_of
 from hbmodel.store.values import Store, check_store
 from hbmodel.table_plan import PlannedTable, SplitsOption, plan_tables
 

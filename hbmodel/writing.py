@@ -11,13 +11,13 @@ from attrs import define, field
 from hbmodel.clock import ServerClock, let_tick_pass
 from hbmodel.driver import Resumable
 from hbmodel.errors import HbmodelError, PartialWrite, StoreError
+from hbmodel.mapping.schema import TableSchema
 from hbmodel.mutations import FullWrite, IndexedWriter, Outcome, RowWrite
 from hbmodel.operations import Protocol
 from hbmodel.plain import PlainWriter
 from hbmodel.plain_round import plain_round
 from hbmodel.protocol import write_round
 from hbmodel.registry import Binding
-from hbmodel.schema import TableSchema
 from hbmodel.store.values import Store
 
 log = logging.getLogger("hbmodel")

@@ -18,6 +18,7 @@ import pytest
 from attrs import define, evolve, field, frozen
 
 from hbmodel.errors import HbmodelError
+from hbmodel.mapping.schema import LIVE
 from hbmodel.operations import (
     Acknowledge,
     CheckAndMutate,
@@ -31,7 +32,6 @@ from hbmodel.operations import (
     ReadClock,
     Together,
 )
-from hbmodel.schema import LIVE
 from hbmodel.store import Delete, Put
 
 CHECKER = Path(__file__).parent.parent.parent / "shared" / "protocol" / "mc.py"

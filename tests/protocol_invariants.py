@@ -10,8 +10,8 @@ from attrs import define, field, frozen
 from protocol_adapter import ACKNOWLEDGED, AGED, BEGAN, BROKEN, EXPIRED, NO_ROWS, Began, Step, Steps, Store, found_row, mc, visible
 
 from hbmodel.errors import HbmodelError
-from hbmodel.mapper import KeyMapper, RowReader
-from hbmodel.schema import LIVE, TableSchema
+from hbmodel.mapping.mapper import KeyMapper, RowReader
+from hbmodel.mapping.schema import LIVE, TableSchema
 
 NOTHING: frozenset[int] = frozenset()
 

@@ -15,9 +15,9 @@ from protocol_processes import SHIPPED, Action, Insert, Rules, change, gone, pre
 from protocol_sweeps import Configuration, Process
 
 import hbmodel as hb
-from hbmodel.mapper import Values
+from hbmodel.mapping.mapper import Values
+from hbmodel.mapping.schema import LIVE
 from hbmodel.mutations import IndexedWriter, OldRow, PartialWriteOf, RowPlan, full_write
-from hbmodel.schema import LIVE
 from hbmodel.store import Put
 
 LIFE = END // 2

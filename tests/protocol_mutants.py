@@ -10,11 +10,11 @@ from protocol_adapter import SetClock
 from protocol_processes import Rules
 from protocol_sweeps import Configuration, places, purgers, ranges, readers, repairers, two
 
-from hbmodel.mapper import Values
+from hbmodel.mapping.mapper import Values
+from hbmodel.mapping.schema import LIVE
 from hbmodel.mutations import FullWrite, IndexedWriter, OldRow, PartialWriteOf, RowDelete, RowPlan, RowWrite, without_nulls
 from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Question, Together
 from hbmodel.protocol import EntryVerifier
-from hbmodel.schema import LIVE
 from hbmodel.store import Delete, Put, Row
 
 # --- the order of the phases ------------------------------------------------------------------------------------------

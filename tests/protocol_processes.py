@@ -10,11 +10,11 @@ from protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, Translat
 
 import hbmodel as hb
 from hbmodel.lifetimes import end_of_live
-from hbmodel.mapper import KeyMapper, RowReader, Values
+from hbmodel.mapping.mapper import KeyMapper, RowReader, Values
+from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.mutations import DEAD, FullWrite, IndexedWriter, PartialWriteOf, RowDelete, RowWrite, full_write
 from hbmodel.operations import GetRows, Protocol
 from hbmodel.protocol import EntryVerifier, insert_indexed, write_round
-from hbmodel.schema import Index, TableSchema
 
 
 @frozen

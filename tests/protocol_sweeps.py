@@ -30,7 +30,7 @@ from protocol_processes import (
 )
 
 import hbmodel as hb
-from hbmodel.mapper import Values
+from hbmodel.mapping.mapper import Values
 
 Process = tuple[str, Callable[[], Steps], int]
 

@@ -15,7 +15,7 @@ from protocol_adapter import Step, Steps, StoredCell, StoredRow, Told, mc
 
 import hbmodel as hb
 from hbmodel.errors import IncompleteRow, RowExists, RowNotFound
-from hbmodel.mapper import RowReader
+from hbmodel.mapping.mapper import RowReader
 from hbmodel.mutations import FullWrite, PartialWriteOf, RowDelete, RowWrite, full_write
 from hbmodel.operations import Acknowledge, CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, MutateRow, Operation, PutRows
 from hbmodel.plain import PlainWriter

@@ -15,9 +15,9 @@ from strategies import KEY_CODECS, as_read, changes, instants, plain, values_of
 
 import hbmodel as hb
 from hbmodel.errors import KeyTooLong
-from hbmodel.mapper import FLAG, KeyMapper
-from hbmodel.predicates import Predicate
-from hbmodel.schema import LIVE, Index, TableSchema
+from hbmodel.mapping.mapper import FLAG, KeyMapper
+from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.schema import LIVE, Index, TableSchema
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 

@@ -13,8 +13,8 @@ from models import DAY, Fact, Flagged, Hit, Legacy, Order, Person, Sample, Token
 from strategies import declared_order
 
 import hbmodel as hb
-from hbmodel.mapper import KeyMapper, encode_cell
-from hbmodel.schema import Index, TableSchema
+from hbmodel.mapping.mapper import KeyMapper, encode_cell
+from hbmodel.mapping.schema import Index, TableSchema
 
 Step = Callable[[hb.Session], object]
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from strategies import KEY_CODECS, changes, instants, plain, values_of
 
 import hbmodel as hb
-from hbmodel.expressions import FieldExpression
-from hbmodel.predicates import And, Comparison, In, Not, Or, Predicate, StartsWith, conjuncts, equalities
-from hbmodel.schema import Field
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, StartsWith, conjuncts, equalities
+from hbmodel.mapping.schema import Field
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

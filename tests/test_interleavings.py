@@ -14,7 +14,7 @@ from scenarios import check_exact, check_queries, objects
 import hbmodel as hb
 from hbmodel.clock import CLOCK_BOUND, wall_time
 from hbmodel.driver import perform
-from hbmodel.mapper import KeyMapper
+from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mutations import IndexedWriter, PartialWriteOf, RowDelete, full_write
 from hbmodel.operations import Operation, Protocol
 from hbmodel.protocol import insert_indexed, write_round

@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "hbmodel"
 # Imports go to rows above or to earlier modules of the same row.
 LAYERS: dict[str, list[str]] = {
     "values": [
+        "mapping",
         "encoding",
         "store.checks",
         "store.gateway",
@@ -49,10 +50,18 @@ LAYERS: dict[str, list[str]] = {
         "store",
     ],
     # Expressions stand here and not with the planning because the descriptors that the decorator installs hand them out.
-    "definition": ["schema", "predicates", "expressions", "annotations", "family_options", "declaration", "model"],
+    "definition": [
+        "mapping.schema",
+        "mapping.predicates",
+        "mapping.expressions",
+        "mapping.annotations",
+        "mapping.families",
+        "mapping.declaration",
+        "mapping.model",
+    ],
     "planning": [
-        "row_code",
-        "mapper",
+        "mapping.row_codegen",
+        "mapping.mapper",
         "lifetimes",
         "paging",
         "parts",
@@ -92,12 +101,12 @@ LAYERS: dict[str, list[str]] = {
         "splits",
         "regions",
         "table_plan",
-        "description",
+        "mapping.key_cost",
         "differences",
         "tables",
         "altering",
         "dropping",
-        "raw",
+        "mapping.raw_access",
     ],
     "stores": [
         "store.gateway.batches",

@@ -14,8 +14,8 @@ from models import Order, Person, Sample, day, order
 from scenarios import check_exact, check_queries
 
 import hbmodel as hb
+from hbmodel.mapping.schema import schema_of
 from hbmodel.registry import ABSENT, LAYOUT, READABLE, canonical_json, registry_row
-from hbmodel.schema import schema_of
 from hbmodel.store import Put
 
 # --- leases -----------------------------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from random_queries import models, stored_objects
 
 import hbmodel as hb
-from hbmodel.mapper import FLAG, KeyMapper, RowReader, cells_of, encode_cell, key_of
-from hbmodel.schema import LIVE
+from hbmodel.mapping.mapper import FLAG, KeyMapper, RowReader, cells_of, encode_cell, key_of
+from hbmodel.mapping.schema import LIVE
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 
 

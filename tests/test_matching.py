@@ -8,8 +8,8 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.encoding.key_layout import Bounds
+from hbmodel.mapping.predicates import Predicate
 from hbmodel.matching import Match, match
-from hbmodel.predicates import Predicate
 
 
 @hb.model(table="t")

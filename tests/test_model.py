@@ -17,9 +17,9 @@ import pytest
 from typing_extensions import TypeAliasType
 
 import hbmodel as hb
-from hbmodel.expressions import FieldExpression
-from hbmodel.mapper import RowReader
-from hbmodel.schema import REQUIRED, Field, Index, TableSchema
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.mapper import RowReader
+from hbmodel.mapping.schema import REQUIRED, Field, Index, TableSchema
 from hbmodel.store import Family
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -25,13 +25,13 @@ from random_queries import RandomModel, StoredObject, conditions, models, paths,
 import hbmodel as hb
 from hbmodel.errors import QueryError, SchemaMismatch
 from hbmodel.guard import Guard
-from hbmodel.mapper import KeyMapper, key_of
+from hbmodel.mapping.mapper import KeyMapper, key_of
+from hbmodel.mapping.schema import TableSchema
 from hbmodel.partition import partition
 from hbmodel.parts import QueryPart, described, rebuilt
 from hbmodel.query import Query
 from hbmodel.query_reader import QueryReader
 from hbmodel.registry import Binding
-from hbmodel.schema import TableSchema
 from hbmodel.store import Family, Put, Store
 from hbmodel.store.ranges import KeyRange, merge_ranges
 

@@ -14,10 +14,10 @@ from random_queries import DESCENDING_CODECS, ORDERED_CODECS, RandomModel, condi
 
 import hbmodel as hb
 from hbmodel.explanation import describe_filter
+from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.plan import MAX_RANGES, MAX_SCANS, Plan, explain, plan
-from hbmodel.predicates import Predicate
 from hbmodel.query import Query
-from hbmodel.schema import Index, TableSchema
 from hbmodel.store.filters import KeyOnly
 from hbmodel.store.ranges import KeyRange, prefix_successor
 

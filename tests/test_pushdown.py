@@ -25,9 +25,9 @@ from random_queries import (
 )
 
 import hbmodel as hb
-from hbmodel.mapper import RowReader
+from hbmodel.mapping.mapper import RowReader
+from hbmodel.mapping.predicates import Predicate, conjuncts
 from hbmodel.plan import plan
-from hbmodel.predicates import Predicate, conjuncts
 from hbmodel.pushdown import MAX_ALTERNATIVES, server_filter
 from hbmodel.query import Query
 from hbmodel.store import Put

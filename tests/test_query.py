@@ -10,8 +10,8 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.explanation import Explanation
+from hbmodel.mapping.predicates import And, conjuncts
 from hbmodel.paging import Page
-from hbmodel.predicates import And, conjuncts
 from hbmodel.query import MOST, Query
 
 

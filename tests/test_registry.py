@@ -10,8 +10,8 @@ from beds import Bed, cells_of, fresh, rows_of, set_state
 from models import Order, Person, Sample, day, order
 
 import hbmodel as hb
+from hbmodel.mapping.schema import schema_of
 from hbmodel.registry import ABSENT, CLOCK_ROW, INDEX_PREFIX, LAYOUT, READABLE, ROWS, Registry, canonical_json, registry_row
-from hbmodel.schema import schema_of
 from hbmodel.store import Put
 
 # --- layouts ----------------------------------------------------------------------------------------------------------

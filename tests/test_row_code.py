@@ -19,9 +19,9 @@ import hbmodel as hb
 from hbmodel.encoding.codecs import JSON, Codec, FixedWidth
 from hbmodel.encoding.codecs.base import Source, source_of
 from hbmodel.errors import KeyTooLong
-from hbmodel.mapper import KeyMapper, RowReader, plain_take, take
-from hbmodel.row_code import compile_decode, compile_rows, compile_rows_of_entry, compile_take
-from hbmodel.schema import COMPILED_KEPT
+from hbmodel.mapping.mapper import KeyMapper, RowReader, plain_take, take
+from hbmodel.mapping.row_codegen import compile_decode, compile_rows, compile_rows_of_entry, compile_take
+from hbmodel.mapping.schema import COMPILED_KEPT
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 
 

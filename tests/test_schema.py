@@ -15,7 +15,7 @@ from strategies import KEY_CODECS, as_read, values_of
 
 import hbmodel as hb
 from hbmodel.errors import DecodingError
-from hbmodel.schema import REQUIRED, Field
+from hbmodel.mapping.schema import REQUIRED, Field
 
 
 @hb.model(table="ns:shop", family="d", salt=hb.HashSalt(4, by=("shop",)), exists=hb.flag("e"))

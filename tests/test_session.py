@@ -11,7 +11,7 @@ from models import DAY, Flagged, Hit, Legacy, Logged, Order, Person, Sample, day
 from orders import of_state, states
 
 import hbmodel as hb
-from hbmodel.schema import LIVE
+from hbmodel.mapping.schema import LIVE
 
 # --- add --------------------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from random_queries import models, stored_objects
 
 import hbmodel as hb
-from hbmodel.mapper import KeyMapper
+from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.store import Family, Put
 
 

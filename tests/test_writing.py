@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from models import Hit, Logged, Order, Person, Sample, day, order
 
 import hbmodel as hb
-from hbmodel.mapper import KeyMapper
+from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mutations import FullWrite, PartialWriteOf, RowDelete, full_write
 from hbmodel.writing import Pending, Round, split_rounds
 

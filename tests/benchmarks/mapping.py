@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 import hbmodel as hb
-from hbmodel.mapper import RowReader, take
+from hbmodel.mapping.mapper import RowReader, take
 from hbmodel.store.thrift1.service import ResultCell, ResultRow
 from tests.benchmarks.comparison import Case
 

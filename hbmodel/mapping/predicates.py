@@ -14,7 +14,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from hbmodel.errors import QueryError
-from hbmodel.schema import Field
+from hbmodel.mapping.schema import Field
 
 Comparator = Literal["=", "!=", "<", "<=", ">", ">="]
 Values = Mapping[str, Any]

@@ -10,8 +10,16 @@ from attrs import frozen
 
 from hbmodel.encoding.key_layout import check_length
 from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, QueryError, UnknownField
-from hbmodel.row_code import Taken, compile_decode, compile_entries, compile_entry, compile_rows, compile_rows_of_entry, compile_take
-from hbmodel.schema import LIVE, Field, Index, TableSchema
+from hbmodel.mapping.row_codegen import (
+    Taken,
+    compile_decode,
+    compile_entries,
+    compile_entry,
+    compile_rows,
+    compile_rows_of_entry,
+    compile_take,
+)
+from hbmodel.mapping.schema import LIVE, Field, Index, TableSchema
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, Row
 
 FLAG = b"\x01"

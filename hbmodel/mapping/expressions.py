@@ -9,8 +9,8 @@ from attrs import field, frozen
 
 from hbmodel.encoding.codecs.base import below
 from hbmodel.errors import EncodingError, QueryError
-from hbmodel.predicates import Comparator, Comparison, In, Not, Ordering, Predicate, StartsWith
-from hbmodel.schema import Field
+from hbmodel.mapping.predicates import Comparator, Comparison, In, Not, Ordering, Predicate, StartsWith
+from hbmodel.mapping.schema import Field
 
 T = TypeVar("T")
 

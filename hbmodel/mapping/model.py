@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 import attrs
 from typing_extensions import dataclass_transform
 
-from hbmodel.annotations import allows_none, annotations_of, fits, is_class_var
-from hbmodel.declaration import IndexField, IndexSpec, ModelOptions, as_qualifier, build_schema, check_options, is_field_name
 from hbmodel.encoding.codecs import Codec, JavaLong, codec_for
 from hbmodel.encoding.salts import Salt
 from hbmodel.errors import DeclarationError
-from hbmodel.expressions import FieldExpression
-from hbmodel.family_options import family_name
-from hbmodel.schema import REQUIRED, Field, TableSchema
+from hbmodel.mapping.annotations import allows_none, annotations_of, fits, is_class_var
+from hbmodel.mapping.declaration import IndexField, IndexSpec, ModelOptions, as_qualifier, build_schema, check_options, is_field_name
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.families import family_name
+from hbmodel.mapping.schema import REQUIRED, Field, TableSchema
 from hbmodel.store.values import Family
 
 T = TypeVar("T")

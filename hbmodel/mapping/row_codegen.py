@@ -11,7 +11,7 @@ from hbmodel.encoding.codecs.base import source_of
 from hbmodel.encoding.codegen import Code
 from hbmodel.encoding.key_layout import MAX_KEY_LENGTH, KeyLayout
 from hbmodel.encoding.salts import BoundSalt
-from hbmodel.schema import Field, Index, TableSchema
+from hbmodel.mapping.schema import Field, Index, TableSchema
 from hbmodel.store.values import Row
 
 

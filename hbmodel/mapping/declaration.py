@@ -13,8 +13,8 @@ from attrs import Factory, frozen
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.encoding.salts import UNSALTED, BoundSalt, Salt
 from hbmodel.errors import DeclarationError, EncodingError
-from hbmodel.family_options import check_family, family_name
-from hbmodel.schema import PRIMARY, REQUIRED, Field, Index, TableSchema
+from hbmodel.mapping.families import check_family, family_name
+from hbmodel.mapping.schema import PRIMARY, REQUIRED, Field, Index, TableSchema
 from hbmodel.store.values import MAX_ROW_LENGTH, Family
 
 # TableName.isLegalFullyQualifiedTableName: letters, digits, underscore, hyphen, dot; not starting with hyphen or dot.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from hbmodel.errors import CapabilityError
-from hbmodel.mapper import KeyMapper, RowReader
-from hbmodel.schema import schema_of
+from hbmodel.mapping.mapper import KeyMapper, RowReader
+from hbmodel.mapping.schema import schema_of
 from hbmodel.store.values import Row
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from hbmodel.encoding.codecs import Codec
 from hbmodel.encoding.key_layout import KeyLayout
-from hbmodel.schema import schema_of
+from hbmodel.mapping.schema import schema_of
 
 
 @frozen
