@@ -97,9 +97,9 @@ from hbmodel.mapping.model import Column, Key, asc, column, counter, desc, flag,
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.raw_access import decode, row_key
 from hbmodel.mapping.schema import schema_of
-from hbmodel.mutations import Outcome
 from hbmodel.paging import Page
 from hbmodel.parts import QueryPart
+from hbmodel.protocol.indexed_plan import Outcome
 from hbmodel.query import Query
 from hbmodel.regions import RegionUse, check_regions
 from hbmodel.session import Session

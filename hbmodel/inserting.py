@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hbmodel.clock import ServerClock
-from hbmodel.driver import drive
 from hbmodel.errors import CapabilityError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.mutations import IndexedWriter, full_write
-from hbmodel.plain import PlainWriter
-from hbmodel.plain_insert import insert_plain
-from hbmodel.protocol import insert_indexed
+from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.driver import drive
+from hbmodel.protocol.indexed_plan import IndexedWriter, full_write
+from hbmodel.protocol.indexed_write import insert_indexed
+from hbmodel.protocol.unindexed_insert import insert_plain
+from hbmodel.protocol.unindexed_plan import PlainWriter
 from hbmodel.registry import Binding
 from hbmodel.store.values import Store
 from hbmodel.writing import Pending, UnitOfWork

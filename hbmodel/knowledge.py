@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from hbmodel.clock import SharedOffset
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.clock import SharedOffset
 from hbmodel.registry import Binding, Registry
 
 

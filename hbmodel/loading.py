@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 
-from hbmodel.clock import ServerClock
 from hbmodel.errors import HbmodelError, PartialWrite, SessionError
-from hbmodel.lifetimes import milliseconds
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.mutations import FullWrite, full_write
+from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.expiry import milliseconds
+from hbmodel.protocol.indexed_plan import FullWrite, full_write
 from hbmodel.registry import Binding
 from hbmodel.store.values import Store
 from hbmodel.writing import Pending, UnitOfWork

@@ -10,12 +10,12 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from hbmodel.driver import drive
 from hbmodel.errors import IndexUnavailable, QueryError, TokenError
 from hbmodel.mapping.mapper import Values
 from hbmodel.paging import Page, Seal, Token, decode_token, encode_token
 from hbmodel.plan import Bucket, Plan
-from hbmodel.protocol import EntryVerifier, newest
+from hbmodel.protocol.driver import drive
+from hbmodel.protocol.indexed_write import EntryVerifier, newest
 from hbmodel.query import Query
 from hbmodel.store.filters import And as AllOf
 from hbmodel.store.filters import FirstCellOnly, KeyOnly

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
 from hbmodel.arguments import changed_copy, check_seconds, whole_number
-from hbmodel.clock import CLOCK_BOUND, GRACE, ServerClock
 from hbmodel.errors import (
     EncodingError,
     RowNotFound,
@@ -21,15 +20,16 @@ from hbmodel.errors import (
 from hbmodel.guard import Guard, guarded
 from hbmodel.inserting import insert
 from hbmodel.knowledge import Knowledge
-from hbmodel.lifetimes import milliseconds
 from hbmodel.loading import DEFAULT_BATCH, Loader, Progress
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, RowReader, check_size, encode_cell, key_of
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.mutations import Outcome, PartialWriteOf, RowDelete, full_write
 from hbmodel.paging import FernetSeal, Seal
 from hbmodel.parts import QueryPart
-from hbmodel.protocol import newest_of
+from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, ServerClock
+from hbmodel.protocol.expiry import milliseconds
+from hbmodel.protocol.indexed_plan import Outcome, PartialWriteOf, RowDelete, full_write
+from hbmodel.protocol.indexed_write import newest_of
 from hbmodel.query import Query
 from hbmodel.query_reader import QueryReader
 from hbmodel.registry import REGISTRY_TABLE, Binding, Registry

@@ -8,15 +8,15 @@ from typing import Any
 
 from attrs import define, field
 
-from hbmodel.clock import ServerClock, let_tick_pass
-from hbmodel.driver import Resumable
 from hbmodel.errors import HbmodelError, PartialWrite, StoreError
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.mutations import FullWrite, IndexedWriter, Outcome, RowWrite
-from hbmodel.operations import Protocol
-from hbmodel.plain import PlainWriter
-from hbmodel.plain_round import plain_round
-from hbmodel.protocol import write_round
+from hbmodel.protocol.clock import ServerClock, let_tick_pass
+from hbmodel.protocol.driver import Resumable
+from hbmodel.protocol.indexed_plan import FullWrite, IndexedWriter, Outcome, RowWrite
+from hbmodel.protocol.indexed_write import write_round
+from hbmodel.protocol.operations import Protocol
+from hbmodel.protocol.unindexed_plan import PlainWriter
+from hbmodel.protocol.unindexed_write import plain_round
 from hbmodel.registry import Binding
 from hbmodel.store.values import Store
 

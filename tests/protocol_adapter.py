@@ -19,7 +19,7 @@ from attrs import define, evolve, field, frozen
 
 from hbmodel.errors import HbmodelError
 from hbmodel.mapping.schema import LIVE
-from hbmodel.operations import (
+from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
     CheckLease,

@@ -12,9 +12,20 @@ from protocol_sweeps import Configuration, places, purgers, ranges, readers, rep
 
 from hbmodel.mapping.mapper import Values
 from hbmodel.mapping.schema import LIVE
-from hbmodel.mutations import FullWrite, IndexedWriter, OldRow, PartialWriteOf, RowDelete, RowPlan, RowWrite, without_nulls
-from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Question, Together
-from hbmodel.protocol import EntryVerifier
+from hbmodel.protocol.indexed_plan import FullWrite, IndexedWriter, OldRow, PartialWriteOf, RowDelete, RowPlan, RowWrite, without_nulls
+from hbmodel.protocol.indexed_write import EntryVerifier
+from hbmodel.protocol.operations import (
+    Acknowledge,
+    CheckAndMutate,
+    DeleteRows,
+    GetRows,
+    MutateRow,
+    Operation,
+    Protocol,
+    PutRows,
+    Question,
+    Together,
+)
 from hbmodel.store import Delete, Put, Row
 
 # --- the order of the phases ------------------------------------------------------------------------------------------

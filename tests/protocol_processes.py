@@ -9,12 +9,12 @@ from attrs import frozen
 from protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, Translation, alone, found_row
 
 import hbmodel as hb
-from hbmodel.lifetimes import end_of_live
 from hbmodel.mapping.mapper import KeyMapper, RowReader, Values
 from hbmodel.mapping.schema import Index, TableSchema
-from hbmodel.mutations import DEAD, FullWrite, IndexedWriter, PartialWriteOf, RowDelete, RowWrite, full_write
-from hbmodel.operations import GetRows, Protocol
-from hbmodel.protocol import EntryVerifier, insert_indexed, write_round
+from hbmodel.protocol.expiry import end_of_live
+from hbmodel.protocol.indexed_plan import DEAD, FullWrite, IndexedWriter, PartialWriteOf, RowDelete, RowWrite, full_write
+from hbmodel.protocol.indexed_write import EntryVerifier, insert_indexed, write_round
+from hbmodel.protocol.operations import GetRows, Protocol
 
 
 @frozen

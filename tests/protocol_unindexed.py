@@ -16,11 +16,21 @@ from protocol_adapter import Step, Steps, StoredCell, StoredRow, Told, mc
 import hbmodel as hb
 from hbmodel.errors import IncompleteRow, RowExists, RowNotFound
 from hbmodel.mapping.mapper import RowReader
-from hbmodel.mutations import FullWrite, PartialWriteOf, RowDelete, RowWrite, full_write
-from hbmodel.operations import Acknowledge, CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, MutateRow, Operation, PutRows
-from hbmodel.plain import PlainWriter
-from hbmodel.plain_insert import insert_plain
-from hbmodel.plain_round import plain_round
+from hbmodel.protocol.indexed_plan import FullWrite, PartialWriteOf, RowDelete, RowWrite, full_write
+from hbmodel.protocol.operations import (
+    Acknowledge,
+    CheckAndMutate,
+    CheckAndPut,
+    DeleteRows,
+    GetRows,
+    LetClockTick,
+    MutateRow,
+    Operation,
+    PutRows,
+)
+from hbmodel.protocol.unindexed_insert import insert_plain
+from hbmodel.protocol.unindexed_plan import PlainWriter
+from hbmodel.protocol.unindexed_write import plain_round
 from hbmodel.store import Capabilities, Delete, Put
 
 LIFE = 1_000

@@ -13,7 +13,7 @@ from faulty import RecordingStore, ShiftedStore
 from models import Order, Person, Sample, day, order
 
 import hbmodel as hb
-from hbmodel.clock import CLOCK_BOUND
+from hbmodel.protocol.clock import CLOCK_BOUND
 from hbmodel.store import Family, Put
 
 KEY = {"customer": 1, "at": day(1), "number": 1}

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from hbmodel.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, SharedOffset, running_time, wall_time
 from hbmodel.errors import ClockError, SessionError, StoreUnavailable, UnknownOutcome
+from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, SharedOffset, running_time, wall_time
 
 
 class Clocks:

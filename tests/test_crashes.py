@@ -12,7 +12,7 @@ from faulty import Call, Crash, FaultyStore, Mode, RecordingStore, failures_of, 
 from scenarios import SCENARIOS, Scenario, check_exact, check_queries, objects
 
 import hbmodel as hb
-from hbmodel.clock import let_tick_pass
+from hbmodel.protocol.clock import let_tick_pass
 from hbmodel.store import Delete, Put
 
 CASES = [

@@ -10,9 +10,9 @@ from attrs import frozen
 from faulty import Call, FaultyStore, RecordingStore
 
 import hbmodel as hb
-from hbmodel.driver import Resumable, drive, may_have_written, perform
 from hbmodel.errors import RowExists, StoreUnavailable, TableNotFound, UnknownOutcome
-from hbmodel.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Protocol, PutRows, Together
+from hbmodel.protocol.driver import Resumable, drive, may_have_written, perform
+from hbmodel.protocol.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Protocol, PutRows, Together
 from hbmodel.store import BegunPut, Delete, Family, Put
 
 CELL = b"d:a"

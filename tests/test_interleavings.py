@@ -12,12 +12,12 @@ from models import Person
 from scenarios import check_exact, check_queries, objects
 
 import hbmodel as hb
-from hbmodel.clock import CLOCK_BOUND, wall_time
-from hbmodel.driver import perform
 from hbmodel.mapping.mapper import KeyMapper
-from hbmodel.mutations import IndexedWriter, PartialWriteOf, RowDelete, full_write
-from hbmodel.operations import Operation, Protocol
-from hbmodel.protocol import insert_indexed, write_round
+from hbmodel.protocol.clock import CLOCK_BOUND, wall_time
+from hbmodel.protocol.driver import perform
+from hbmodel.protocol.indexed_plan import IndexedWriter, PartialWriteOf, RowDelete, full_write
+from hbmodel.protocol.indexed_write import insert_indexed, write_round
+from hbmodel.protocol.operations import Operation, Protocol
 from hbmodel.store import Store
 
 SCHEMA = hb.schema_of(Person)

@@ -135,7 +135,7 @@ def test_a_commit_that_took_too_long_is_made_again_at_a_fresh_time(monkeypatch: 
     with fresh(Order) as inner:
         with hb.Session(inner) as session:
             session.add_all([order(1, "old"), order(2, "old")])
-        monkeypatch.setattr("hbmodel.clock.ServerClock.fresh", lambda self, since: bool(late) and not late.pop())
+        monkeypatch.setattr("hbmodel.protocol.clock.ServerClock.fresh", lambda self, since: bool(late) and not late.pop())
         late[:] = [0, 1]
         store = RecordingStore(inner)
         session = hb.Session(store)

@@ -20,8 +20,8 @@ from models import DAY, Fact, Flagged, Hit, Legacy, Sample, Token, Visit, order
 from scenarios import check_exact, check_queries, objects
 
 import hbmodel as hb
-from hbmodel.clock import let_tick_pass, wall_time
-from hbmodel.lifetimes import end_of_live, end_of_plain
+from hbmodel.protocol.clock import let_tick_pass, wall_time
+from hbmodel.protocol.expiry import end_of_live, end_of_plain
 from hbmodel.store import Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
 

@@ -11,10 +11,10 @@ from attrs import evolve, frozen
 from models import DAY, Fact, Flagged, Hit, Order, Person, day, order
 
 import hbmodel as hb
-from hbmodel.clock import CLOCK_BOUND
 from hbmodel.errors import ClockError, HbmodelError, IncompleteRow, KeyTooLong, RowNotFound
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE
-from hbmodel.mutations import FullWrite, IndexedWriter, OldRow, PartialWriteOf, RowDelete, RowPlan, draw_nonce, full_write
+from hbmodel.protocol.clock import CLOCK_BOUND
+from hbmodel.protocol.indexed_plan import FullWrite, IndexedWriter, OldRow, PartialWriteOf, RowDelete, RowPlan, draw_nonce, full_write
 from hbmodel.store import Delete
 
 NOW = 1_000_000

@@ -21,9 +21,9 @@ from protocol_mutants import MUTANTS as OF_ROWS
 from protocol_processes import Rules
 from protocol_sweeps import ACTIONS, CLOCKS, Configuration, Found, batches, places, purgers, ranges, readers, repairers, sweep, two
 
-from hbmodel.driver import drive
-from hbmodel.mutations import IndexedWriter, PartialWriteOf
-from hbmodel.operations import CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
+from hbmodel.protocol.driver import drive
+from hbmodel.protocol.indexed_plan import IndexedWriter, PartialWriteOf
+from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
 from hbmodel.store import Delete, Family, Put, Row
 from hbmodel.store.embedded import EmbeddedStore
 

@@ -10,10 +10,10 @@ import pytest
 from attrs import evolve
 from protocol_unindexed import APART, ATOMIC, SHIPPED, RowModel, Rules, Slip, Sparse, calls_of
 
-from hbmodel.operations import CheckAndMutate, LetClockTick, MutateRow, Operation, Protocol, PutRows
-from hbmodel.plain import PlainWriter
-from hbmodel.plain_plan import PlainPlan
-from hbmodel.row_time import StampedRow
+from hbmodel.protocol.operations import CheckAndMutate, LetClockTick, MutateRow, Operation, Protocol, PutRows
+from hbmodel.protocol.row_time import StampedRow
+from hbmodel.protocol.unindexed_batch import PlainPlan
+from hbmodel.protocol.unindexed_plan import PlainWriter
 from hbmodel.store import Capabilities, Put
 
 pytestmark = pytest.mark.model

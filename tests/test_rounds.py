@@ -12,8 +12,8 @@ from models import DAY, Fact, Hit, Order, order
 from things import DRAWN, POOLS
 
 import hbmodel as hb
-from hbmodel.mutations import UNREAD, FullWrite, IndexedWriter, RowDelete, full_write
-from hbmodel.rounds import RoundPlan, by_table, plan_unread
+from hbmodel.protocol.indexed_batch import RoundPlan, by_table, plan_unread
+from hbmodel.protocol.indexed_plan import UNREAD, FullWrite, IndexedWriter, RowDelete, full_write
 from hbmodel.store import Delete
 
 NOW = 1_000_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hbmodel.guarded_update import keep_together, update_guarded
-from hbmodel.mutations import PartialWriteOf, RowWrite
-from hbmodel.operations import Acknowledge, GetRows, Protocol
-from hbmodel.plain import PlainWriter
-from hbmodel.plain_plan import carry_out
-from hbmodel.row_time import StampedRow
+from hbmodel.protocol.guarded_update import keep_together, update_guarded
+from hbmodel.protocol.indexed_plan import PartialWriteOf, RowWrite
+from hbmodel.protocol.operations import Acknowledge, GetRows, Protocol
+from hbmodel.protocol.row_time import StampedRow
+from hbmodel.protocol.unindexed_batch import carry_out
+from hbmodel.protocol.unindexed_plan import PlainWriter
 from hbmodel.store.values import Capabilities, Row
 
 

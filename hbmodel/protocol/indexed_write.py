@@ -15,8 +15,9 @@ from attrs import evolve, frozen
 from hbmodel.errors import RowExists
 from hbmodel.mapping.mapper import KeyMapper, RowReader, Values
 from hbmodel.mapping.schema import Index, TableSchema
-from hbmodel.mutations import UNREAD, FullWrite, IndexedWriter, Outcome, RowWrite
-from hbmodel.operations import (
+from hbmodel.protocol.indexed_batch import RoundPlan, by_table, plan_unread
+from hbmodel.protocol.indexed_plan import UNREAD, FullWrite, IndexedWriter, Outcome, RowWrite
+from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
     CheckLease,
@@ -28,7 +29,6 @@ from hbmodel.operations import (
     ReadClock,
     Together,
 )
-from hbmodel.rounds import RoundPlan, by_table, plan_unread
 from hbmodel.store.values import Delete, Put, Row
 
 

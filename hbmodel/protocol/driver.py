@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from typing import Protocol as Port
 
-from hbmodel.clock import let_tick_pass
 from hbmodel.errors import SchemaMismatch, StoreClosed, StoreUnavailable, TableNotFound
-from hbmodel.operations import (
+from hbmodel.protocol.clock import let_tick_pass
+from hbmodel.protocol.operations import (
     Acknowledge,
     Change,
     CheckAndMutate,

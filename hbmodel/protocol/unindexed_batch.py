@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
-from hbmodel.mutations import Outcome
-from hbmodel.operations import DeleteRows, MutateRow, Protocol, PutRows, Together
+from hbmodel.protocol.indexed_plan import Outcome
+from hbmodel.protocol.operations import DeleteRows, MutateRow, Protocol, PutRows, Together
 from hbmodel.store.values import Capabilities, Delete, Put
 
 ATOMIC_ROWS = 100

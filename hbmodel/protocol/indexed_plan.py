@@ -12,9 +12,9 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import ClockError, DecodingError, HbmodelError, IncompleteRow, RowNotFound
-from hbmodel.lifetimes import end_of_live, family_life, live_value
 from hbmodel.mapping.mapper import FLAG, LARGE, KeyMapper, RowReader, check_size, encode_cell, entries_of, take
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE, Index, TableSchema
+from hbmodel.protocol.expiry import end_of_live, family_life, live_value
 from hbmodel.store.values import Delete, Put, Row
 
 NONCE_LENGTH = 8

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from hbmodel.mutations import Outcome, PartialWriteOf, not_found
-from hbmodel.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol
-from hbmodel.plain import PlainWriter
-from hbmodel.plain_plan import ATOMIC_ROWS, PlainPlan, carry_out
+from hbmodel.protocol.indexed_plan import Outcome, PartialWriteOf, not_found
+from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol
+from hbmodel.protocol.unindexed_batch import ATOMIC_ROWS, PlainPlan, carry_out
+from hbmodel.protocol.unindexed_plan import PlainWriter
 from hbmodel.store.values import Capabilities, Delete, Row
 
 Planned = Mapping[bytes, tuple[PlainPlan, Row | None]]

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from hbmodel.errors import ClockError, HbmodelError
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.operations import GetRows, LetClockTick, Protocol, PutRows
+from hbmodel.protocol.operations import GetRows, LetClockTick, Protocol, PutRows
 from hbmodel.store.values import Cell, Delete, Put
 
 STAMP = b"\x01"

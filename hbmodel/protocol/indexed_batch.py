@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.mutations import LAST_WRITE_WINS, FullWrite, IndexedWriter, Outcome, RowPlan
+from hbmodel.protocol.indexed_plan import LAST_WRITE_WINS, FullWrite, IndexedWriter, Outcome, RowPlan
 from hbmodel.store.values import Delete, Put
 
 
