@@ -89,7 +89,6 @@ from hbmodel.errors import (
     UnknownIndex,
     UnknownOutcome,
 )
-from hbmodel.explanation import Explanation
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family
 from hbmodel.mapping.key_cost import Description, describe
@@ -97,10 +96,11 @@ from hbmodel.mapping.model import Column, Key, asc, column, counter, desc, flag,
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.raw_access import decode, row_key
 from hbmodel.mapping.schema import schema_of
-from hbmodel.paging import Page
-from hbmodel.parts import QueryPart
 from hbmodel.protocol.indexed_plan import Outcome
-from hbmodel.query import Query
+from hbmodel.query.explanation import Explanation
+from hbmodel.query.paging import Page
+from hbmodel.query.part import QueryPart
+from hbmodel.query.query import Query
 from hbmodel.regions import RegionUse, check_regions
 from hbmodel.session import Session
 from hbmodel.sessions import Sessions

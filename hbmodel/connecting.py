@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from hbmodel.errors import StoreURLError
-from hbmodel.paging import FernetSeal
+from hbmodel.query.paging import FernetSeal
 from hbmodel.store.observed import ObservedStore, OnCall, check_on_call
 from hbmodel.store.values import Store
 

@@ -9,15 +9,15 @@ from typing import Any
 from attrs import evolve
 
 from hbmodel.errors import QueryError, SchemaMismatch, SessionClosed
-from hbmodel.explanation import Explanation
 from hbmodel.guard import Guard
 from hbmodel.mapping.schema import PRIMARY, TableSchema, schema_of
-from hbmodel.paging import Page, Seal
-from hbmodel.partition import partition, within
-from hbmodel.parts import QueryPart, described, layout_digest, rebuilt
-from hbmodel.plan import Plan, explain, plan
-from hbmodel.query import Query
-from hbmodel.reading import PlanReader, read_page, read_token, shape
+from hbmodel.query.executor import PlanReader, read_page, read_token, shape
+from hbmodel.query.explanation import Explanation
+from hbmodel.query.paging import Page, Seal
+from hbmodel.query.part import QueryPart, described, layout_digest, rebuilt
+from hbmodel.query.partition import partition, within
+from hbmodel.query.planner import Plan, explain, plan
+from hbmodel.query.query import Query
 from hbmodel.registry import Binding
 from hbmodel.store.values import Store
 

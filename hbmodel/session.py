@@ -24,13 +24,13 @@ from hbmodel.loading import DEFAULT_BATCH, Loader, Progress
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, RowReader, check_size, encode_cell, key_of
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.paging import FernetSeal, Seal
-from hbmodel.parts import QueryPart
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, ServerClock
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.indexed_plan import Outcome, PartialWriteOf, RowDelete, full_write
 from hbmodel.protocol.indexed_write import newest_of
-from hbmodel.query import Query
+from hbmodel.query.paging import FernetSeal, Seal
+from hbmodel.query.part import QueryPart
+from hbmodel.query.query import Query
 from hbmodel.query_reader import QueryReader
 from hbmodel.registry import REGISTRY_TABLE, Binding, Registry
 from hbmodel.store.observed import ObservedStore, OnCall

@@ -9,7 +9,7 @@ import pytest
 import hbmodel as hb
 from hbmodel.encoding.key_layout import Bounds
 from hbmodel.mapping.predicates import Predicate
-from hbmodel.matching import Match, match
+from hbmodel.query.key_conditions import Match, match
 
 
 @hb.model(table="t")

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.paging import FernetSeal, Page, Token, decode_token, digest_of, encode_token
-from hbmodel.query import MOST, Query
+from hbmodel.query.paging import FernetSeal, Page, Token, decode_token, digest_of, encode_token
+from hbmodel.query.query import MOST, Query
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -27,9 +27,9 @@ from hbmodel.errors import QueryError, SchemaMismatch
 from hbmodel.guard import Guard
 from hbmodel.mapping.mapper import KeyMapper, key_of
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.partition import partition
-from hbmodel.parts import QueryPart, described, rebuilt
-from hbmodel.query import Query
+from hbmodel.query.part import QueryPart, described, rebuilt
+from hbmodel.query.partition import partition
+from hbmodel.query.query import Query
 from hbmodel.query_reader import QueryReader
 from hbmodel.registry import Binding
 from hbmodel.store import Family, Put, Store

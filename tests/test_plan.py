@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from random_queries import DESCENDING_CODECS, ORDERED_CODECS, RandomModel, conditions, in_order, models, paths, stored_key, stored_objects
 
 import hbmodel as hb
-from hbmodel.explanation import describe_filter
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import Index, TableSchema
-from hbmodel.plan import MAX_RANGES, MAX_SCANS, Plan, explain, plan
-from hbmodel.query import Query
+from hbmodel.query.explanation import describe_filter
+from hbmodel.query.planner import MAX_RANGES, MAX_SCANS, Plan, explain, plan
+from hbmodel.query.query import Query
 from hbmodel.store.filters import KeyOnly
 from hbmodel.store.ranges import KeyRange, prefix_successor
 

@@ -27,9 +27,9 @@ from random_queries import (
 import hbmodel as hb
 from hbmodel.mapping.mapper import RowReader
 from hbmodel.mapping.predicates import Predicate, conjuncts
-from hbmodel.plan import plan
-from hbmodel.pushdown import MAX_ALTERNATIVES, server_filter
-from hbmodel.query import Query
+from hbmodel.query.planner import plan
+from hbmodel.query.pushdown import MAX_ALTERNATIVES, server_filter
+from hbmodel.query.query import Query
 from hbmodel.store import Put
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from hbmodel.store.embedded.row_filter import RowFilter

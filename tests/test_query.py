@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import hbmodel as hb
-from hbmodel.explanation import Explanation
 from hbmodel.mapping.predicates import And, conjuncts
-from hbmodel.paging import Page
-from hbmodel.query import MOST, Query
+from hbmodel.query.explanation import Explanation
+from hbmodel.query.paging import Page
+from hbmodel.query.query import MOST, Query
 
 
 @hb.model(table="t")

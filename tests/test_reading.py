@@ -13,8 +13,8 @@ from models import DAY, Hit, Logged, Order, Person, Sample, day, order
 from orders import entry_of, filled, numbers
 
 import hbmodel as hb
-from hbmodel.paging import decode_token
-from hbmodel.reading import GET_CHUNK
+from hbmodel.query.executor import GET_CHUNK
+from hbmodel.query.paging import decode_token
 from hbmodel.store import Delete, Put, Row, Scan
 
 TOKEN_KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from hbmodel.errors import DecodingError, QueryError
 from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, StartsWith
 from hbmodel.mapping.schema import PRIMARY, TableSchema
-from hbmodel.paging import digest_of
+from hbmodel.query.paging import digest_of
 from hbmodel.store.ranges import KeyRange
 
 R_co = TypeVar("R_co", covariant=True)

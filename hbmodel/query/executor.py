@@ -12,11 +12,11 @@ from attrs import evolve, frozen
 
 from hbmodel.errors import IndexUnavailable, QueryError, TokenError
 from hbmodel.mapping.mapper import Values
-from hbmodel.paging import Page, Seal, Token, decode_token, encode_token
-from hbmodel.plan import Bucket, Plan
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.indexed_write import EntryVerifier, newest
-from hbmodel.query import Query
+from hbmodel.query.paging import Page, Seal, Token, decode_token, encode_token
+from hbmodel.query.planner import Bucket, Plan
+from hbmodel.query.query import Query
 from hbmodel.store.filters import And as AllOf
 from hbmodel.store.filters import FirstCellOnly, KeyOnly
 from hbmodel.store.ranges import KeyRange

@@ -9,12 +9,12 @@ from typing import Any, Final, Generic, NoReturn, Protocol, SupportsIndex, TypeV
 from attrs import evolve, frozen
 
 from hbmodel.errors import QueryError, UnknownField
-from hbmodel.explanation import Explanation
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.predicates import And, Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Field, Index, TableSchema
-from hbmodel.paging import Page
-from hbmodel.parts import QueryPart
+from hbmodel.query.explanation import Explanation
+from hbmodel.query.paging import Page
+from hbmodel.query.part import QueryPart
 
 R_co = TypeVar("R_co", covariant=True)
 A = TypeVar("A")

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from hbmodel.errors import QueryError
-from hbmodel.parts import QueryPart
-from hbmodel.plan import Bucket, Plan
+from hbmodel.query.part import QueryPart
+from hbmodel.query.planner import Bucket, Plan
 from hbmodel.store.ranges import KeyRange, merge_ranges
 
 Unit = Sequence[KeyRange]

@@ -13,14 +13,14 @@ from attrs import field, frozen
 from hbmodel.encoding.key_layout import MAX_KEY_LENGTH, KeyLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
-from hbmodel.explanation import Access, Explanation, describe_filter
 from hbmodel.mapping.mapper import RowReader
 from hbmodel.mapping.predicates import And, Ordering, Predicate, Test, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
-from hbmodel.matching import Match, match
-from hbmodel.paging import digest_of
-from hbmodel.pushdown import server_filter
-from hbmodel.query import Query
+from hbmodel.query.explanation import Access, Explanation, describe_filter
+from hbmodel.query.key_conditions import Match, match
+from hbmodel.query.paging import digest_of
+from hbmodel.query.pushdown import server_filter
+from hbmodel.query.query import Query
 from hbmodel.store.filters import Filter
 from hbmodel.store.ranges import KeyRange, merge_ranges
 

@@ -1,0 +1,1 @@
+"""What is asked, the plan for it, its execution, its pages and parts."""
