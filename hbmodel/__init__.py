@@ -6,10 +6,7 @@ import hbmodel as hb
 from __future__ import annotations
 
 from hbmodel._version import __version__
-from hbmodel.altering import Alteration, alter
 from hbmodel.connecting import connect
-from hbmodel.differences import Diff, Difference, diff
-from hbmodel.dropping import drop_tables
 from hbmodel.encoding.codecs import (
     UUID128,
     Bool,
@@ -101,13 +98,16 @@ from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
-from hbmodel.regions import RegionUse, check_regions
 from hbmodel.session import Session
 from hbmodel.sessions import Sessions
-from hbmodel.splits import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
 from hbmodel.store.observed import Call
 from hbmodel.store.values import Capabilities, Family, Region, Store
-from hbmodel.tables import Creation, TableOutcome, create_tables
+from hbmodel.tables.alter import Alteration, alter
+from hbmodel.tables.create import Creation, TableOutcome, create_tables
+from hbmodel.tables.diff import Diff, Difference, diff
+from hbmodel.tables.drop import drop_tables
+from hbmodel.tables.region_check import RegionUse, check_regions
+from hbmodel.tables.split_keys import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
 
 __all__ = [
     "UUID128",

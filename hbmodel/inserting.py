@@ -13,8 +13,8 @@ from hbmodel.protocol.indexed_plan import IndexedWriter, full_write
 from hbmodel.protocol.indexed_write import insert_indexed
 from hbmodel.protocol.unindexed_insert import insert_plain
 from hbmodel.protocol.unindexed_plan import PlainWriter
-from hbmodel.registry import Binding
 from hbmodel.store.values import Store
+from hbmodel.tables.registry import Binding
 from hbmodel.writing import Pending, UnitOfWork
 
 

@@ -6,7 +6,7 @@ import time
 
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import SharedOffset
-from hbmodel.registry import Binding, Registry
+from hbmodel.tables.registry import Binding, Registry
 
 
 class Knowledge:

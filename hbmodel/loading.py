@@ -12,8 +12,8 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.indexed_plan import FullWrite, full_write
-from hbmodel.registry import Binding
 from hbmodel.store.values import Store
+from hbmodel.tables.registry import Binding
 from hbmodel.writing import Pending, UnitOfWork
 
 DEFAULT_BATCH = 1000

@@ -18,8 +18,8 @@ from hbmodel.query.part import QueryPart, described, layout_digest, rebuilt
 from hbmodel.query.partition import partition, within
 from hbmodel.query.planner import Plan, explain, plan
 from hbmodel.query.query import Query
-from hbmodel.registry import Binding
 from hbmodel.store.values import Store
+from hbmodel.tables.registry import Binding
 
 PLANS_KEPT = 32
 """Queries whose plan is remembered, since page after page of one query is planned alike."""

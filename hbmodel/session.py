@@ -32,9 +32,9 @@ from hbmodel.query.paging import FernetSeal, Seal
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.query_reader import QueryReader
-from hbmodel.registry import REGISTRY_TABLE, Binding, Registry
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.values import Store, check_store
+from hbmodel.tables.registry import REGISTRY_TABLE, Binding, Registry
 from hbmodel.writing import Pending, UnitOfWork
 
 T = TypeVar("T")

@@ -17,8 +17,8 @@ from hbmodel.protocol.indexed_write import write_round
 from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.unindexed_plan import PlainWriter
 from hbmodel.protocol.unindexed_write import plain_round
-from hbmodel.registry import Binding
 from hbmodel.store.values import Store
+from hbmodel.tables.registry import Binding
 
 log = logging.getLogger("hbmodel")
 

@@ -12,8 +12,8 @@ import pytest
 from faulty import RecordingStore
 
 import hbmodel as hb
-from hbmodel.registry import INDEX_PREFIX, canonical_json, registry_row
 from hbmodel.store import Delete, Put, Scan
+from hbmodel.tables.registry import INDEX_PREFIX, canonical_json, registry_row
 
 HBASE = tuple(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2"))
 """HBase itself, through each of its gateways."""

@@ -9,8 +9,8 @@ from typing import Any, Literal, Self
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import CapabilityError, StoreUnavailable, UnknownOutcome
-from hbmodel.registry import CLOCK_ROW
 from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan, Store
+from hbmodel.tables.registry import CLOCK_ROW
 
 Mode = Literal["before", "after", "first half", "second half"]
 MODES: tuple[Mode, ...] = ("before", "after", "first half", "second half")

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.registry import READABLE, registry_row
 from hbmodel.store import Delete, Put
+from hbmodel.tables.registry import READABLE, registry_row
 
 HOUR = timedelta(hours=1)
 TABLE = "noted"

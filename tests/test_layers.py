@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "hbmodel"
 # Imports go to rows above or to earlier modules of the same row.
 LAYERS: dict[str, list[str]] = {
     "values": [
+        "tables",
         "query",
         "protocol",
         "mapping",
@@ -87,8 +88,8 @@ LAYERS: dict[str, list[str]] = {
     "execution": [
         "protocol.clock",
         "protocol.driver",
-        "spec_text",
-        "registry",
+        "tables.layout_text",
+        "tables.registry",
         "knowledge",
         "writing",
         "loading",
@@ -100,14 +101,14 @@ LAYERS: dict[str, list[str]] = {
         "arguments",
         "session",
         "sessions",
-        "splits",
-        "regions",
-        "table_plan",
+        "tables.split_keys",
+        "tables.region_check",
+        "tables.declared",
         "mapping.key_cost",
-        "differences",
-        "tables",
-        "altering",
-        "dropping",
+        "tables.diff",
+        "tables.create",
+        "tables.alter",
+        "tables.drop",
         "mapping.raw_access",
     ],
     "stores": [

@@ -15,8 +15,8 @@ from scenarios import check_exact, check_queries
 
 import hbmodel as hb
 from hbmodel.mapping.schema import schema_of
-from hbmodel.registry import ABSENT, LAYOUT, READABLE, canonical_json, registry_row
 from hbmodel.store import Put
+from hbmodel.tables.registry import ABSENT, LAYOUT, READABLE, canonical_json, registry_row
 
 # --- leases -----------------------------------------------------------------------------------------------------------
 

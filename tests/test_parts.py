@@ -31,9 +31,9 @@ from hbmodel.query.part import QueryPart, described, rebuilt
 from hbmodel.query.partition import partition
 from hbmodel.query.query import Query
 from hbmodel.query_reader import QueryReader
-from hbmodel.registry import Binding
 from hbmodel.store import Family, Put, Store
 from hbmodel.store.ranges import KeyRange, merge_ranges
+from hbmodel.tables.registry import Binding
 
 SPLITS = {Order: hb.ByBucket(), "orders.by_state": hb.AtKeys([b"new", entry_of(order(100, "paid"), "by_state"), b"sent"])}
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.regions import RegionUse, check_regions, first_key
-from hbmodel.splits import ByBucket, Hexadecimal, split_keys
 from hbmodel.store import Region
 from hbmodel.store.ranges import KeyRange
+from hbmodel.tables.region_check import RegionUse, check_regions, first_key
+from hbmodel.tables.split_keys import ByBucket, Hexadecimal, split_keys
 
 HEX = b"0123456789abcdef"
 

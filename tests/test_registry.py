@@ -11,8 +11,8 @@ from models import Order, Person, Sample, day, order
 
 import hbmodel as hb
 from hbmodel.mapping.schema import schema_of
-from hbmodel.registry import ABSENT, CLOCK_ROW, INDEX_PREFIX, LAYOUT, READABLE, ROWS, Registry, canonical_json, registry_row
 from hbmodel.store import Put
+from hbmodel.tables.registry import ABSENT, CLOCK_ROW, INDEX_PREFIX, LAYOUT, READABLE, ROWS, Registry, canonical_json, registry_row
 
 # --- layouts ----------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.spec_text import differing, shown
+from hbmodel.tables.layout_text import differing, shown
 
 
 def declare(

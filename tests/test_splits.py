@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.splits import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
+from hbmodel.tables.split_keys import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
 
 
 @hb.model(table="hashed")

@@ -21,8 +21,8 @@ from hbmodel.localhbase import LocalHBase
 from hbmodel.localhbase.configuration import JVM_FLAGS
 from hbmodel.localhbase.jars import class_path
 from hbmodel.localhbase.java import find_java
-from hbmodel.registry import registry_row
 from hbmodel.store import Delete, Scan
+from hbmodel.tables.registry import registry_row
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from hbmodel.errors import DeclarationError, SchemaMismatch, TableNotFound
 from hbmodel.mapping.schema import schema_of
-from hbmodel.registry import REGISTRY_TABLE, Registry, registry_row
 from hbmodel.store.values import Delete, Store, check_store
+from hbmodel.tables.registry import REGISTRY_TABLE, Registry, registry_row
 
 
 def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE) -> list[str]:

@@ -15,9 +15,9 @@ from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError
 from hbmodel.mapping.schema import Index, schema_of
-from hbmodel.splits import sample_keys
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Region, Store, check_store
+from hbmodel.tables.split_keys import sample_keys
 
 ANY_BYTE = bytes(range(256))
 UTF8_BYTES = bytes(b for b in range(256) if b < 0xC0 or 0xC2 <= b <= 0xF4)

@@ -9,7 +9,11 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.differences import (
+from hbmodel.errors import CapabilityError, FamilyNotFound, NamespaceExists, NamespaceNotFound, SchemaMismatch, TableExists
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.store.values import Store, check_store
+from hbmodel.tables.declared import PlannedTable, SplitsOption, plan_tables
+from hbmodel.tables.diff import (
     Difference,
     as_registered,
     compare_families,
@@ -19,11 +23,7 @@ from hbmodel.differences import (
     registrations,
     unbuilt,
 )
-from hbmodel.errors import CapabilityError, FamilyNotFound, NamespaceExists, NamespaceNotFound, SchemaMismatch, TableExists
-from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, Binding, Registry, check_layout
-from hbmodel.store.values import Store, check_store
-from hbmodel.table_plan import PlannedTable, SplitsOption, plan_tables
+from hbmodel.tables.registry import ABSENT, READABLE, REGISTRY_TABLE, Binding, Registry, check_layout
 
 logger = logging.getLogger("hbmodel")
 

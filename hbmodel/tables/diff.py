@@ -9,10 +9,10 @@ from attrs import evolve, frozen
 
 from hbmodel.errors import CapabilityError, DeclarationError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.registry import ABSENT, READABLE, REGISTRY_TABLE, IndexState, Registration, Registry, compare_layouts, same_spec
-from hbmodel.spec_text import differing
 from hbmodel.store.values import Family, Store, check_store
-from hbmodel.table_plan import PlannedTable, SplitsOption, plan_tables
+from hbmodel.tables.declared import PlannedTable, SplitsOption, plan_tables
+from hbmodel.tables.layout_text import differing
+from hbmodel.tables.registry import ABSENT, READABLE, REGISTRY_TABLE, IndexState, Registration, Registry, compare_layouts, same_spec
 
 Kind = Literal["namespace", "table", "family", "option", "splits", "entry", "layout", "column", "index"]
 

@@ -9,8 +9,8 @@ from attrs import frozen
 
 from hbmodel.errors import DeclarationError, SchemaMismatch
 from hbmodel.mapping.schema import Index, TableSchema
-from hbmodel.splits import Splits, split_keys
 from hbmodel.store.values import Family
+from hbmodel.tables.split_keys import Splits, split_keys
 
 SplitsOption = Splits | Mapping[Any, Splits] | None
 """One strategy for every primary table, a strategy by model (a class) or table name (text), or none."""

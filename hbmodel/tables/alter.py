@@ -7,13 +7,13 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.differences import Diff, Difference, diff
 from hbmodel.errors import CapabilityError, FamilyExists, SchemaMismatch
 from hbmodel.mapping.schema import schema_of
-from hbmodel.registry import REGISTRY_TABLE
 from hbmodel.store.values import FOREVER, Family, Store
-from hbmodel.table_plan import SplitsOption
-from hbmodel.tables import create_tables, shell_line
+from hbmodel.tables.create import create_tables, shell_line
+from hbmodel.tables.declared import SplitsOption
+from hbmodel.tables.diff import Diff, Difference, diff
+from hbmodel.tables.registry import REGISTRY_TABLE
 
 
 @frozen

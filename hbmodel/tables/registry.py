@@ -16,9 +16,9 @@ from attrs import evolve, field, frozen
 from hbmodel.errors import IndexUnavailable, SchemaMismatch, StoreError, TableExists, TableNotFound
 from hbmodel.mapping.mapper import RowReader
 from hbmodel.mapping.schema import Index, TableSchema
-from hbmodel.spec_text import differing, plain
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Family, Put, Row, Scan, Store
+from hbmodel.tables.layout_text import differing, plain
 
 REGISTRY_TABLE = "hbmodel"
 FAMILY = b"m"
