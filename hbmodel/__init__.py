@@ -6,7 +6,6 @@ import hbmodel as hb
 from __future__ import annotations
 
 from hbmodel._version import __version__
-from hbmodel.connecting import connect
 from hbmodel.encoding.codecs import (
     UUID128,
     Bool,
@@ -98,8 +97,9 @@ from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
-from hbmodel.session import Session
-from hbmodel.sessions import Sessions
+from hbmodel.session.connect import connect
+from hbmodel.session.factory import Sessions
+from hbmodel.session.session import Session
 from hbmodel.store.observed import Call
 from hbmodel.store.values import Capabilities, Family, Region, Store
 from hbmodel.tables.alter import Alteration, alter

@@ -13,8 +13,8 @@ import pytest
 from attrs import define
 from cutting_proxy import CARRIED_OUT, FAULTS, CuttingProxy, Fault, without_waits
 
-from hbmodel.connecting import connect
 from hbmodel.errors import CapabilityError, StoreError, StoreUnavailable, UnknownOutcome
+from hbmodel.session.connect import connect
 from hbmodel.store import BeginningStore, Delete, Family, Put, Row, Scan, Store
 from hbmodel.store.gateway import batches as portions
 from hbmodel.store.gateway import store as gateway_store

@@ -10,8 +10,8 @@ import pytest
 from attrs import frozen
 from proxy import Proxy
 
-from hbmodel.connecting import connect
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreUnavailable, TableNotFound, UnknownOutcome
+from hbmodel.session.connect import connect
 from hbmodel.store import BeginningStore, Delete, Family, Put, Store
 from hbmodel.store.gateway.batches import MAX_ROWS
 from hbmodel.store.thrift1.store import Thrift1Store

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from proxy import Proxy
 
-from hbmodel.connecting import connect
 from hbmodel.errors import FamilyNotFound, StoreClosed, StoreError, StoreUnavailable, TableNotFound
+from hbmodel.session.connect import connect
 from hbmodel.store import MAX_ROW_LENGTH, Family, Put, Row, Scan
 from hbmodel.store.gateway import retry, scan_multiplexer
 from hbmodel.store.gateway.store import GatewayStore

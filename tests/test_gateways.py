@@ -14,8 +14,8 @@ import pytest
 from fronts import HttpFront
 from proxy import Proxy
 
-from hbmodel.connecting import connect
 from hbmodel.errors import StoreUnavailable
+from hbmodel.session.connect import connect
 from hbmodel.store import Family, Put, Scan
 from hbmodel.store.gateway.addresses import FIRST_REST, LONGEST_REST, Gateway, Gateways
 

@@ -16,7 +16,7 @@ from models import DAY, Fact, Hit, Logged, Order, Sample, day, order
 from scenarios import check_exact, objects
 
 import hbmodel as hb
-from hbmodel.loading import BATCH_BYTES
+from hbmodel.session.bulk_load import BATCH_BYTES
 
 
 def samples(count: int, length: int = 1) -> Iterator[Sample]:

@@ -24,13 +24,13 @@ from random_queries import RandomModel, StoredObject, conditions, models, paths,
 
 import hbmodel as hb
 from hbmodel.errors import QueryError, SchemaMismatch
-from hbmodel.guard import Guard
 from hbmodel.mapping.mapper import KeyMapper, key_of
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.query.part import QueryPart, described, rebuilt
 from hbmodel.query.partition import partition
 from hbmodel.query.query import Query
-from hbmodel.query_reader import QueryReader
+from hbmodel.session.query_runner import QueryReader
+from hbmodel.session.thread_guard import Guard
 from hbmodel.store import Family, Put, Store
 from hbmodel.store.ranges import KeyRange, merge_ranges
 from hbmodel.tables.registry import Binding

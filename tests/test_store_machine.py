@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference_store import ReferenceStore
 
-from hbmodel.connecting import connect
 from hbmodel.errors import HbmodelError, InvalidRequest
+from hbmodel.session.connect import connect
 from hbmodel.store import FOREVER, Delete, Family, Put, Scan, Store
 from hbmodel.store.checks.reads import check_filter
 from hbmodel.store.embedded import EmbeddedStore, cells

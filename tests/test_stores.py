@@ -19,7 +19,7 @@ from conformance_atomic import CheckAndPutConformance, CounterConformance, RowCh
 from conformance_scans import FilterConformance, ScanConformance
 from conformance_tables import AlterConformance, ClosingConformance, NamespaceConformance, TableConformance
 
-from hbmodel.connecting import connect
+from hbmodel.session.connect import connect
 from hbmodel.store import Family, Store
 from hbmodel.store.embedded import EmbeddedStore
 

@@ -16,7 +16,7 @@ from models import Hit, Logged, Order, Person, Sample, day, order
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.protocol.indexed_plan import FullWrite, PartialWriteOf, RowDelete, full_write
-from hbmodel.writing import Pending, Round, split_rounds
+from hbmodel.session.unit_of_work import Pending, Round, split_rounds
 
 
 def call(kind: str, number: int) -> Pending:
@@ -37,7 +37,7 @@ def call(kind: str, number: int) -> Pending:
 @given(st.lists(st.tuples(st.sampled_from(["add", "update", "delete"]), st.integers(0, 3)), max_size=15), st.integers(1, 4))
 def test_rounds_keep_the_order_of_every_row_and_touch_it_once(kinds: list[tuple[str, int]], room: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hbmodel.writing.ROUND_ROWS", room)
+        patch.setattr("hbmodel.session.unit_of_work.ROUND_ROWS", room)
         calls = [call(*kind) for kind in kinds]
         rounds = split_rounds(calls)
     assert all(1 <= len(r.writes) <= room for r in rounds)
@@ -241,7 +241,7 @@ def test_row_values_are_in_no_log_and_no_message(caplog: pytest.LogCaptureFixtur
 
 
 def test_only_so_many_failed_deletes_of_old_entries_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hbmodel.writing.UNSWEPT_ROUNDS", 2)
+    monkeypatch.setattr("hbmodel.session.unit_of_work.UNSWEPT_ROUNDS", 2)
 
     class Undeletable(RecordingStore):
         def delete(self, table: str, deletes: Sequence[Any]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict, Unpack
 
-from hbmodel.knowledge import Knowledge
-from hbmodel.session import LEASE, Session
+from hbmodel.session.metadata_cache import Knowledge
+from hbmodel.session.session import LEASE, Session
 from hbmodel.store.observed import OnCall
 from hbmodel.store.values import Store
 

@@ -9,7 +9,6 @@ from typing import Any
 from attrs import evolve
 
 from hbmodel.errors import QueryError, SchemaMismatch, SessionClosed
-from hbmodel.guard import Guard
 from hbmodel.mapping.schema import PRIMARY, TableSchema, schema_of
 from hbmodel.query.executor import PlanReader, read_page, read_token, shape
 from hbmodel.query.explanation import Explanation
@@ -18,6 +17,7 @@ from hbmodel.query.part import QueryPart, described, layout_digest, rebuilt
 from hbmodel.query.partition import partition, within
 from hbmodel.query.planner import Plan, explain, plan
 from hbmodel.query.query import Query
+from hbmodel.session.thread_guard import Guard
 from hbmodel.store.values import Store
 from hbmodel.tables.registry import Binding
 

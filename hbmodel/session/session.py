@@ -9,7 +9,6 @@ from itertools import chain
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
-from hbmodel.arguments import changed_copy, check_seconds, whole_number
 from hbmodel.errors import (
     EncodingError,
     RowNotFound,
@@ -17,10 +16,6 @@ from hbmodel.errors import (
     SessionError,
     UnknownField,
 )
-from hbmodel.guard import Guard, guarded
-from hbmodel.inserting import insert
-from hbmodel.knowledge import Knowledge
-from hbmodel.loading import DEFAULT_BATCH, Loader, Progress
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, RowReader, check_size, encode_cell, key_of
 from hbmodel.mapping.schema import TableSchema, schema_of
@@ -31,11 +26,16 @@ from hbmodel.protocol.indexed_write import newest_of
 from hbmodel.query.paging import FernetSeal, Seal
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
-from hbmodel.query_reader import QueryReader
+from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
+from hbmodel.session.insert import insert
+from hbmodel.session.metadata_cache import Knowledge
+from hbmodel.session.options import changed_copy, check_seconds, whole_number
+from hbmodel.session.query_runner import QueryReader
+from hbmodel.session.thread_guard import Guard, guarded
+from hbmodel.session.unit_of_work import Pending, UnitOfWork
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.values import Store, check_store
 from hbmodel.tables.registry import REGISTRY_TABLE, Binding, Registry
-from hbmodel.writing import Pending, UnitOfWork
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from hbmodel.protocol.indexed_plan import IndexedWriter, full_write
 from hbmodel.protocol.indexed_write import insert_indexed
 from hbmodel.protocol.unindexed_insert import insert_plain
 from hbmodel.protocol.unindexed_plan import PlainWriter
+from hbmodel.session.unit_of_work import Pending, UnitOfWork
 from hbmodel.store.values import Store
 from hbmodel.tables.registry import Binding
-from hbmodel.writing import Pending, UnitOfWork
 
 
 def insert(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: Any, ttl: int | None) -> None:
