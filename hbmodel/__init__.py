@@ -87,12 +87,13 @@ from hbmodel.errors import (
 )
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family
+from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, flag, index, key
 from hbmodel.mapping.key_cost import Description, describe
-from hbmodel.mapping.model import Column, Key, asc, column, counter, desc, flag, index, key, mixin, model
+from hbmodel.mapping.model import mixin, model
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.raw_access import decode, row_key
 from hbmodel.mapping.schema import schema_of
-from hbmodel.protocol.indexed_plan import Outcome
+from hbmodel.protocol.writes import Outcome
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
@@ -101,7 +102,8 @@ from hbmodel.session.connect import connect
 from hbmodel.session.factory import Sessions
 from hbmodel.session.session import Session
 from hbmodel.store.observed import Call
-from hbmodel.store.values import Capabilities, Family, Region, Store
+from hbmodel.store.port import Capabilities, Store
+from hbmodel.store.values import Family, Region
 from hbmodel.tables.alter import Alteration, alter
 from hbmodel.tables.create import Creation, TableOutcome, create_tables
 from hbmodel.tables.diff import Diff, Difference, diff

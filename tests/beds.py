@@ -13,7 +13,8 @@ from faulty import RecordingStore
 
 import hbmodel as hb
 from hbmodel.store import Delete, Put, Scan
-from hbmodel.tables.registry import INDEX_PREFIX, canonical_json, registry_row
+from hbmodel.tables.layout_text import canonical_json
+from hbmodel.tables.registry import INDEX_PREFIX, registry_row
 
 HBASE = tuple(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2"))
 """HBase itself, through each of its gateways."""

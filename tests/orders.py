@@ -9,7 +9,7 @@ from beds import Bed
 from models import Order, day, order
 
 import hbmodel as hb
-from hbmodel.protocol.indexed_plan import full_write
+from hbmodel.protocol.writes import full_write
 
 
 def states(session: hb.Session, *numbers: int) -> list[str | None]:

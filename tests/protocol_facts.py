@@ -12,7 +12,7 @@ from protocol_processes import SHIPPED, Action, Rules, gone, prepared, reader, r
 from protocol_sweeps import Configuration, Process
 
 import hbmodel as hb
-from hbmodel.protocol.indexed_plan import full_write
+from hbmodel.protocol.writes import full_write
 
 
 @hb.model(table="facts", family="d", immutable=True)

@@ -17,7 +17,8 @@ from protocol_sweeps import Configuration, Process
 import hbmodel as hb
 from hbmodel.mapping.mapper import Values
 from hbmodel.mapping.schema import LIVE
-from hbmodel.protocol.indexed_plan import IndexedWriter, OldRow, PartialWriteOf, RowPlan, full_write
+from hbmodel.protocol.indexed_plan import IndexedWriter, OldRow, RowPlan
+from hbmodel.protocol.writes import PartialWriteOf, full_write
 from hbmodel.store import Put
 
 LIFE = END // 2

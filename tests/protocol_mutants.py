@@ -12,8 +12,7 @@ from protocol_sweeps import Configuration, places, purgers, ranges, readers, rep
 
 from hbmodel.mapping.mapper import Values
 from hbmodel.mapping.schema import LIVE
-from hbmodel.protocol.indexed_plan import FullWrite, IndexedWriter, OldRow, PartialWriteOf, RowDelete, RowPlan, RowWrite, without_nulls
-from hbmodel.protocol.indexed_write import EntryVerifier
+from hbmodel.protocol.indexed_plan import IndexedWriter, OldRow, RowPlan
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
@@ -26,6 +25,8 @@ from hbmodel.protocol.operations import (
     Question,
     Together,
 )
+from hbmodel.protocol.verify_entries import EntryVerifier
+from hbmodel.protocol.writes import FullWrite, PartialWriteOf, RowDelete, RowWrite, without_nulls
 from hbmodel.store import Delete, Put, Row
 
 # --- the order of the phases ------------------------------------------------------------------------------------------

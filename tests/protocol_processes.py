@@ -12,9 +12,11 @@ import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper, RowReader, Values
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.expiry import end_of_live
-from hbmodel.protocol.indexed_plan import DEAD, FullWrite, IndexedWriter, PartialWriteOf, RowDelete, RowWrite, full_write
-from hbmodel.protocol.indexed_write import EntryVerifier, insert_indexed, write_round
+from hbmodel.protocol.indexed_plan import DEAD, IndexedWriter
+from hbmodel.protocol.indexed_write import insert_indexed, write_round
 from hbmodel.protocol.operations import GetRows, Protocol
+from hbmodel.protocol.verify_entries import EntryVerifier
+from hbmodel.protocol.writes import FullWrite, PartialWriteOf, RowDelete, RowWrite, full_write
 
 
 @frozen

@@ -16,7 +16,6 @@ from protocol_adapter import Step, Steps, StoredCell, StoredRow, Told, mc
 import hbmodel as hb
 from hbmodel.errors import IncompleteRow, RowExists, RowNotFound
 from hbmodel.mapping.mapper import RowReader
-from hbmodel.protocol.indexed_plan import FullWrite, PartialWriteOf, RowDelete, RowWrite, full_write
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
@@ -31,6 +30,7 @@ from hbmodel.protocol.operations import (
 from hbmodel.protocol.unindexed_insert import insert_plain
 from hbmodel.protocol.unindexed_plan import PlainWriter
 from hbmodel.protocol.unindexed_write import plain_round
+from hbmodel.protocol.writes import FullWrite, PartialWriteOf, RowDelete, RowWrite, full_write
 from hbmodel.store import Capabilities, Delete, Put
 
 LIFE = 1_000

@@ -15,6 +15,8 @@ from zoneinfo import ZoneInfo
 from hypothesis import strategies as st
 
 from hbmodel.encoding import codecs
+from hbmodel.encoding.codecs.addresses import IPAddressCodec, IPVersionCodec
+from hbmodel.encoding.codecs.booleans import BoolCodec
 from hbmodel.encoding.codecs.decimals import DecimalCodec
 from hbmodel.encoding.codecs.enums import EnumOf
 from hbmodel.encoding.codecs.floats import FloatCodec
@@ -24,7 +26,7 @@ from hbmodel.encoding.codecs.number_text import DecimalText, Delimited, HexText
 from hbmodel.encoding.codecs.text import BytesCodec, FixedBytes, FixedText, TextCodec
 from hbmodel.encoding.codecs.times import MICROSECONDS, DateCodec, Datetime, DurationCodec
 from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
-from hbmodel.encoding.codecs.uuids import BoolCodec, IPAddressCodec, IPVersionCodec, UUIDCodec
+from hbmodel.encoding.codecs.uuids import UUIDCodec
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 
 

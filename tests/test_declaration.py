@@ -51,7 +51,7 @@ def annotation_missing() -> None:
         a: hb.Column[int] = hb.column("a")
 
 
-@mistake("must be annotated hb.Key", field="k", annotation="hbmodel.mapping.model.Column[int]")
+@mistake("must be annotated hb.Key", field="k", annotation="hbmodel.mapping.fields.Column[int]")
 def key_annotated_as_column() -> None:
     @hb.model(table="t")
     class Bad:
@@ -59,7 +59,7 @@ def key_annotated_as_column() -> None:
         a: hb.Column[int] = hb.column("a")
 
 
-@mistake("must be annotated hb.Column", field="a", annotation="hbmodel.mapping.model.Key[int]")
+@mistake("must be annotated hb.Column", field="a", annotation="hbmodel.mapping.fields.Key[int]")
 def column_annotated_as_key() -> None:
     @hb.model(table="t")
     class Bad:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.store import Delete, Put
-from hbmodel.tables.registry import READABLE, registry_row
+from hbmodel.tables.registration import READABLE
+from hbmodel.tables.registry import registry_row
 
 HOUR = timedelta(hours=1)
 TABLE = "noted"

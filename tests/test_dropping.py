@@ -10,7 +10,8 @@ from beds import HBASE, Bed, rows_of, set_state
 from faulty import Crash, FaultyStore
 
 import hbmodel as hb
-from hbmodel.tables.registry import READABLE, Registry, registry_row
+from hbmodel.tables.registration import READABLE
+from hbmodel.tables.registry import Registry, registry_row
 
 
 @hb.model(table="dropped", family="d")

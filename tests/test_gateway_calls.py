@@ -30,8 +30,9 @@ from hbmodel.errors import (
 from hbmodel.store.gateway import retry as calls
 from hbmodel.store.gateway.addresses import Gateway, Gateways
 from hbmodel.store.gateway.failures import first_line, is_passing, store_error
+from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Pool
-from hbmodel.store.gateway.retry import LEAST_TRIES, Backoff, Caller, Effect, Exchange
+from hbmodel.store.gateway.retry import LEAST_TRIES, Backoff, Caller, Effect
 from hbmodel.store.thrift1.store import Thrift1Store
 
 thrift: Any = importlib.import_module("Hbase_thrift")

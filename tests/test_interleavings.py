@@ -15,9 +15,10 @@ import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.protocol.clock import CLOCK_BOUND, wall_time
 from hbmodel.protocol.driver import perform
-from hbmodel.protocol.indexed_plan import IndexedWriter, PartialWriteOf, RowDelete, full_write
+from hbmodel.protocol.indexed_plan import IndexedWriter
 from hbmodel.protocol.indexed_write import insert_indexed, write_round
 from hbmodel.protocol.operations import Operation, Protocol
+from hbmodel.protocol.writes import PartialWriteOf, RowDelete, full_write
 from hbmodel.store import Store
 
 SCHEMA = hb.schema_of(Person)

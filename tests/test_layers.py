@@ -1,192 +1,38 @@
-"""The structure of the package, read from its source: which module may import which, and what every module looks like."""
+"""The structure of the package, read from its source: which room may import which, and what every module looks like."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "hbmodel"
 
-# Imports go to rows above or to earlier modules of the same row.
-LAYERS: dict[str, list[str]] = {
-    "values": [
-        "tools",
-        "session",
-        "tables",
-        "query",
-        "protocol",
-        "mapping",
-        "encoding",
-        "store.checks",
-        "store.gateway",
-        "store.thrift1",
-        "store.thrift2",
-        "_version",
-        "errors",
-        "store.ranges",
-        "encoding.codecs.base",
-        "encoding.codecs.integers",
-        "encoding.codecs.floats",
-        "encoding.codecs.decimals",
-        "encoding.codecs.uuids",
-        "encoding.codecs.text",
-        "encoding.codecs.times",
-        "encoding.codecs.defaults",
-        "encoding.codecs.enums",
-        "encoding.codecs.number_text",
-        "encoding.codecs.java",
-        "encoding.codecs.unordered",
-        "encoding.codecs.structured",
-        "encoding.codecs.infer",
-        "encoding.codecs",
-    ],
-    "bytes": [
-        "encoding.bounds",
-        "encoding.codegen",
-        "encoding.key_field",
-        "encoding.key_layout",
-        "encoding.salts",
-        "store.filters",
-        "store.values",
-        "store",
-    ],
-    # Expressions stand here and not with the planning because the descriptors that the decorator installs hand them out.
-    "definition": [
-        "mapping.schema",
-        "mapping.predicates",
-        "mapping.expressions",
-        "mapping.annotations",
-        "mapping.families",
-        "mapping.declaration",
-        "mapping.model",
-    ],
-    "planning": [
-        "mapping.row_codegen",
-        "mapping.mapper",
-        "protocol.expiry",
-        "query.paging",
-        "query.part",
-        "query.explanation",
-        "query.query",
-        "protocol.operations",
-        "protocol.indexed_plan",
-        "protocol.indexed_batch",
-        "protocol.indexed_write",
-        "protocol.row_time",
-        "protocol.unindexed_batch",
-        "protocol.unindexed_plan",
-        "protocol.guarded_update",
-        "protocol.unindexed_write",
-        "protocol.unindexed_insert",
-        "query.key_conditions",
-        "query.pushdown",
-        "query.planner",
-        "query.partition",
-    ],
-    "execution": [
-        "protocol.clock",
-        "protocol.driver",
-        "tables.layout_text",
-        "tables.registry",
-        "session.metadata_cache",
-        "session.unit_of_work",
-        "session.bulk_load",
-        "session.insert",
-        "query.executor",
-        "session.thread_guard",
-        "session.query_runner",
-        "store.observed",
-        "session.options",
-        "session.session",
-        "session.factory",
-        "tables.split_keys",
-        "tables.region_check",
-        "tables.declared",
-        "mapping.key_cost",
-        "tables.diff",
-        "tables.create",
-        "tables.alter",
-        "tables.drop",
-        "mapping.raw_access",
-    ],
-    "stores": [
-        "store.gateway.batches",
-        "store.checks.rows",
-        "store.shell",
-        "store.url",
-        "store.gateway.options",
-        "store.gateway.filter_language",
-        "store.gateway.scan_bounds",
-        "store.checks.reads",
-        "store.checks.tables",
-        "store.embedded.cells",
-        "store.embedded.filter_nodes",
-        "store.embedded.row_filter",
-        "store.embedded.database",
-        "store.embedded.descriptor",
-        "store.embedded.namespaces",
-        "store.embedded.read",
-        "store.embedded.write",
-        "store.embedded.compaction",
-        "store.embedded.store",
-        "store.embedded",
-        "store.gateway.failures",
-        "store.gateway.addresses",
-        "store.gateway.tls",
-        "store.gateway.http",
-        "store.gateway.connection",
-        "store.gateway.pool",
-        "store.gateway.attributes",
-        "store.gateway.retry",
-        "store.gateway.scan_cursor",
-        "store.gateway.scan_multiplexer",
-        "store.gateway.client",
-        "store.gateway.store",
-        "store.thrift1.service",
-        "store.thrift1.families",
-        "store.thrift1.writes",
-        "store.thrift1.scans",
-        "store.thrift1.store",
-        "store.thrift2.service",
-        "store.thrift2.families",
-        "store.thrift2.writes",
-        "store.thrift2.scans",
-        "store.thrift2.store",
-    ],
-    "edges": [
-        "session.connect",
-        "localhbase.extras",
-        "localhbase.locks",
-        "localhbase.java",
-        "localhbase.ports",
-        "localhbase.processes",
-        "localhbase.progress",
-        "localhbase.pins",
-        "localhbase.jars",
-        "localhbase.configuration",
-        "localhbase.directory",
-        "localhbase.readiness",
-        "localhbase.launching",
-        "localhbase.lifecycle",
-        "localhbase.watchdog",
-        "localhbase.running",
-        "localhbase",
-        "tools.cli",
-        "__main__",
-        "tools.pytest_plugin",
-        "",
-    ],
+KNOWS: dict[str, set[str]] = {
+    "errors": set(),
+    "_version": set(),
+    "store": {"errors"},
+    "encoding": {"store", "errors"},
+    "mapping": {"encoding", "store", "errors"},
+    "protocol": {"mapping", "encoding", "store", "errors"},
+    "query": {"protocol", "mapping", "encoding", "store", "errors"},
+    "tables": {"protocol", "mapping", "encoding", "store", "errors"},
+    "session": {"query", "tables", "protocol", "mapping", "encoding", "store", "errors"},
+    "localhbase": {"errors"},
+    "tools": {"session", "query", "tables", "protocol", "mapping", "encoding", "store", "localhbase", "errors", "_version"},
 }
+"""The rooms, and two modules at the top: what each may know of the others."""
 
-OUTSIDE_STORES = {"errors", "store.ranges", "store.filters", "store.values"}
-"""All that an adapter may know of the rest."""
+ABOVE = {"", "__main__"}
+"""The package itself and its command may know every room; no room knows them."""
 
-ORDER = [name for row in LAYERS.values() for name in row]
-ROW_OF = {name: row for row, names in LAYERS.items() for name in names}
+EXECUTES = {"encoding.codegen"}
+"""The only module that compiles code."""
 
 LONGEST_FILE = 400
 
@@ -219,30 +65,77 @@ def imports_of(tree: ast.Module) -> Iterator[str]:
                     yield inner if inner in MODULES else base
 
 
-def test_every_module_has_its_place() -> None:
-    assert len(set(ORDER)) == len(ORDER)
-    missing = sorted(set(MODULES) - set(ORDER))
-    assert not missing, f"put these modules into LAYERS: {missing}"
-    gone = sorted(set(ORDER) - set(MODULES))
-    assert not gone, f"these modules are in LAYERS and do not exist: {gone}"
+def room_of(name: str) -> str:
+    """The first part of a module's name."""
+    return name.partition(".")[0]
 
 
-@pytest.mark.parametrize("name", [name for name in ORDER if name in MODULES], ids=lambda name: name or "hbmodel")
-def test_imports_go_up(name: str) -> None:
-    rank = ORDER.index(name)
-    wrong = {imported for imported in imports_of(TREES[name]) if ORDER.index(imported) >= rank}
-    assert not wrong, f"{name} imports {sorted(wrong)}, which stand below it or beside it"
+IMPORTS = {name: set(imports_of(tree)) for name, tree in TREES.items()}
 
 
-@pytest.mark.parametrize("name", [name for name in LAYERS["stores"] if name in MODULES])
-def test_stores_know_only_the_port(name: str) -> None:
-    wrong = {imported for imported in imports_of(TREES[name]) if ROW_OF[imported] != "stores"} - OUTSIDE_STORES
-    assert not wrong, f"{name} imports {sorted(wrong)}; an adapter knows {sorted(OUTSIDE_STORES)} and other adapters"
+def test_every_module_stands_in_a_room() -> None:
+    assert {room_of(name) for name in MODULES} == {*KNOWS, *ABOVE}
+    assert {name for name in KNOWS if MODULES[name].name != "__init__.py"} == {"errors", "_version"}
 
 
-def test_only_the_edges_and_the_stores_know_an_adapter() -> None:
-    knowing = {name for name, tree in TREES.items() for imported in imports_of(tree) if ROW_OF[imported] == "stores"}
-    assert {ROW_OF[name] for name in knowing} == {"stores", "edges"}
+def test_rooms_have_an_order() -> None:
+    list(TopologicalSorter(KNOWS).static_order())
+    for room, known in KNOWS.items():
+        assert all(KNOWS[other] <= known for other in known), f"{room} may know a room without what that one knows"
+
+
+@pytest.mark.parametrize("name", sorted(set(MODULES) - ABOVE))
+def test_arrows_between_rooms_go_one_way(name: str) -> None:
+    room = room_of(name)
+    allowed = KNOWS.get(room, set()) | {room}
+    wrong = sorted(imported for imported in IMPORTS[name] if room_of(imported) not in allowed)
+    assert not wrong, f"{name} imports {wrong}; {room} may know {sorted(allowed)}"
+
+
+def cycle_in(graph: Mapping[str, set[str]]) -> list[str]:
+    """The names of a cycle, or nothing."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_files_import_each_other() -> None:
+    assert not cycle_in(IMPORTS)
+
+
+def siblings() -> Mapping[str, Mapping[str, set[str]]]:
+    """By package: its modules and packages, each with those of the same package that it imports; a package is all it holds."""
+    found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for name, imported in IMPORTS.items():
+        for other in imported:
+            mine, theirs = name.split("."), other.split(".")
+            shared = next((at for at, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs)))
+            if shared < min(len(mine), len(theirs)):
+                found[".".join(mine[:shared])][mine[shared]].add(theirs[shared])
+    return found
+
+
+@pytest.mark.parametrize("package", sorted(siblings()), ids=lambda package: package or "hbmodel")
+def test_no_packages_import_each_other(package: str) -> None:
+    assert not cycle_in(siblings()[package])
+
+
+def test_the_library_imports_from_where_a_thing_is_defined() -> None:
+    wrong = sorted(name for name, imported in IMPORTS.items() if imported & {"", "store"})
+    assert not wrong, f"these import what the package or the room hands out: {wrong}"
+
+
+@pytest.mark.parametrize("adapter", ["store.embedded", "store.thrift1", "store.thrift2"])
+def test_only_open_knows_an_adapter(adapter: str) -> None:
+    inside = {name for name in MODULES if f"{name}.".startswith(f"{adapter}.")}
+    assert {name for name, imported in IMPORTS.items() if imported & inside} - inside <= {"store.open"}
+
+
+def test_a_cycle_is_found() -> None:
+    assert set(cycle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}
+    assert not cycle_in({"a": {"b", "c"}, "b": {"c"}})
 
 
 def test_lazy_imports_are_seen() -> None:
@@ -325,7 +218,7 @@ def test_nothing_foreign_is_executed() -> None:
     evaluated = {name: lines for name, tree in TREES.items() if (lines := calls_of(tree, "eval"))}
     assert not evaluated, evaluated
     compiled = {name for name, tree in TREES.items() if calls_of(tree, "exec", "compile")}
-    assert compiled == {"encoding.codegen"}, "code is made in one place, from text that holds no data"
+    assert compiled == EXECUTES, "code is made in one place, from text that holds no data"
     unsafe = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
     for name, tree in TREES.items():
         imported = {a.name.split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}

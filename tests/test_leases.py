@@ -16,7 +16,9 @@ from scenarios import check_exact, check_queries
 import hbmodel as hb
 from hbmodel.mapping.schema import schema_of
 from hbmodel.store import Put
-from hbmodel.tables.registry import ABSENT, LAYOUT, READABLE, canonical_json, registry_row
+from hbmodel.tables.layout_text import canonical_json
+from hbmodel.tables.registration import ABSENT, READABLE
+from hbmodel.tables.registry import LAYOUT, registry_row
 
 # --- leases -----------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,8 @@ import hbmodel as hb
 from hbmodel.errors import ClockError, HbmodelError, IncompleteRow, KeyTooLong, RowNotFound
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE
 from hbmodel.protocol.clock import CLOCK_BOUND
-from hbmodel.protocol.indexed_plan import FullWrite, IndexedWriter, OldRow, PartialWriteOf, RowDelete, RowPlan, draw_nonce, full_write
+from hbmodel.protocol.indexed_plan import IndexedWriter, OldRow, RowPlan, draw_nonce
+from hbmodel.protocol.writes import FullWrite, PartialWriteOf, RowDelete, full_write
 from hbmodel.store import Delete
 
 NOW = 1_000_000

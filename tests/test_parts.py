@@ -33,7 +33,7 @@ from hbmodel.session.query_runner import QueryReader
 from hbmodel.session.thread_guard import Guard
 from hbmodel.store import Family, Put, Store
 from hbmodel.store.ranges import KeyRange, merge_ranges
-from hbmodel.tables.registry import Binding
+from hbmodel.tables.registration import Binding
 
 SPLITS = {Order: hb.ByBucket(), "orders.by_state": hb.AtKeys([b"new", entry_of(order(100, "paid"), "by_state"), b"sent"])}
 

@@ -16,7 +16,8 @@ import hbmodel as hb
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.query.explanation import describe_filter
-from hbmodel.query.planner import MAX_RANGES, MAX_SCANS, Plan, explain, plan
+from hbmodel.query.plan import Plan
+from hbmodel.query.planner import MAX_RANGES, MAX_SCANS, explain, plan
 from hbmodel.query.query import Query
 from hbmodel.store.filters import KeyOnly
 from hbmodel.store.ranges import KeyRange, prefix_successor

@@ -22,8 +22,9 @@ from protocol_processes import Rules
 from protocol_sweeps import ACTIONS, CLOCKS, Configuration, Found, batches, places, purgers, ranges, readers, repairers, sweep, two
 
 from hbmodel.protocol.driver import drive
-from hbmodel.protocol.indexed_plan import IndexedWriter, PartialWriteOf
+from hbmodel.protocol.indexed_plan import IndexedWriter
 from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
+from hbmodel.protocol.writes import PartialWriteOf
 from hbmodel.store import Delete, Family, Put, Row
 from hbmodel.store.embedded import EmbeddedStore
 

@@ -12,7 +12,9 @@ from models import Order, Person, Sample, day, order
 import hbmodel as hb
 from hbmodel.mapping.schema import schema_of
 from hbmodel.store import Put
-from hbmodel.tables.registry import ABSENT, CLOCK_ROW, INDEX_PREFIX, LAYOUT, READABLE, ROWS, Registry, canonical_json, registry_row
+from hbmodel.tables.layout_text import canonical_json
+from hbmodel.tables.registration import ABSENT, READABLE
+from hbmodel.tables.registry import CLOCK_ROW, INDEX_PREFIX, LAYOUT, ROWS, Registry, registry_row
 
 # --- layouts ----------------------------------------------------------------------------------------------------------
 

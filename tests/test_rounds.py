@@ -13,7 +13,8 @@ from things import DRAWN, POOLS
 
 import hbmodel as hb
 from hbmodel.protocol.indexed_batch import RoundPlan, by_table, plan_unread
-from hbmodel.protocol.indexed_plan import UNREAD, FullWrite, IndexedWriter, RowDelete, full_write
+from hbmodel.protocol.indexed_plan import UNREAD, IndexedWriter
+from hbmodel.protocol.writes import FullWrite, RowDelete, full_write
 from hbmodel.store import Delete
 
 NOW = 1_000_000

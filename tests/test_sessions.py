@@ -13,7 +13,7 @@ from models import Order, Sample, order
 from scenarios import check_exact, check_queries
 
 import hbmodel as hb
-from hbmodel.tables.registry import ABSENT, READABLE
+from hbmodel.tables.registration import ABSENT, READABLE
 
 
 def written(sessions: hb.Sessions, number: int) -> None:

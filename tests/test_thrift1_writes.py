@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hbmodel.store import Delete, Put
-from hbmodel.store.checks.rows import check_puts
 from hbmodel.store.gateway.attributes import ttl_attributes
-from hbmodel.store.gateway.batches import MAX_BYTES, MAX_ROWS
+from hbmodel.store.gateway.batches import MAX_BYTES, MAX_ROWS, check_puts
 from hbmodel.store.thrift1.service import PutCell
 from hbmodel.store.thrift1.writes import delete_calls, put_calls
 

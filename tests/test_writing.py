@@ -15,7 +15,7 @@ from models import Hit, Logged, Order, Person, Sample, day, order
 
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
-from hbmodel.protocol.indexed_plan import FullWrite, PartialWriteOf, RowDelete, full_write
+from hbmodel.protocol.writes import FullWrite, PartialWriteOf, RowDelete, full_write
 from hbmodel.session.unit_of_work import Pending, Round, split_rounds
 
 

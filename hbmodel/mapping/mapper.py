@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import frozen
 
@@ -19,8 +19,10 @@ from hbmodel.mapping.row_codegen import (
     compile_rows_of_entry,
     compile_take,
 )
-from hbmodel.mapping.schema import LIVE, Field, Index, TableSchema
+from hbmodel.mapping.schema import LIVE, Field, Index, TableSchema, schema_of
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, Row
+
+T = TypeVar("T")
 
 FLAG = b"\x01"
 """Value of the existence flag."""
@@ -339,3 +341,11 @@ def encode_cell(schema: TableSchema, of: Field, value: Any) -> bytes:
         return of.encode_cell(value)
     except EncodingError as error:
         raise EncodingError(error.message, **{**error.details, "table": schema.table, "field": of.name}) from None
+
+
+def changed_copy(obj: T, changes: Mapping[str, Any]) -> T:
+    """Another object with some fields changed."""
+    schema = schema_of(type(obj))
+    values = {f.name: getattr(obj, f.name) for f in schema.fields}
+    changed: T = RowReader(schema, indexed=False).make({**values, **changes})
+    return changed

@@ -1,4 +1,4 @@
-"""The `model` decorator and the functions that declare fields and indexes: an attrs class in, a frozen schema beside it."""
+"""The `model` decorator: an attrs class in, a frozen schema beside it."""
 
 from __future__ import annotations
 
@@ -6,205 +6,23 @@ import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import attrs
 from typing_extensions import dataclass_transform
 
-from hbmodel.encoding.codecs import Codec, JavaLong, codec_for
+from hbmodel.encoding.codecs import Codec, codec_for
 from hbmodel.encoding.salts import Salt
 from hbmodel.errors import DeclarationError
 from hbmodel.mapping.annotations import allows_none, annotations_of, fits, is_class_var
 from hbmodel.mapping.declaration import IndexField, IndexSpec, ModelOptions, as_qualifier, build_schema, check_options, is_field_name
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family_name
+from hbmodel.mapping.fields import Column, FieldSpec, FlagSpec, Key, column, counter, key
 from hbmodel.mapping.schema import REQUIRED, Field, TableSchema
 from hbmodel.store.values import Family
 
-T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
-
-
-class _Attribute(Generic[T]):
-    """A field: on the class a typed expression, on an instance the plain value.
-
-    A non-data descriptor, so an instance's own dictionary shadows it and reading a field costs a normal attribute access.
-    """
-
-    def __init__(self, expression: FieldExpression[T]) -> None:
-        self._expression = expression
-
-    @overload
-    def __get__(self, instance: None, owner: type[Any]) -> FieldExpression[T]: ...
-    @overload
-    def __get__(self, instance: object, owner: type[Any]) -> T: ...
-    def __get__(self, instance: object, owner: type[Any]) -> FieldExpression[T] | T:
-        if instance is None:
-            return self._expression
-        raise AttributeError(f"{owner.__name__} object has no value for {self._expression.of.name!r}")
-
-    if TYPE_CHECKING:
-        # For type checkers only: the constructor and assignments take plain values. At run time it must not exist, or the
-        # descriptor would be a data descriptor and instances would pay for every access.
-        def __set__(self, instance: object, value: T) -> None: ...
-
-
-class Key(_Attribute[T]):
-    """The annotation of a field of the row key: a typed expression on the class, the plain value on an instance."""
-
-
-class Column(_Attribute[T]):
-    """The annotation of a field stored in a cell: a typed expression on the class, the plain value on an instance."""
-
-
-@attrs.frozen
-class FieldSpec:
-    """What `key`, `column` and `counter` return until the decorator resolves them."""
-
-    kind: Literal["key", "column", "counter"]
-    codec: Codec[Any] | None
-    alias: str | None = None
-    family: str | None = None
-    default: Any = REQUIRED
-    desc: bool = False
-    nullable: bool = False
-    null: Literal["marker", "delete"] = "marker"
-
-
-@attrs.frozen
-class FlagSpec:
-    """What `flag` returns: the qualifier of a cell that holds 01 while the row exists."""
-
-    alias: str
-
-
-@overload
-def key(codec: Codec[T], *, desc: bool = False) -> Key[T]: ...
-@overload
-def key(codec: Codec[T], *, desc: bool = False, nullable: Literal[True]) -> Key[T | None]: ...
-@overload
-def key(codec: None = None, *, desc: bool = False, nullable: bool = False) -> Any: ...
-def key(codec: Codec[Any] | None = None, *, desc: bool = False, nullable: bool = False) -> Any:
-    """Declares a field of the row key; the order of declaration is the order in the key.
-
-    Args:
-        codec: how values become bytes; by default what the annotation calls for (`int` is `Int64`, ...).
-        desc: sort descending (every byte is complemented).
-        nullable: says to type checkers that None is allowed; the annotation says it at run time.
-    """
-    return FieldSpec("key", codec, desc=desc, nullable=nullable)
-
-
-@overload
-def column(
-    alias: str | None, /, codec: Codec[T], *, family: str | None = None, null: Literal["marker", "delete"] = "marker"
-) -> Column[T]: ...
-@overload
-def column(
-    alias: str | None,
-    /,
-    codec: Codec[T],
-    *,
-    nullable: Literal[True],
-    default: T | None = ...,
-    family: str | None = None,
-    null: Literal["marker", "delete"] = "marker",
-) -> Column[T | None]: ...
-@overload
-def column(
-    alias: str | None,
-    /,
-    codec: Codec[T],
-    *,
-    default: None,
-    family: str | None = None,
-    nullable: bool = ...,
-    null: Literal["marker", "delete"] = "marker",
-) -> Column[T | None]: ...
-@overload
-def column(
-    alias: str | None,
-    /,
-    codec: Codec[T],
-    *,
-    default: T,
-    family: str | None = None,
-    null: Literal["marker", "delete"] = "marker",
-) -> Column[T]: ...
-@overload
-def column(
-    alias: str | None = None,
-    /,
-    codec: None = None,
-    *,
-    default: Any = ...,
-    family: str | None = None,
-    nullable: bool = False,
-    null: Literal["marker", "delete"] = "marker",
-) -> Any: ...
-def column(
-    alias: str | None = None,
-    /,
-    codec: Codec[Any] | None = None,
-    *,
-    default: Any = REQUIRED,
-    family: str | None = None,
-    nullable: bool = False,
-    null: Literal["marker", "delete"] = "marker",
-) -> Any:
-    """Declares a field stored in a cell of its own.
-
-    Args:
-        alias: the column qualifier, as short as you like since every cell carries it; by default the attribute's name. Given
-            by position only: to type checkers a keyword `alias` would name the argument of the constructor.
-        codec: how values become bytes; by default what the annotation calls for.
-        default: for new objects and for stored rows that lack the cell; `attrs.Factory(list)` makes one anew each time.
-            Without one the column is required: a row that lacks it is `IncompleteRow`.
-        family: column family; by default the model's.
-        nullable: says to type checkers that None is allowed; the annotation says it at run time.
-        null: `"marker"` stores None as an empty cell; `"delete"` deletes the cell (only on models without indexes).
-    """
-    return FieldSpec("column", codec, alias, family, default, nullable=nullable, null=null)
-
-
-def counter(alias: str | None = None, /, *, family: str | None = None, init: Literal[False] = False) -> Column[int]:
-    """Declares a counter: a Java long of 8 bytes that `Session.increment` changes atomically on the server.
-
-    It is 0 until it is incremented and is not part of the constructor, of `add`, of an index or of its covered columns.
-    """
-    del init  # tells type checkers that the constructor does not take the field
-    return typing.cast("Column[int]", FieldSpec("counter", JavaLong, alias, family, 0))
-
-
-def flag(alias: str) -> FlagSpec:
-    """Names the cell that holds 01 while a row exists, for `@hb.model(exists=hb.flag("e"))`.
-
-    Needed by `insert` where every required column may encode to nothing, since HBase's check cannot tell an empty cell from none.
-    """
-    return FlagSpec(alias)
-
-
-def index(*fields: str | IndexField, covers: Sequence[str] = (), salt: Salt | None = None) -> Any:
-    """Declares an index table.
-
-    Args:
-        fields: names of the fields to look rows up by, in key order; `asc("at")` and `desc("at")` set a direction, otherwise
-            each keeps its own. The rest of the primary key follows by itself.
-        covers: columns that are stored in the entries too.
-        salt: of the index table, by the names of its fields.
-    """
-    parts = tuple(part if isinstance(part, IndexField) else IndexField(part, None) for part in fields)
-    return IndexSpec(parts, covers, salt)
-
-
-def asc(name: str) -> IndexField:
-    """An index field that sorts ascending, whatever its direction in the row key."""
-    return IndexField(name, False)
-
-
-def desc(name: str) -> IndexField:
-    """An index field that sorts descending, whatever its direction in the row key."""
-    return IndexField(name, True)
 
 
 @dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, counter))

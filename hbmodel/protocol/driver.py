@@ -24,7 +24,7 @@ from hbmodel.protocol.operations import (
     ReadClock,
     Together,
 )
-from hbmodel.store.values import BeginningStore, Store
+from hbmodel.store.port import BeginningStore, Store
 
 R = TypeVar("R")
 

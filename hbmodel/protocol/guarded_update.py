@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from hbmodel.protocol.indexed_plan import Outcome, PartialWriteOf, not_found
 from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol
 from hbmodel.protocol.unindexed_batch import ATOMIC_ROWS, PlainPlan, carry_out
 from hbmodel.protocol.unindexed_plan import PlainWriter
-from hbmodel.store.values import Capabilities, Delete, Row
+from hbmodel.protocol.writes import Outcome, PartialWriteOf, not_found
+from hbmodel.store.port import Capabilities
+from hbmodel.store.values import Delete, Row
 
 Planned = Mapping[bytes, tuple[PlainPlan, Row | None]]
 """What an update was planned as, and the row that it was planned over."""

@@ -8,7 +8,8 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.protocol.indexed_plan import LAST_WRITE_WINS, FullWrite, IndexedWriter, Outcome, RowPlan
+from hbmodel.protocol.indexed_plan import LAST_WRITE_WINS, IndexedWriter, RowPlan
+from hbmodel.protocol.writes import FullWrite, Outcome
 from hbmodel.store.values import Delete, Put
 
 

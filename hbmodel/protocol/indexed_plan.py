@@ -6,15 +6,16 @@ The rules are numbered as in the index protocol: the primary row is truth, index
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
-from hbmodel.errors import ClockError, DecodingError, HbmodelError, IncompleteRow, RowNotFound
-from hbmodel.mapping.mapper import FLAG, LARGE, KeyMapper, RowReader, check_size, encode_cell, entries_of, take
+from hbmodel.errors import ClockError, DecodingError, HbmodelError, IncompleteRow
+from hbmodel.mapping.mapper import FLAG, KeyMapper, RowReader, check_size, encode_cell
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE, Index, TableSchema
 from hbmodel.protocol.expiry import end_of_live, family_life, live_value
+from hbmodel.protocol.writes import FullWrite, Outcome, PartialWriteOf, RowDelete, RowWrite, not_found, without_nulls
 from hbmodel.store.values import Delete, Put, Row
 
 NONCE_LENGTH = 8
@@ -28,84 +29,6 @@ DEAD = b"\x00"
 def draw_nonce() -> bytes:
     """A fresh nonce; from the system's source, so that forked processes never share one."""
     return os.urandom(NONCE_LENGTH)
-
-
-@frozen(eq=False)
-class FullWrite:
-    """Put a whole object (insert or overwrite).
-
-    Attributes:
-        subject: the object.
-        row: its row key; a random salt has drawn the bucket.
-        cells: of the ordinary columns.
-        entries: row key of the entry in each declared index, by the index's name.
-        ttl: of the row and its entries in ms, or None.
-    """
-
-    subject: Any
-    row: bytes
-    cells: Mapping[bytes, bytes]
-    entries: Mapping[str, bytes]
-    ttl: int | None = None
-
-    def moved_to(self, row: bytes) -> FullWrite:
-        """The same put in another bucket of a random salt: its byte begins the row key and ends every entry."""
-        return evolve(self, row=row, entries={name: entry[:-1] + row[:1] for name, entry in self.entries.items()})
-
-
-@frozen(eq=False)
-class PartialWriteOf:
-    """Write some columns of a row that must exist; with a TTL (ms) the whole row begins a new life.
-
-    The changes are values that nobody else holds, since they are encoded only when the row is known.
-    """
-
-    subject: Any
-    row: bytes
-    key: Mapping[str, Any]
-    changes: Mapping[str, Any]
-    ttl: int | None = None
-
-
-@frozen(eq=False)
-class RowDelete:
-    """Delete a row if it is there."""
-
-    subject: Any
-    row: bytes
-
-
-RowWrite = FullWrite | PartialWriteOf | RowDelete
-
-
-def full_write(schema: TableSchema, obj: Any, ttl: int | None = None) -> FullWrite:
-    """Encodes a whole object: row key, cells and index entries, so that every mistake shows before any call."""
-    values, row, cells = take(schema, obj)
-    entries = entries_of(schema, values, row)
-    if sum(map(len, cells.values())) > LARGE:
-        for of in schema.columns:
-            if of.kind == "column":
-                covering = [entries[index.name] for index in schema.indexes.values() if of.name in index.covers]
-                check_size(schema, of, cells[of.column], row, *covering)
-    return FullWrite(obj, row, cells, entries, ttl)
-
-
-@frozen
-class Outcome:
-    """What became of one write.
-
-    Attributes:
-        action: `put`, `deleted`, `absent` (there was nothing to delete), `superseded` (a later write of the same commit put the
-            same key) or `failed`.
-        key: the row key.
-        timestamp: of the cells, in ms; None where the server gave it.
-        error: why it failed.
-    """
-
-    action: Literal["put", "deleted", "absent", "superseded", "failed"]
-    key: bytes
-    timestamp: int | None = None
-    error: HbmodelError | None = None
 
 
 @frozen(eq=False)
@@ -341,13 +264,3 @@ class IndexedWriter:
             row_delete=Delete(write.row, families=schema.family_names, timestamp=timestamp - 1),
             stale=self._stale(old, (), timestamp),
         )
-
-
-def without_nulls(cells: Mapping[bytes, bytes], optional: Set[bytes]) -> dict[bytes, bytes]:
-    """The cells without the empty ones of `optional` columns."""
-    return {column: value for column, value in cells.items() if value or column not in optional}
-
-
-def not_found(schema: TableSchema, row: bytes) -> RowNotFound:
-    """The error of an update of a row that is not there."""
-    return RowNotFound("There is no such row to update.", table=schema.table, key=row)

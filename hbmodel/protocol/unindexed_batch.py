@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
-from hbmodel.protocol.indexed_plan import Outcome
 from hbmodel.protocol.operations import DeleteRows, MutateRow, Protocol, PutRows, Together
-from hbmodel.store.values import Capabilities, Delete, Put
+from hbmodel.protocol.writes import Outcome
+from hbmodel.store.port import Capabilities
+from hbmodel.store.values import Delete, Put
 
 ATOMIC_ROWS = 100
 """Most rows of a batch that are written by a call each, where one that puts and deletes cells is atomic only then."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hbmodel.errors import RowExists
 from hbmodel.mapping.schema import COUNTER_ZERO
-from hbmodel.protocol.indexed_plan import FullWrite, Outcome
 from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, LetClockTick, Protocol
 from hbmodel.protocol.row_time import StampedRow, unstamped
 from hbmodel.protocol.unindexed_batch import PlainPlan
 from hbmodel.protocol.unindexed_plan import PlainWriter
+from hbmodel.protocol.writes import FullWrite, Outcome
 from hbmodel.store.values import Delete, Put, Row
 
 

@@ -13,10 +13,10 @@ from hbmodel.errors import EncodingError, HbmodelError
 from hbmodel.mapping.mapper import FLAG, RowReader, encode_cell
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.expiry import end_of_plain, end_value, ends_by_family, family_life, read_end
-from hbmodel.protocol.indexed_plan import FullWrite, Outcome, PartialWriteOf, RowDelete, RowWrite, not_found
 from hbmodel.protocol.operations import GetRows, Protocol
 from hbmodel.protocol.row_time import StampedRow, draw_stamp, read_stamped, unstamped
 from hbmodel.protocol.unindexed_batch import PlainPlan
+from hbmodel.protocol.writes import FullWrite, Outcome, PartialWriteOf, RowDelete, RowWrite, not_found
 from hbmodel.store.values import Cell, Delete, Put, Row
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hbmodel.protocol.guarded_update import keep_together, update_guarded
-from hbmodel.protocol.indexed_plan import PartialWriteOf, RowWrite
 from hbmodel.protocol.operations import Acknowledge, GetRows, Protocol
 from hbmodel.protocol.row_time import StampedRow
 from hbmodel.protocol.unindexed_batch import carry_out
 from hbmodel.protocol.unindexed_plan import PlainWriter
-from hbmodel.store.values import Capabilities, Row
+from hbmodel.protocol.writes import PartialWriteOf, RowWrite
+from hbmodel.store.port import Capabilities
+from hbmodel.store.values import Row
 
 
 def plain_round(writer: PlainWriter, writes: Sequence[RowWrite], bound: int, can: Capabilities) -> Protocol[None]:

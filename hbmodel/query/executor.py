@@ -13,14 +13,15 @@ from attrs import evolve, frozen
 from hbmodel.errors import IndexUnavailable, QueryError, TokenError
 from hbmodel.mapping.mapper import Values
 from hbmodel.protocol.driver import drive
-from hbmodel.protocol.indexed_write import EntryVerifier, newest
+from hbmodel.protocol.verify_entries import EntryVerifier, newest
 from hbmodel.query.paging import Page, Seal, Token, decode_token, encode_token
-from hbmodel.query.planner import Bucket, Plan
+from hbmodel.query.plan import Bucket, Plan
 from hbmodel.query.query import Query
 from hbmodel.store.filters import And as AllOf
 from hbmodel.store.filters import FirstCellOnly, KeyOnly
+from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.values import Row, Scan, Store
+from hbmodel.store.values import Row, Scan
 
 BATCH = 1000
 """Rows that one round trip of a long scan fetches."""

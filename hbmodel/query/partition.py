@@ -10,7 +10,7 @@ from attrs import evolve
 
 from hbmodel.errors import QueryError
 from hbmodel.query.part import QueryPart
-from hbmodel.query.planner import Bucket, Plan
+from hbmodel.query.plan import Bucket, Plan
 from hbmodel.store.ranges import KeyRange, merge_ranges
 
 Unit = Sequence[KeyRange]

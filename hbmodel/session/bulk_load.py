@@ -11,10 +11,10 @@ from hbmodel.errors import HbmodelError, PartialWrite, SessionError
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.expiry import milliseconds
-from hbmodel.protocol.indexed_plan import FullWrite, full_write
+from hbmodel.protocol.writes import FullWrite, full_write
 from hbmodel.session.unit_of_work import Pending, UnitOfWork
-from hbmodel.store.values import Store
-from hbmodel.tables.registry import Binding
+from hbmodel.store.port import Store
+from hbmodel.tables.registration import Binding
 
 DEFAULT_BATCH = 1000
 BATCH_BYTES = 8 * 1024 * 1024

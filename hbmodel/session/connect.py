@@ -1,4 +1,4 @@
-"""From a store URL to a store."""
+"""From a store URL to a store that sessions use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 from hbmodel.errors import StoreURLError
 from hbmodel.query.paging import FernetSeal
 from hbmodel.store.observed import ObservedStore, OnCall, check_on_call
-from hbmodel.store.values import Store
+from hbmodel.store.open import open_store
+from hbmodel.store.port import Store
 
 
 def connect(url: str | None = None, *, token_key: bytes | str | None = None, on_call: OnCall | None = None) -> Store:
@@ -37,39 +38,6 @@ def connect(url: str | None = None, *, token_key: bytes | str | None = None, on_
         FernetSeal(token_key)
     if on_call is not None:
         check_on_call(on_call)
-    store = _open(url)
+    store = open_store(url)
     store.token_key = token_key
     return store if on_call is None else ObservedStore(store, on_call)
-
-
-def _open(url: str) -> Store:
-    if not isinstance(url, str):
-        raise StoreURLError("A store URL is text, such as 'embedded:dev.db' or 'hbase://localhost:9090'.", found=type(url).__name__)
-    scheme, colon, rest = url.partition(":")
-    if scheme == "memory" and colon:
-        if rest:
-            raise StoreURLError("A memory store takes no path and no options: write 'memory:'.")
-        from hbmodel.store.embedded import EmbeddedStore
-
-        return EmbeddedStore(None)
-    if scheme == "embedded" and colon:
-        if not rest:
-            raise StoreURLError("An embedded store needs the path of its file: 'embedded:dev.db'.")
-        if rest.startswith("//") and not rest.startswith("///"):
-            raise StoreURLError("The path of an embedded store follows the colon: 'embedded:dev.db', or 'embedded:/srv/dev.db'.")
-        if "?" in rest:
-            raise StoreURLError("An embedded store takes no options: 'embedded:' and the path of its file, without '?'.")
-        from hbmodel.store.embedded import EmbeddedStore
-
-        return EmbeddedStore(rest)
-    if scheme == "hbase" and colon:
-        from hbmodel.store.thrift1.store import Thrift1Store
-
-        return Thrift1Store.from_url(url)
-    if scheme == "hbase+thrift2" and colon:
-        from hbmodel.store.thrift2.store import Thrift2Store
-
-        return Thrift2Store.from_url(url)
-    raise StoreURLError(
-        "A store URL begins with 'embedded:', 'memory:', 'hbase://' or 'hbase+thrift2://'.", scheme=scheme if colon else None
-    )

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 from hbmodel.session.metadata_cache import Knowledge
-from hbmodel.session.session import LEASE, Session
-from hbmodel.store.observed import OnCall
-from hbmodel.store.values import Store
-
-
-class SessionOptions(TypedDict, total=False):
-    """The options of `Session`."""
-
-    registry: str
-    lease: float
-    grace: float
-    clock_bound: float
-    token_key: bytes | str | None
-    on_call: OnCall | None
+from hbmodel.session.options import LEASE, SessionOptions
+from hbmodel.session.session import Session
+from hbmodel.store.port import Store
 
 
 class Sessions:

@@ -9,13 +9,14 @@ from hbmodel.errors import CapabilityError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
-from hbmodel.protocol.indexed_plan import IndexedWriter, full_write
+from hbmodel.protocol.indexed_plan import IndexedWriter
 from hbmodel.protocol.indexed_write import insert_indexed
 from hbmodel.protocol.unindexed_insert import insert_plain
 from hbmodel.protocol.unindexed_plan import PlainWriter
+from hbmodel.protocol.writes import full_write
 from hbmodel.session.unit_of_work import Pending, UnitOfWork
-from hbmodel.store.values import Store
-from hbmodel.tables.registry import Binding
+from hbmodel.store.port import Store
+from hbmodel.tables.registration import Binding
 
 
 def insert(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: Any, ttl: int | None) -> None:

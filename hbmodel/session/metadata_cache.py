@@ -6,7 +6,8 @@ import time
 
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import SharedOffset
-from hbmodel.tables.registry import Binding, Registry
+from hbmodel.tables.registration import Binding
+from hbmodel.tables.registry import Registry
 
 
 class Knowledge:

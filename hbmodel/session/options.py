@@ -1,17 +1,28 @@
-"""What the methods of a session are given: checked, and made into what they work with."""
+"""The options of a session, and checks of the numbers that its methods are given."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypedDict
 
 from hbmodel.errors import SessionError
-from hbmodel.mapping.mapper import RowReader
-from hbmodel.mapping.schema import schema_of
+from hbmodel.store.observed import OnCall
 
-T = TypeVar("T")
+
+class SessionOptions(TypedDict, total=False):
+    """The options of `Session`."""
+
+    registry: str
+    lease: float
+    grace: float
+    clock_bound: float
+    token_key: bytes | str | None
+    on_call: OnCall | None
+
+
+LEASE = 60.0
+"""Seconds for which a session trusts what it read from the registry."""
 
 
 def whole_number(amount: Any) -> int | None:
@@ -22,14 +33,6 @@ def whole_number(amount: Any) -> int | None:
         return operator.index(amount)
     except TypeError:
         return None
-
-
-def changed_copy(obj: T, changes: Mapping[str, Any]) -> T:
-    """Another object with some fields changed."""
-    schema = schema_of(type(obj))
-    values = {f.name: getattr(obj, f.name) for f in schema.fields}
-    changed: T = RowReader(schema, indexed=False).make({**values, **changes})
-    return changed
 
 
 def check_seconds(**times: object) -> None:

@@ -15,11 +15,12 @@ from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page, Seal
 from hbmodel.query.part import QueryPart, described, layout_digest, rebuilt
 from hbmodel.query.partition import partition, within
-from hbmodel.query.planner import Plan, explain, plan
+from hbmodel.query.plan import Plan
+from hbmodel.query.planner import explain, plan
 from hbmodel.query.query import Query
 from hbmodel.session.thread_guard import Guard
-from hbmodel.store.values import Store
-from hbmodel.tables.registry import Binding
+from hbmodel.store.port import Store
+from hbmodel.tables.registration import Binding
 
 PLANS_KEPT = 32
 """Queries whose plan is remembered, since page after page of one query is planned alike."""

@@ -17,32 +17,30 @@ from hbmodel.errors import (
     UnknownField,
 )
 from hbmodel.mapping.expressions import FieldExpression
-from hbmodel.mapping.mapper import KeyMapper, RowReader, check_size, encode_cell, key_of
+from hbmodel.mapping.mapper import KeyMapper, RowReader, changed_copy, check_size, encode_cell, key_of
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, ServerClock
 from hbmodel.protocol.expiry import milliseconds
-from hbmodel.protocol.indexed_plan import Outcome, PartialWriteOf, RowDelete, full_write
-from hbmodel.protocol.indexed_write import newest_of
+from hbmodel.protocol.verify_entries import newest_of
+from hbmodel.protocol.writes import Outcome, PartialWriteOf, RowDelete, full_write
 from hbmodel.query.paging import FernetSeal, Seal
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
 from hbmodel.session.insert import insert
 from hbmodel.session.metadata_cache import Knowledge
-from hbmodel.session.options import changed_copy, check_seconds, whole_number
+from hbmodel.session.options import LEASE, check_seconds, whole_number
 from hbmodel.session.query_runner import QueryReader
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import Pending, UnitOfWork
 from hbmodel.store.observed import ObservedStore, OnCall
-from hbmodel.store.values import Store, check_store
-from hbmodel.tables.registry import REGISTRY_TABLE, Binding, Registry
+from hbmodel.store.port import Store, check_store
+from hbmodel.tables.registration import Binding
+from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
 T = TypeVar("T")
 
 log = logging.getLogger("hbmodel")
-
-LEASE = 60.0
-"""Seconds for which a session trusts what it read from the registry."""
 
 
 class Session:

@@ -12,13 +12,14 @@ from hbmodel.errors import HbmodelError, PartialWrite, StoreError
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import ServerClock, let_tick_pass
 from hbmodel.protocol.driver import Resumable
-from hbmodel.protocol.indexed_plan import FullWrite, IndexedWriter, Outcome, RowWrite
+from hbmodel.protocol.indexed_plan import IndexedWriter
 from hbmodel.protocol.indexed_write import write_round
 from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.unindexed_plan import PlainWriter
 from hbmodel.protocol.unindexed_write import plain_round
-from hbmodel.store.values import Store
-from hbmodel.tables.registry import Binding
+from hbmodel.protocol.writes import FullWrite, Outcome, RowWrite
+from hbmodel.store.port import Store
+from hbmodel.tables.registration import Binding
 
 log = logging.getLogger("hbmodel")
 

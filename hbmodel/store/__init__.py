@@ -5,6 +5,8 @@ Public are the names listed here; the modules of this package are not.
 
 from __future__ import annotations
 
+from hbmodel.store.checks.rows import NO_TABLE, check_cells, check_row
+from hbmodel.store.port import BeginningStore, BegunPut, Capabilities, RepeatingStore, Store, check_store
 from hbmodel.store.values import (
     CELL_OVERHEAD,
     CLOCK_TICK,
@@ -12,22 +14,13 @@ from hbmodel.store.values import (
     FOREVER,
     MAX_CELL_SIZE,
     MAX_ROW_LENGTH,
-    NO_TABLE,
-    BeginningStore,
-    BegunPut,
-    Capabilities,
     Cell,
     Delete,
     Family,
     Put,
     Region,
-    RepeatingStore,
     Row,
     Scan,
-    Store,
-    check_cells,
-    check_row,
-    check_store,
 )
 
 __all__ = [

@@ -12,7 +12,8 @@ from typing import Any, Self, TypeVar
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError, UnknownOutcome
-from hbmodel.store.values import BeginningStore, BegunPut, Capabilities, Delete, Family, Put, Region, RepeatingStore, Row, Scan, Store
+from hbmodel.store.port import BeginningStore, BegunPut, Capabilities, RepeatingStore, Store
+from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
 
 logger = logging.getLogger("hbmodel")
 

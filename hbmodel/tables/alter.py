@@ -9,7 +9,8 @@ from attrs import frozen
 
 from hbmodel.errors import CapabilityError, FamilyExists, SchemaMismatch
 from hbmodel.mapping.schema import schema_of
-from hbmodel.store.values import FOREVER, Family, Store
+from hbmodel.store.port import Store
+from hbmodel.store.values import FOREVER, Family
 from hbmodel.tables.create import create_tables, shell_line
 from hbmodel.tables.declared import SplitsOption
 from hbmodel.tables.diff import Diff, Difference, diff

@@ -11,19 +11,13 @@ from attrs import frozen
 
 from hbmodel.errors import CapabilityError, FamilyNotFound, NamespaceExists, NamespaceNotFound, SchemaMismatch, TableExists
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.store.values import Store, check_store
+from hbmodel.store.port import Store, check_store
 from hbmodel.tables.declared import PlannedTable, SplitsOption, plan_tables
-from hbmodel.tables.diff import (
-    Difference,
-    as_registered,
-    compare_families,
-    missing_namespaces,
-    namespace_of,
-    needs_creation,
-    registrations,
-    unbuilt,
-)
-from hbmodel.tables.registry import ABSENT, READABLE, REGISTRY_TABLE, Binding, Registry, check_layout
+from hbmodel.tables.diff import Difference, compare_families, unbuilt
+from hbmodel.tables.layout_text import check_layout
+from hbmodel.tables.live import as_registered, missing_namespaces, namespace_of, needs_creation, registrations
+from hbmodel.tables.registration import ABSENT, READABLE, Binding
+from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
 logger = logging.getLogger("hbmodel")
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from attrs import evolve, frozen
+from attrs import frozen
 
-from hbmodel.errors import CapabilityError, DeclarationError, SchemaMismatch
+from hbmodel.errors import DeclarationError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.store.values import Family, Store, check_store
+from hbmodel.store.port import Store, check_store
+from hbmodel.store.values import Family
 from hbmodel.tables.declared import PlannedTable, SplitsOption, plan_tables
-from hbmodel.tables.layout_text import differing
-from hbmodel.tables.registry import ABSENT, READABLE, REGISTRY_TABLE, IndexState, Registration, Registry, compare_layouts, same_spec
+from hbmodel.tables.layout_text import compare_layouts, differing, same_spec
+from hbmodel.tables.live import as_registered, is_live, missing_namespaces, namespace_of, needs_creation, registrations, state_of
+from hbmodel.tables.registration import ABSENT, READABLE, Registration
+from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
 Kind = Literal["namespace", "table", "family", "option", "splits", "entry", "layout", "column", "index"]
 
@@ -142,7 +145,7 @@ def _differences(store: Store, planned: Sequence[PlannedTable], catalog: Registr
     for table in wanted:
         if table in missing:
             yield Difference(table.name, "table", "table" if table.index is None else "index table", table.name, None)
-        elif table.name in existing and (table.index is None or _is_live(_state_of(table, entries))):
+        elif table.name in existing and (table.index is None or is_live(state_of(table, entries))):
             yield from compare_families(store, table)
             yield from _compare_splits(store, table)
         if table.index is None:
@@ -155,49 +158,6 @@ def _differences(store: Store, planned: Sequence[PlannedTable], catalog: Registr
 
 
 # --- tables and families ----------------------------------------------------------------------------------------------
-
-
-def namespace_of(table: str) -> str:
-    """The namespace that a table's name begins with, or nothing."""
-    return table.rpartition(":")[0]
-
-
-def missing_namespaces(store: Store, tables: Iterable[str], existing: Collection[str]) -> list[str]:
-    """The namespaces of tables to create that are not there, as far as the store can tell; sorted."""
-    needed = {namespace_of(table) for table in tables} - {namespace_of(table) for table in existing} - {""}
-    if not needed:
-        return []
-    try:
-        return sorted(needed - set(store.namespaces()))
-    except CapabilityError:  # creating the first table tells
-        return []
-
-
-def registrations(planned: Sequence[PlannedTable], catalog: Registry, existing: Collection[str]) -> dict[TableSchema, Registration | None]:
-    """What the registry says of each model."""
-    schemas = [schema for table in planned if table.index is None for schema in table.schemas]
-    return {schema: catalog.read(schema) if catalog.table in existing else None for schema in schemas}
-
-
-def as_registered(table: PlannedTable, entries: Mapping[TableSchema, Registration | None]) -> PlannedTable:
-    """The table under its live name: the registry says where an index lives."""
-    state = _state_of(table, entries)
-    return evolve(table, name=state.table) if state is not None and _is_live(state) else table
-
-
-def _is_live(state: IndexState | None) -> bool:
-    """Whether writes keep an index."""
-    return state is not None and state.state != ABSENT
-
-
-def _state_of(table: PlannedTable, entries: Mapping[TableSchema, Registration | None]) -> IndexState | None:
-    entry = entries[table.schemas[0]]
-    return None if table.index is None or entry is None else entry.indexes.get(table.index.name)
-
-
-def needs_creation(table: PlannedTable, existing: Collection[str]) -> bool:
-    """Whether a table is to be created; the index tables of a primary table that is there are for the build to make."""
-    return table.name not in existing and (table.index is None or table.schemas[0].table not in existing)
 
 
 def compare_families(store: Store, table: PlannedTable) -> Iterator[Difference]:
@@ -261,7 +221,7 @@ def _compare_entry(schema: TableSchema, entry: Registration | None) -> Iterator[
         if column not in known:
             yield Difference(schema.table, "column", f"column {column}", spec, None)
     for name, state in sorted(entry.indexes.items()):
-        if name not in schema.indexes and _is_live(state):
+        if name not in schema.indexes and is_live(state):
             why = "the model does not declare this live index, so it may read and not write"
             yield Difference(schema.table, "index", f"index {name}", None, dict(state.spec), "left", why)
 
@@ -292,13 +252,13 @@ def _compare_index(table: PlannedTable, entry: Registration | None, existing: Co
     if state is None:
         yield Difference(schema.table, "index", what, dict(index.spec), None, why=_NOT_BUILT)
     elif not same_spec(index.spec, state.spec):
-        if not _is_live(state):
+        if not is_live(state):
             yield Difference(schema.table, "index", what, dict(index.spec), dict(state.spec), why=_NOT_BUILT)
         else:
             why = "its entries are stored as the live index declares"
             yield Difference(schema.table, "index", what, dict(index.spec), dict(state.spec), "refused", why)
-    elif not _is_live(state):
+    elif not is_live(state):
         yield unbuilt(schema, index.name)
-    if state is not None and _is_live(state) and state.table not in existing:
+    if state is not None and is_live(state) and state.table not in existing:
         why = "an empty one would hide every row: drop the primary table too and load it anew"
         yield Difference(state.table, "index", f"table of index {index.name}", state.table, None, "refused", why)

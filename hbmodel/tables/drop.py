@@ -7,7 +7,8 @@ from typing import Any
 
 from hbmodel.errors import DeclarationError, SchemaMismatch, TableNotFound
 from hbmodel.mapping.schema import schema_of
-from hbmodel.store.values import Delete, Store, check_store
+from hbmodel.store.port import Store, check_store
+from hbmodel.store.values import Delete
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry, registry_row
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from hbmodel.errors import SchemaMismatch
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.tables.registration import ABSENT, Registration
 
 
 def differing(declared: Any, live: Any) -> tuple[str, str]:
@@ -50,3 +55,52 @@ def plain(spec: Any) -> Any:
     if isinstance(spec, Mapping):
         return {name: plain(value) for name, value in spec.items()}
     return [plain(value) for value in spec] if isinstance(spec, Sequence) and not isinstance(spec, str | bytes) else spec
+
+
+def canonical_json(value: Mapping[str, Any]) -> bytes:
+    """JSON with sorted keys and no spaces: equal values give equal bytes."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def check_layout(schema: TableSchema, found: Registration) -> None:
+    """Raises `SchemaMismatch` with every difference that would make the model misread or misplace rows."""
+    differences = layout_differences(schema.layout_spec, found.layout)
+    for name, index in schema.indexes.items():
+        state = found.indexes.get(name)
+        if state is not None and state.state != ABSENT and not same_spec(index.spec, state.spec):
+            differences.append(_line(f"index {name}", index.spec, state.spec))
+    if differences:
+        raise SchemaMismatch(
+            "The live table has another layout than the model declares, which cannot be changed.",
+            table=schema.table,
+            differences=differences,
+        )
+
+
+def same_spec(declared: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Whether two descriptions of an index say the same."""
+    return canonical_json(declared) == canonical_json(live)
+
+
+def layout_differences(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
+    """What differs between two layouts, a line each; columns that only one side has do not matter."""
+    return [_line(what, mine, theirs) for what, mine, theirs in compare_layouts(declared, live)]
+
+
+def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """What differs between two layouts, each with what is declared and what is live."""
+    found: list[tuple[str, Any, Any]] = []
+    for part in ("format", "key", "salt", "exists"):
+        if plain(declared[part]) != plain(live.get(part)):
+            found.append((part, declared[part], live.get(part)))
+    for column, spec in declared["columns"].items():
+        other = live.get("columns", {}).get(column)
+        if other is not None:
+            changed = [name for name in ("kind", "codec", "nullable", "null") if plain(spec[name]) != plain(other.get(name))]
+            found += [(f"column {column} {name}", spec[name], other.get(name)) for name in changed]
+    return found
+
+
+def _line(what: str, declared: Any, live: Any) -> str:
+    mine, theirs = differing(declared, live)
+    return f"{what}: declared {mine}, live {theirs}"

@@ -15,8 +15,9 @@ from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError
 from hbmodel.mapping.schema import Index, schema_of
+from hbmodel.store.port import Store, check_store
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.values import Region, Store, check_store
+from hbmodel.store.values import Region
 from hbmodel.tables.split_keys import sample_keys
 
 ANY_BYTE = bytes(range(256))

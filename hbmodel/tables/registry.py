@@ -7,18 +7,17 @@ Row key: `<table>` 00 `<family>`. Family `m`: `m:layout` is the layout as canoni
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 
-from hbmodel.errors import IndexUnavailable, SchemaMismatch, StoreError, TableExists, TableNotFound
-from hbmodel.mapping.mapper import RowReader
-from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.errors import SchemaMismatch, StoreError, TableExists, TableNotFound
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.values import Family, Put, Row, Scan, Store
-from hbmodel.tables.layout_text import differing, plain
+from hbmodel.store.values import Family, Put, Row, Scan
+from hbmodel.tables.layout_text import canonical_json, check_layout
+from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, Binding, IndexState, Registration, RowState
 
 REGISTRY_TABLE = "hbmodel"
 FAMILY = b"m"
@@ -27,83 +26,6 @@ INDEX_PREFIX = b"m:i."
 ROWS = b"m:rows"
 CLOCK_ROW = b"\x00"
 CLOCK = b"m:clock"
-
-ABSENT, READABLE = "absent", "readable"
-STATES = (ABSENT, "write-only", "building", "verifying", READABLE)
-"""The life of an index; writes keep it from the second state on, reads use it in the last. One that this version does not know is
-none of the ends: writes keep it, reads do not use it."""
-
-RowState = Literal["unindexed", "adopting", "indexed"]
-"""Which rows of a table are live: those with any cell of an object; those whose liveness cell says so, and older ones without such a
-cell; only those whose liveness cell says so."""
-
-ROW_STATES: Sequence[RowState] = ("unindexed", "adopting", "indexed")
-
-
-@frozen
-class IndexState:
-    """One index as the registry knows it."""
-
-    state: str
-    table: str
-    spec: Mapping[str, Any]
-
-
-@frozen
-class Registration:
-    """One table as the registry knows it, with the bytes that a change must be checked against."""
-
-    layout: Mapping[str, Any]
-    indexes: Mapping[str, IndexState]
-    rows: RowState
-    raw: Mapping[bytes, bytes] = field(repr=False)
-
-
-@frozen(eq=False)
-class Binding:
-    """A model as it may be used right now.
-
-    Attributes:
-        schema: of the model.
-        written: indexes that writes must keep, with their live tables.
-        readable: indexes that queries may use.
-        unknown: names of live indexes that the model does not declare; it may then read but not write.
-        rows: which rows of the table are live.
-    """
-
-    schema: TableSchema
-    written: Sequence[Index]
-    readable: Sequence[Index]
-    unknown: Sequence[str]
-    rows: RowState = "unindexed"
-
-    @property
-    def indexed(self) -> bool:
-        """Whether rows are written with system cells."""
-        return self.rows != "unindexed"
-
-    @property
-    def adopting(self) -> bool:
-        """Whether rows without system cells are live too."""
-        return self.rows == "adopting"
-
-    @cached_property
-    def reader(self) -> RowReader:
-        """Decodes whole objects."""
-        return RowReader.of(self.schema, self.indexed, None, self.adopting)
-
-    def check_writable(self) -> None:
-        """Raises `IndexUnavailable` where writing would leave a live index behind."""
-        if self.unknown:
-            raise IndexUnavailable(
-                "The table has a live index that the model does not declare: it may read, but a write would leave the index behind.",
-                table=self.schema.table, index=self.unknown[0],
-            )  # fmt: skip
-
-
-def canonical_json(value: Mapping[str, Any]) -> bytes:
-    """JSON with sorted keys and no spaces: equal values give equal bytes."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 def registry_row(schema: TableSchema) -> bytes:
@@ -289,49 +211,5 @@ def _row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowSta
     return "adopting" if found == "unindexed" and kept else found
 
 
-def check_layout(schema: TableSchema, found: Registration) -> None:
-    """Raises `SchemaMismatch` with every difference that would make the model misread or misplace rows."""
-    differences = layout_differences(schema.layout_spec, found.layout)
-    for name, index in schema.indexes.items():
-        state = found.indexes.get(name)
-        if state is not None and state.state != ABSENT and not same_spec(index.spec, state.spec):
-            differences.append(_line(f"index {name}", index.spec, state.spec))
-    if differences:
-        raise SchemaMismatch(
-            "The live table has another layout than the model declares, which cannot be changed.",
-            table=schema.table,
-            differences=differences,
-        )
-
-
-def same_spec(declared: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Whether two descriptions of an index say the same."""
-    return canonical_json(declared) == canonical_json(live)
-
-
-def layout_differences(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
-    """What differs between two layouts, a line each; columns that only one side has do not matter."""
-    return [_line(what, mine, theirs) for what, mine, theirs in compare_layouts(declared, live)]
-
-
-def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """What differs between two layouts, each with what is declared and what is live."""
-    found: list[tuple[str, Any, Any]] = []
-    for part in ("format", "key", "salt", "exists"):
-        if plain(declared[part]) != plain(live.get(part)):
-            found.append((part, declared[part], live.get(part)))
-    for column, spec in declared["columns"].items():
-        other = live.get("columns", {}).get(column)
-        if other is not None:
-            changed = [name for name in ("kind", "codec", "nullable", "null") if plain(spec[name]) != plain(other.get(name))]
-            found += [(f"column {column} {name}", spec[name], other.get(name)) for name in changed]
-    return found
-
-
 def _cells_of(row: Row) -> Mapping[bytes, bytes]:
     return {column: cell.value for column, cell in row.columns.items()}
-
-
-def _line(what: str, declared: Any, live: Any) -> str:
-    mine, theirs = differing(declared, live)
-    return f"{what}: declared {mine}, live {theirs}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from hbmodel.encoding.codecs.addresses import IPAddress, IPv4, IPv6
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Order
+from hbmodel.encoding.codecs.booleans import Bool
 from hbmodel.encoding.codecs.decimals import DecimalNumber
 from hbmodel.encoding.codecs.enums import EnumOf
 from hbmodel.encoding.codecs.floats import Float64
@@ -14,7 +16,7 @@ from hbmodel.encoding.codecs.structured import Json, MsgPack
 from hbmodel.encoding.codecs.text import Bytes, Text
 from hbmodel.encoding.codecs.times import Date, Datetime, Duration, Timestamp
 from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
-from hbmodel.encoding.codecs.uuids import UUID128, Bool, IPAddress, IPv4, IPv6
+from hbmodel.encoding.codecs.uuids import UUID128
 
 __all__ = [
     "JSON",

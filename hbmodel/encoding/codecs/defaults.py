@@ -10,13 +10,15 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
+from hbmodel.encoding.codecs.addresses import IPv4, IPv6
 from hbmodel.encoding.codecs.base import Codec
+from hbmodel.encoding.codecs.booleans import Bool
 from hbmodel.encoding.codecs.decimals import DecimalNumber
 from hbmodel.encoding.codecs.floats import Float64
 from hbmodel.encoding.codecs.integers import Int64
 from hbmodel.encoding.codecs.text import Bytes, Text
 from hbmodel.encoding.codecs.times import Date, Duration, Timestamp
-from hbmodel.encoding.codecs.uuids import UUID128, Bool, IPv4, IPv6
+from hbmodel.encoding.codecs.uuids import UUID128
 
 SCALARS: Mapping[type, Codec[Any]] = MappingProxyType(
     {

@@ -7,10 +7,10 @@ from ipaddress import IPv4Address, IPv6Address
 from types import NoneType, UnionType
 from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
+from hbmodel.encoding.codecs.addresses import IPAddress
 from hbmodel.encoding.codecs.base import Codec
 from hbmodel.encoding.codecs.defaults import SCALARS
 from hbmodel.encoding.codecs.enums import EnumOf
-from hbmodel.encoding.codecs.uuids import IPAddress
 from hbmodel.errors import DeclarationError
 
 

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 from hbmodel.errors import InvalidRequest
-from hbmodel.store.gateway.batches import put_size
-from hbmodel.store.values import MAX_CELL_SIZE, MAX_ROW_LENGTH, Delete, Put, check_cells, check_row
+from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, Delete, Put
 
-_LATEST = 2**63 - 1  # HConstants.LATEST_TIMESTAMP: means the server's time, so it is no time itself
+NO_TABLE = "There is no such table; hb.create_tables() makes the tables of models."
+"""What `TableNotFound` says."""
+
+
+def check_row(table: str, row: bytes) -> None:
+    """Raises `InvalidRequest` for a row key that is none, or that HBase answers only with "internal error"."""
+    if not isinstance(row, bytes):
+        raise InvalidRequest("A row key is bytes.", table=table, found=type(row).__name__)
+    if not row:
+        raise InvalidRequest("A row key must not be empty.", table=table)
+    if len(row) > MAX_ROW_LENGTH:
+        raise InvalidRequest("A row key must not be longer than 32,767 bytes.", table=table, length=len(row))
+
+
+def check_cells(table: str, row: bytes, cells: Mapping[bytes, bytes]) -> None:
+    """Raises `InvalidRequest` for cells that are none, or that HBase answers only with "internal error"."""
+    if not cells:
+        raise InvalidRequest("A put needs at least one cell.", table=table, key=row)
+    for column, value in cells.items():
+        if not isinstance(column, bytes) or not isinstance(value, bytes | bytearray | memoryview):
+            raise InvalidRequest(
+                "Columns and values are bytes.", table=table, key=row, found=sorted({type(column).__name__, type(value).__name__})
+            )
+        if b":" not in column:
+            raise InvalidRequest("A column must be written family:qualifier.", table=table, key=row, column=column)
+        if len(row) + len(column) + len(value) + CELL_OVERHEAD > MAX_CELL_SIZE:
+            raise InvalidRequest("A cell is larger than the 10 MiB that HBase accepts.", table=table, key=row, column=column)
+
+
+LATEST = 2**63 - 1  # HConstants.LATEST_TIMESTAMP: means the server's time, so it is no time itself
 
 
 def check_put(table: str, put: Put) -> None:
@@ -16,37 +44,10 @@ def check_put(table: str, put: Put) -> None:
     check_row(table, put.row)
     check_cells(table, put.row, put.cells)
     check_timestamp(table, put.timestamp)
-    if put.ttl is not None and not (_is_whole(put.ttl) and 0 < put.ttl < _LATEST):
+    if put.ttl is not None and not (_is_whole(put.ttl) and 0 < put.ttl < LATEST):
         raise InvalidRequest("A TTL must be a positive whole number of milliseconds.", table=table, ttl=put.ttl)
     for column in put.cells:
         check_column(table, column)
-
-
-def check_puts(table: str, puts: Iterable[Put]) -> int:
-    """The same for many puts, quicker: what is plainly right is not looked at cell by cell. Returns their `put_size` in all."""
-    known: set[bytes] = set()
-    total = 0
-    for put in puts:
-        cells, timestamp = put.cells, put.timestamp
-        try:
-            size = put_size(put)
-        except TypeError:
-            check_put(table, put)
-            raise
-        total += size
-        if (
-            cells
-            and known.issuperset(cells)
-            and put.ttl is None
-            and (timestamp is None or (type(timestamp) is int and 0 <= timestamp < _LATEST))
-            and type(put.row) is bytes
-            and 0 < len(put.row) <= MAX_ROW_LENGTH
-            and size <= MAX_CELL_SIZE
-        ):
-            continue
-        check_put(table, put)
-        known.update(cells)
-    return total
 
 
 def check_delete(table: str, delete: Delete) -> None:
@@ -73,7 +74,7 @@ def check_row_change(table: str, row: bytes, mutations: Sequence[Put | Delete]) 
 
 def check_timestamp(table: str, timestamp: int | None) -> None:
     """Raises InvalidRequest for a time that HBase does not know; None, the server's time, is one that it knows."""
-    if timestamp is not None and not (_is_whole(timestamp) and 0 <= timestamp < _LATEST):
+    if timestamp is not None and not (_is_whole(timestamp) and 0 <= timestamp < LATEST):
         raise InvalidRequest("A timestamp must be whole milliseconds since 1970, below 2**63 - 1.", table=table, timestamp=timestamp)
 
 

@@ -27,18 +27,6 @@ def check_namespace(namespace: str) -> None:
         raise InvalidRequest("A namespace is named with letters, digits and '_'.", namespace=namespace)
 
 
-def name_in_store(prefix: str, table: str) -> str:
-    """HBase's name of a table in a store whose tables have a prefix: it follows the namespace, or brings one with it."""
-    namespace, colon, name = table.rpartition(":")
-    return f"{namespace}:{prefix}{name}" if colon and ":" not in prefix else prefix + table
-
-
-def name_in_port(prefix: str, name: str) -> str | None:
-    """The inverse: what a store calls a table, or None for one that has not got the prefix."""
-    namespace, colon, short = ("", "", name) if ":" in prefix else name.rpartition(":")
-    return namespace + colon + short.removeprefix(prefix) if short.startswith(prefix) else None
-
-
 def is_table_name(name: str) -> bool:
     """Whether HBase allows the name for a table."""
     return _TABLE_NAME.fullmatch(name) is not None

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from hbmodel.errors import InvalidRequest, StoreError, TableExists, TableNotFound
 from hbmodel.store.checks.reads import check_filter
-from hbmodel.store.checks.rows import check_column, check_family, check_put, check_read_columns, check_timestamp
+from hbmodel.store.checks.rows import NO_TABLE, check_column, check_family, check_put, check_read_columns, check_row, check_timestamp
 from hbmodel.store.checks.tables import check_family as check_family_options
 from hbmodel.store.checks.tables import is_table_name
 from hbmodel.store.embedded.cells import StoredCell, visible
@@ -24,7 +24,8 @@ from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespa
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.row_filter import RowFilter
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments
-from hbmodel.store.values import NO_TABLE, Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
+from hbmodel.store.port import Capabilities
+from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
 
 _COUNTER = struct.Struct(">q")
 

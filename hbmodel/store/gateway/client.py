@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, ClassVar, NoReturn, Self
 
 from hbmodel.errors import InvalidRequest, StoreError, StoreURLError
-from hbmodel.store.checks.tables import check_table_name, name_in_store
+from hbmodel.store.checks.tables import check_table_name
 from hbmodel.store.gateway import http
 from hbmodel.store.gateway.addresses import Gateway, gateways
 from hbmodel.store.gateway.connection import Protocol, ThriftConnection, Transport, Wire
@@ -17,7 +17,8 @@ from hbmodel.store.gateway.http import Http
 from hbmodel.store.gateway.options import OPTIONS, SECRETS
 from hbmodel.store.gateway.pool import MAX_IDLE, Pool
 from hbmodel.store.gateway.retry import Backoff, Caller, Effect
-from hbmodel.store.gateway.scan_cursor import Request, ScanCalls
+from hbmodel.store.gateway.scan_calls import Request, ScanCalls
+from hbmodel.store.gateway.table_names import name_in_store
 from hbmodel.store.gateway.tls import Tls
 from hbmodel.store.url import environment_options, parse_store_url
 

@@ -17,7 +17,7 @@ from hbmodel.errors import (
     TableExists,
     TableNotFound,
 )
-from hbmodel.store.values import NO_TABLE
+from hbmodel.store.checks.rows import NO_TABLE
 
 logger = logging.getLogger("hbmodel")
 

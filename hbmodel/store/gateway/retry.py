@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from attrs import frozen
 
 from hbmodel.errors import CertificateRefused, HbmodelError, StoreClosed, StoreUnavailable, UnknownOutcome
-from hbmodel.store.checks.tables import name_in_store
 from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.failures import first_line, is_passing, store_error
+from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease, Pool
+from hbmodel.store.gateway.table_names import name_in_store
 
 logger = logging.getLogger("hbmodel")
 
@@ -73,69 +73,6 @@ class Backoff:
                 return
             yield wait * random.uniform(0.5, 1.0)
             tries, wait = tries + 1, min(self.cap, wait * 2)
-
-
-class Exchange:
-    """Requests to carry out in order, of which some are sent ahead, and the replies so far.
-
-    Called with a connection it goes on where the last one broke: what is acknowledged is not sent again.
-
-    Args:
-        requests: names and arguments, taken one by one, so that preparing one overlaps with the gateway's work on another.
-        ahead: how many may be under way.
-    """
-
-    def __init__(self, requests: Iterable[tuple[str, dict[str, Any]]], ahead: int = 3) -> None:
-        self._rest = iter(requests)
-        self._ahead = ahead
-        self._sent: deque[tuple[str, dict[str, Any]]] = deque()
-        self._begun_on: ThriftConnection | None = None
-        self.replies: list[Any] = []
-
-    @property
-    def repeats(self) -> bool:
-        """Whether a request was sent before whose reply did not come."""
-        return bool(self._sent) and self._begun_on is None
-
-    def begin(self, connection: ThriftConnection) -> None:
-        """Sends the first requests without waiting; the next call, with the same connection, takes the replies.
-
-        Raises:
-            StoreUnavailable: the connection is broken, and nothing was sent. If something was, the next call tells.
-            UnknownOutcome: it broke before anything was sent.
-        """
-        connection.settle()
-        self._begun_on = connection
-        try:
-            self._send_ahead(connection)
-        except StoreUnavailable:
-            if not connection.outstanding:
-                self._begun_on = None
-                raise
-
-    def _send_ahead(self, connection: ThriftConnection) -> None:
-        while len(self._sent) < self._ahead and (request := next(self._rest, None)) is not None:
-            self._sent.append(request)
-            connection.send(request[0], **request[1])
-
-    def __call__(self, connection: ThriftConnection) -> list[Any]:
-        """Sends the rest of the requests and returns all replies; raises what a connection raises."""
-        begun, self._begun_on = self._begun_on is connection, None
-        if not begun:
-            connection.settle()
-        try:
-            for api, arguments in () if begun else self._sent:
-                connection.send(api, **arguments)
-            while True:
-                self._send_ahead(connection)
-                if not self._sent:
-                    return self.replies
-                self.replies.append(connection.receive())
-                self._sent.popleft()
-        except StoreUnavailable as error:
-            if connection.outstanding or self.replies:  # this request was not carried out, but others may have been, or were
-                raise UnknownOutcome(error.message, **error.details) from error
-            raise
 
 
 class Caller:

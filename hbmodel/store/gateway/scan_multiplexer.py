@@ -16,7 +16,8 @@ from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.failures import first_line, is_passing, store_error
 from hbmodel.store.gateway.pool import Lease
 from hbmodel.store.gateway.retry import Backoff, whereabouts
-from hbmodel.store.gateway.scan_cursor import Cursor, Request, ScanCalls
+from hbmodel.store.gateway.scan_calls import Request, ScanCalls
+from hbmodel.store.gateway.scan_cursor import Cursor
 from hbmodel.store.values import Row
 
 logger = logging.getLogger("hbmodel")

@@ -13,17 +13,20 @@ from attrs import frozen
 
 from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store.checks.reads import check_filter, wanted_columns
-from hbmodel.store.checks.rows import check_column, check_delete, check_put, check_puts, check_read_columns, check_rows
-from hbmodel.store.checks.tables import name_in_port
-from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, MAX_ROWS, in_portions
+from hbmodel.store.checks.rows import check_column, check_delete, check_put, check_read_columns, check_row, check_rows
+from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, MAX_ROWS, check_puts, in_portions
 from hbmodel.store.gateway.client import GatewayClient
 from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.failures import is_passing
+from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease
-from hbmodel.store.gateway.retry import Effect, Exchange
-from hbmodel.store.gateway.scan_cursor import Cursor, Request
+from hbmodel.store.gateway.retry import Effect
+from hbmodel.store.gateway.scan_calls import Request
+from hbmodel.store.gateway.scan_cursor import Cursor
 from hbmodel.store.gateway.scan_multiplexer import Batches, Lane
-from hbmodel.store.values import CLOCK_TICK, BegunPut, Capabilities, Delete, Family, Put, Region, Row, Scan, check_row
+from hbmodel.store.gateway.table_names import name_in_port
+from hbmodel.store.port import BegunPut, Capabilities
+from hbmodel.store.values import CLOCK_TICK, Delete, Family, Put, Region, Row, Scan
 
 ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thriftpy2.thrift import TApplicationException
 
-from hbmodel.store.gateway.scan_cursor import Reading, Request
+from hbmodel.store.gateway.scan_calls import Reading, Request
 from hbmodel.store.thrift1.service import FAILURES, IllegalArgument, TScan
 
 

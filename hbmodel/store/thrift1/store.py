@@ -7,18 +7,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from hbmodel.errors import CapabilityError, FamilyNotFound, StoreError, TableNotFound
-from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table, name_in_store
+from hbmodel.store.checks.rows import NO_TABLE
+from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table
 from hbmodel.store.gateway.attributes import ttl_attributes
 from hbmodel.store.gateway.retry import Effect
-from hbmodel.store.gateway.scan_cursor import Request
+from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.store import GatewayStore
+from hbmodel.store.gateway.table_names import name_in_store
+from hbmodel.store.port import Capabilities
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.shell import alter_line, create_line, create_namespace_line
 from hbmodel.store.thrift1.families import descriptor_of, family_of
 from hbmodel.store.thrift1.scans import Thrift1ScanCalls
 from hbmodel.store.thrift1.service import SERVICE, Mutation
 from hbmodel.store.thrift1.writes import delete_calls, put_calls
-from hbmodel.store.values import NO_TABLE, Capabilities, Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
 
 FAMILIES_KEPT = 60.0
 """Seconds for which the families of a table are remembered; a row is deleted by deleting them all."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from thriftpy2.thrift import TApplicationException
 
-from hbmodel.store.gateway.scan_cursor import Reading, Request
+from hbmodel.store.gateway.scan_calls import Reading, Request
 from hbmodel.store.thrift2.service import FAILURES, TIllegalArgument, TReadType, TScan
 from hbmodel.store.thrift2.writes import column_of
 

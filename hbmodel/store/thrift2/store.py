@@ -7,18 +7,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, TableNotFound
-from hbmodel.store.checks.rows import check_column, check_row_change
-from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table, name_in_store
+from hbmodel.store.checks.rows import NO_TABLE, check_column, check_row_change
+from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table
 from hbmodel.store.filters import And, FirstCellOnly, KeyOnly
 from hbmodel.store.gateway.retry import Effect
-from hbmodel.store.gateway.scan_cursor import Request
+from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.store import GatewayStore
+from hbmodel.store.gateway.table_names import name_in_store
+from hbmodel.store.port import Capabilities
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift2.families import changed, descriptor_of, family_of, name_of, table_name
 from hbmodel.store.thrift2.scans import Thrift2ScanCalls
 from hbmodel.store.thrift2.service import SERVICE, Get, TColumnIncrement, TCompareOp, TIncrement, TNamespaceDescriptor, TTableDescriptor
 from hbmodel.store.thrift2.writes import column_of, delete_requests, put_requests, row_mutations
-from hbmodel.store.values import CLOCK_TICK, NO_TABLE, Capabilities, Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import CLOCK_TICK, Delete, Family, Put, Region, Row, Scan
 
 # What Thrift's binary protocol adds to a row key in a get, and to each of its columns.
 _GET_OVERHEAD = 16

@@ -7,7 +7,7 @@ from typing import Any
 
 from hbmodel.store.gateway.attributes import ttl_attributes
 from hbmodel.store.gateway.batches import CELL_OVERHEAD, MAX_BYTES, ROW_OVERHEAD, in_portions, put_portions, without_rivals
-from hbmodel.store.gateway.scan_cursor import Request
+from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.thrift2.service import PutCell, PutRow, TColumn, TDelete, TDeleteType, TMutation, TRowMutations
 from hbmodel.store.values import Delete, Put
 

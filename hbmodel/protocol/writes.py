@@ -1,0 +1,100 @@
+"""Writes as they are asked for, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any, Literal
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import HbmodelError, RowNotFound
+from hbmodel.mapping.mapper import LARGE, check_size, entries_of, take
+from hbmodel.mapping.schema import TableSchema
+
+
+@frozen(eq=False)
+class FullWrite:
+    """Put a whole object (insert or overwrite).
+
+    Attributes:
+        subject: the object.
+        row: its row key; a random salt has drawn the bucket.
+        cells: of the ordinary columns.
+        entries: row key of the entry in each declared index, by the index's name.
+        ttl: of the row and its entries in ms, or None.
+    """
+
+    subject: Any
+    row: bytes
+    cells: Mapping[bytes, bytes]
+    entries: Mapping[str, bytes]
+    ttl: int | None = None
+
+    def moved_to(self, row: bytes) -> FullWrite:
+        """The same put in another bucket of a random salt: its byte begins the row key and ends every entry."""
+        return evolve(self, row=row, entries={name: entry[:-1] + row[:1] for name, entry in self.entries.items()})
+
+
+@frozen(eq=False)
+class PartialWriteOf:
+    """Write some columns of a row that must exist; with a TTL (ms) the whole row begins a new life.
+
+    The changes are values that nobody else holds, since they are encoded only when the row is known.
+    """
+
+    subject: Any
+    row: bytes
+    key: Mapping[str, Any]
+    changes: Mapping[str, Any]
+    ttl: int | None = None
+
+
+@frozen(eq=False)
+class RowDelete:
+    """Delete a row if it is there."""
+
+    subject: Any
+    row: bytes
+
+
+RowWrite = FullWrite | PartialWriteOf | RowDelete
+
+
+def full_write(schema: TableSchema, obj: Any, ttl: int | None = None) -> FullWrite:
+    """Encodes a whole object: row key, cells and index entries, so that every mistake shows before any call."""
+    values, row, cells = take(schema, obj)
+    entries = entries_of(schema, values, row)
+    if sum(map(len, cells.values())) > LARGE:
+        for of in schema.columns:
+            if of.kind == "column":
+                covering = [entries[index.name] for index in schema.indexes.values() if of.name in index.covers]
+                check_size(schema, of, cells[of.column], row, *covering)
+    return FullWrite(obj, row, cells, entries, ttl)
+
+
+@frozen
+class Outcome:
+    """What became of one write.
+
+    Attributes:
+        action: `put`, `deleted`, `absent` (there was nothing to delete), `superseded` (a later write of the same commit put the
+            same key) or `failed`.
+        key: the row key.
+        timestamp: of the cells, in ms; None where the server gave it.
+        error: why it failed.
+    """
+
+    action: Literal["put", "deleted", "absent", "superseded", "failed"]
+    key: bytes
+    timestamp: int | None = None
+    error: HbmodelError | None = None
+
+
+def without_nulls(cells: Mapping[bytes, bytes], optional: Set[bytes]) -> dict[bytes, bytes]:
+    """The cells without the empty ones of `optional` columns."""
+    return {column: value for column, value in cells.items() if value or column not in optional}
+
+
+def not_found(schema: TableSchema, row: bytes) -> RowNotFound:
+    """The error of an update of a row that is not there."""
+    return RowNotFound("There is no such row to update.", table=schema.table, key=row)

@@ -1,0 +1,96 @@
+"""How a query is carried out: the path it takes and what is read of each bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from attrs import field, frozen
+
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.salts import BoundSalt
+from hbmodel.mapping.mapper import RowReader
+from hbmodel.mapping.predicates import And, Predicate, Test
+from hbmodel.mapping.schema import Index
+from hbmodel.query.key_conditions import Match
+from hbmodel.query.paging import digest_of
+from hbmodel.query.query import Query
+from hbmodel.store.filters import Filter
+from hbmodel.store.ranges import KeyRange
+
+
+@frozen(eq=False)
+class Path:
+    """A table that holds a model's rows in some order: the primary table or an index."""
+
+    name: str
+    table: str
+    layout: KeyLayout
+    salt: BoundSalt
+    index: Index | None
+
+    def position(self, row: bytes) -> bytes:
+        """The part of a row key that the order over all buckets is decided by: the key without its salt."""
+        return row[self.salt.width :]
+
+
+@frozen(eq=False)
+class Bucket:
+    """What is read of one salt bucket: disjoint ranges in key order, salt prefix included."""
+
+    prefix: bytes
+    ranges: Sequence[KeyRange]
+
+
+@frozen(eq=False)
+class Plan:
+    """How a query is carried out.
+
+    Attributes:
+        query: that it is for.
+        path: the table that is read first.
+        buckets: its salt buckets that can hold matches.
+        backwards: whether scans run from the last key to the first.
+        reader: decodes primary rows, with every field that items or predicates need.
+        filter: evaluated by the server while it scans the path's table, or None.
+        residual: predicates that the key ranges do not settle; the client tests them on every row.
+        rows: the exact row keys to get where the key is wholly given, instead of scans.
+        match: how the query meets the path's key.
+    """
+
+    query: Query[Any] = field(repr=False)
+    path: Path
+    buckets: Sequence[Bucket]
+    backwards: bool
+    reader: RowReader
+    filter: Filter | None
+    residual: Sequence[Predicate]
+    rows: Sequence[bytes] | None
+    match: Match
+
+    @cached_property
+    def accepts(self) -> Test | None:
+        """The residual predicates as one function, or None where there are none."""
+        return And(tuple(self.residual)).test() if self.residual else None
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What a continuation token is bound to: the model, the query with its values, the path's key layout and the direction."""
+        query, path = self.query, self.path
+        predicate = None if query.predicate is None else query.predicate.canonical()
+        order = tuple((part.field.name, part.desc) for part in query.ordering)
+        read = (query.schema.table, query.schema.family, path.table, str(path.layout.spec))
+        part = () if query.part is None else (query.part.ranges,)
+        return digest_of(read, predicate, order, query.backwards, query.maximum, query.skipped, *part)
+
+    @property
+    def full_scan(self) -> bool:
+        """Whether nothing bounds the scan."""
+        return self.match.open
+
+    def after(self, position: bytes) -> Sequence[Bucket]:
+        """The part of every bucket that lies behind `position` in the direction of the scan."""
+        if self.backwards:
+            return [Bucket(b.prefix, [r for r in (x.before(b.prefix + position) for x in b.ranges) if not r.empty]) for b in self.buckets]
+        return [Bucket(b.prefix, [r for r in (x.after(b.prefix + position) for x in b.ranges) if not r.empty]) for b in self.buckets]

@@ -1,0 +1,193 @@
+"""The port to storage: the `Store` protocol that every adapter fulfils, and what some stores can do besides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Protocol, Self, runtime_checkable
+
+from attrs import frozen
+
+from hbmodel.errors import DeclarationError
+from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
+
+
+@frozen
+class Capabilities:
+    """What a store can do; callers ask, never guess.
+
+    Attributes:
+        check_and_mutate: conditional, atomic change of a whole row with timestamps.
+        mutate_row: puts and deletes of one row in one atomic call.
+        presplit: tables created with split keys.
+        family_configuration: block sizes and free-form settings of families, given and shown.
+        put_ttl_mixed: puts with different TTLs in one call.
+        alter: column families of live tables added and changed.
+        namespaces: namespaces created and deleted.
+        one_call_scans: up to a batch of rows read in a single call, without a scanner that is opened first.
+    """
+
+    check_and_mutate: bool
+    mutate_row: bool
+    presplit: bool
+    family_configuration: bool
+    put_ttl_mixed: bool
+    alter: bool
+    namespaces: bool
+    one_call_scans: bool
+
+
+class Store(Protocol):
+    """A map of bytes with HBase's semantics. Thread-safe. Every method may raise `StoreError` and its subclasses.
+
+    `StoreUnavailable` promises that nothing was done; `UnknownOutcome` promises nothing, so callers repeat the same
+    mutation with the same timestamp.
+    """
+
+    token_key: bytes | str | None
+    """Carried for sessions: seals their continuation tokens."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this store can do."""
+        ...
+
+    def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
+        """Reads rows in one call; the answer has the order and length of `rows`, None where a row has none of the columns."""
+        ...
+
+    def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+        """Starts scans; each answer yields batches of rows (never an empty batch) and can be closed early (`close()`).
+
+        The adapter may send the first requests of all scans before it waits for any answer.
+        """
+        ...
+
+    def put(self, table: str, puts: Sequence[Put]) -> None:
+        """Writes many rows; atomic per row only. After an error any subset may be applied."""
+        ...
+
+    def delete(self, table: str, deletes: Sequence[Delete]) -> None:
+        """Deletes in many rows; after an error any subset may be applied."""
+        ...
+
+    def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
+        """Applies puts and deletes of one row atomically. Needs `capabilities.mutate_row`, else `CapabilityError`."""
+        ...
+
+    def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
+        """Puts one cell if `column` holds exactly `expected`; None or empty expects an absent or empty cell.
+
+        `put.timestamp` must be None (the server gives the larger of its clock and the checked cell's time) and `put` holds
+        exactly one cell of the same row. Returns whether it was applied. Never repeated by the store.
+        """
+        ...
+
+    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+        """Applies mutations of one row atomically if `column` holds exactly `expected` (None or empty: absent or empty).
+
+        Needs `capabilities.check_and_mutate`, else `CapabilityError`. Never repeated by the store.
+        """
+        ...
+
+    def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
+        """Adds to an 8-byte counter atomically and returns its new value. Never repeated by the store."""
+        ...
+
+    def tables(self) -> list[str]:
+        """Names of all tables, sorted."""
+        ...
+
+    def families(self, table: str) -> list[Family]:
+        """The column families of a table, sorted by name, with all their options.
+
+        A store without `capabilities.family_configuration` shows neither block sizes (None) nor configurations (empty).
+        """
+        ...
+
+    def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
+        """Creates a table in a namespace that exists; raises `TableExists`. Split keys need `capabilities.presplit`."""
+        ...
+
+    def add_family(self, table: str, family: Family) -> None:
+        """Adds a column family to a live table; raises `FamilyExists`. Needs `capabilities.alter`, else `CapabilityError`."""
+        ...
+
+    def modify_family(self, table: str, family: Family) -> None:
+        """Changes options of a live table's column family: what `family` leaves None, or out of its configuration, stays as it is.
+
+        Cells that a shorter TTL or fewer versions leave out may be gone for good. Needs `capabilities.alter`, else
+        `CapabilityError`.
+        """
+        ...
+
+    def delete_table(self, table: str) -> None:
+        """Disables and drops a table and all its rows."""
+        ...
+
+    def namespaces(self) -> list[str]:
+        """Names of all namespaces, sorted: `default`, and those that were created, but not HBase's own.
+
+        Raises `CapabilityError` where the store cannot tell them.
+        """
+        ...
+
+    def create_namespace(self, namespace: str) -> None:
+        """Creates a namespace; raises `NamespaceExists`. Needs `capabilities.namespaces`, else `CapabilityError`."""
+        ...
+
+    def delete_namespace(self, namespace: str) -> None:
+        """Deletes a namespace without tables. Needs `capabilities.namespaces`, else `CapabilityError`."""
+        ...
+
+    def regions(self, table: str) -> list[Region]:
+        """The regions of a table in key order; together they cover every key."""
+        ...
+
+    def close(self) -> None:
+        """Releases connections and files; further calls raise `StoreClosed`. Closing twice is allowed."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+
+
+@runtime_checkable
+class RepeatingStore(Protocol):
+    """A store that may repeat requests by itself, and tells on request how often it does."""
+
+    def telling_repeats(self, repeated: Callable[[], None]) -> Store:
+        """A view of the same store, on the same connections, that calls `repeated` each time it tries a request again.
+
+        It is called in the thread that waits for the answer.
+        """
+        ...
+
+
+class BegunPut(Protocol):
+    """A put under way; one of its methods must be called, once, in the thread that began it."""
+
+    def end(self) -> None:
+        """Waits for the answer and raises what `put` would have raised; whatever could not be begun is done now."""
+        ...
+
+    def abandon(self) -> None:
+        """Waits for nothing: all, some or none of it is done."""
+        ...
+
+
+@runtime_checkable
+class BeginningStore(Protocol):
+    """A store that can send a put and leave the caller to other work, such as a put into another table, until the answer is there."""
+
+    def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
+        """Begins what `put` does; raises `InvalidRequest` and `StoreClosed` at once, all else when it is ended."""
+        ...
+
+
+def check_store(store: object) -> None:
+    """Raises `DeclarationError` for what is no store: a URL, a model that was given in its place."""
+    if isinstance(store, type) or not hasattr(store, "capabilities"):
+        name = store.__name__ if isinstance(store, type) else type(store).__name__
+        raise DeclarationError("Give a store first, as hb.connect(url) opens it.", found=name)

@@ -1,0 +1,58 @@
+"""Which of the declared tables are there, and under which names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from attrs import evolve
+
+from hbmodel.errors import CapabilityError
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.store.port import Store
+from hbmodel.tables.declared import PlannedTable
+from hbmodel.tables.registration import ABSENT, IndexState, Registration
+from hbmodel.tables.registry import Registry
+
+
+def namespace_of(table: str) -> str:
+    """The namespace that a table's name begins with, or nothing."""
+    return table.rpartition(":")[0]
+
+
+def missing_namespaces(store: Store, tables: Iterable[str], existing: Collection[str]) -> list[str]:
+    """The namespaces of tables to create that are not there, as far as the store can tell; sorted."""
+    needed = {namespace_of(table) for table in tables} - {namespace_of(table) for table in existing} - {""}
+    if not needed:
+        return []
+    try:
+        return sorted(needed - set(store.namespaces()))
+    except CapabilityError:  # creating the first table tells
+        return []
+
+
+def registrations(planned: Sequence[PlannedTable], catalog: Registry, existing: Collection[str]) -> dict[TableSchema, Registration | None]:
+    """What the registry says of each model."""
+    schemas = [schema for table in planned if table.index is None for schema in table.schemas]
+    return {schema: catalog.read(schema) if catalog.table in existing else None for schema in schemas}
+
+
+def as_registered(table: PlannedTable, entries: Mapping[TableSchema, Registration | None]) -> PlannedTable:
+    """The table under its live name: the registry says where an index lives."""
+    state = state_of(table, entries)
+    return evolve(table, name=state.table) if state is not None and is_live(state) else table
+
+
+def is_live(state: IndexState | None) -> bool:
+    """Whether writes keep an index."""
+    return state is not None and state.state != ABSENT
+
+
+def state_of(table: PlannedTable, entries: Mapping[TableSchema, Registration | None]) -> IndexState | None:
+    """What the registry says of an index table; None for a primary table, or where it says nothing."""
+    entry = entries[table.schemas[0]]
+    return None if table.index is None or entry is None else entry.indexes.get(table.index.name)
+
+
+def needs_creation(table: PlannedTable, existing: Collection[str]) -> bool:
+    """Whether a table is to be created; the index tables of a primary table that is there are for the build to make."""
+    return table.name not in existing and (table.index is None or table.schemas[0].table not in existing)
