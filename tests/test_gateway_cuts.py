@@ -15,7 +15,7 @@ from cutting_proxy import CARRIED_OUT, FAULTS, CuttingProxy, Fault, without_wait
 
 from hbmodel.errors import CapabilityError, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.session.connect import connect
-from hbmodel.store import BeginningStore, Delete, Family, Put, Row, Scan, Store
+from hbmodel.store import Delete, Family, PipelinedStore, Put, Row, Scan, Store
 from hbmodel.store.gateway import batches as portions
 from hbmodel.store.gateway import store as gateway_store
 from hbmodel.store.ranges import KeyRange
@@ -308,7 +308,7 @@ class BegunPuts(TimedPuts):
 
     def run(self, case: Case) -> Any:
         puts = self.puts(case)
-        assert isinstance(case.through, BeginningStore)
+        assert isinstance(case.through, PipelinedStore)
         begun = case.through.begin_put(TABLE, puts[:5])
         try:
             case.through.put(TABLE, puts[5:])

@@ -12,7 +12,7 @@ from proxy import Proxy
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.session.connect import connect
-from hbmodel.store import BeginningStore, Delete, Family, Put, Store
+from hbmodel.store import Delete, Family, PipelinedStore, Put, Store
 from hbmodel.store.gateway.batches import MAX_ROWS
 from hbmodel.store.thrift1.store import Thrift1Store
 
@@ -184,7 +184,7 @@ def test_options_that_the_gateway_does_not_speak_are_told_long_before_retrying_e
 def test_a_put_goes_through_while_another_that_was_begun_has_no_answer(
     store: Store, proxy: Proxy, gateway: Gateway, through: Store, reaction: str
 ) -> None:
-    assert isinstance(through, BeginningStore)
+    assert isinstance(through, PipelinedStore)
     proxy.on_call(gateway.put, reaction)
     begun_put = through.begin_put(TABLE, [Put(b"begun", {A: reaction.encode()}, 5)])
     assert proxy.saw(1, gateway.put)
@@ -201,7 +201,7 @@ def test_a_put_goes_through_while_another_that_was_begun_has_no_answer(
 
 
 def test_a_put_whose_time_the_server_gives_is_not_begun(store: Store, proxy: Proxy, gateway: Gateway, through: Store) -> None:
-    assert isinstance(through, BeginningStore)
+    assert isinstance(through, PipelinedStore)
     begun_put = through.begin_put(TABLE, [Put(b"later", {A: b"1"})])
     assert store.get(TABLE, [b"later"]) == [None]
     assert proxy.connections == 0
@@ -210,13 +210,13 @@ def test_a_put_whose_time_the_server_gives_is_not_begun(store: Store, proxy: Pro
 
 
 def test_beginning_a_put_of_nothing_does_nothing(proxy: Proxy, through: Store) -> None:
-    assert isinstance(through, BeginningStore)
+    assert isinstance(through, PipelinedStore)
     through.begin_put(TABLE, []).end()
     assert proxy.connections == 0
 
 
 def test_a_put_that_was_begun_is_refused_when_it_ends(through: Store) -> None:
-    assert isinstance(through, BeginningStore)
+    assert isinstance(through, PipelinedStore)
     for table, error in (("none_such", TableNotFound), (TABLE, FamilyNotFound)):
         begun_put = through.begin_put(table, [Put(b"r", {b"none:a": b"1"}, 5)])
         with pytest.raises(error) as caught:
@@ -228,7 +228,7 @@ def test_a_put_that_was_begun_is_refused_when_it_ends(through: Store) -> None:
 
 def test_an_empty_pool_begins_nothing_and_does_everything(store: Store, proxy: Proxy) -> None:
     with connect(proxy.url + "?pool=1") as narrow:
-        assert isinstance(narrow, BeginningStore)
+        assert isinstance(narrow, PipelinedStore)
         begun = [narrow.begin_put(TABLE, [Put(b"narrow %d" % number, {A: b"1"}, 5)]) for number in range(3)]
         for each in begun:
             each.end()
@@ -239,7 +239,7 @@ def test_an_empty_pool_begins_nothing_and_does_everything(store: Store, proxy: P
 @pytest.mark.parametrize("reaction", ["pass", "mute"])
 def test_a_put_that_is_abandoned_is_not_waited_for(proxy: Proxy, gateway: Gateway, reaction: str) -> None:
     with connect(proxy.url + "?timeout=60&pool=2") as through:
-        assert isinstance(through, BeginningStore)
+        assert isinstance(through, PipelinedStore)
         proxy.on_call(gateway.put, reaction)
         begun = time.monotonic()
         for _ in range(5):

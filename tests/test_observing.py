@@ -16,7 +16,7 @@ from faulty import FaultyStore
 from proxy import Proxy
 
 import hbmodel as hb
-from hbmodel.store import BeginningStore, Delete, Family, Put, Row, Scan, Store
+from hbmodel.store import Delete, Family, PipelinedStore, Put, Row, Scan, Store
 from hbmodel.store.observed import ObservedStore
 
 
@@ -115,7 +115,7 @@ def test_puts_that_overlap_are_each_told_once(local_hbase: Any) -> None:
     with hb.connect(local_hbase.thrift2_url) as direct, Proxy(local_hbase.thrift2_url) as proxy:
         direct.create_table(table, [Family(b"d")])
         with hb.connect(proxy.url, on_call=calls.append) as store:
-            assert isinstance(store, BeginningStore)
+            assert isinstance(store, PipelinedStore)
             proxy.on_call("put", "cut")
             begun = store.begin_put(table, [Put(b"one", {b"d:a": b"123"}, 5)])
             assert calls == []

@@ -141,7 +141,7 @@ TOP = [
     "split_keys",
 ]
 STORE = [
-    "BeginningStore",
+    "PipelinedStore",
     "BegunPut",
     "CELL_OVERHEAD",
     "CLOCK_TICK",

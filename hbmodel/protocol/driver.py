@@ -24,7 +24,7 @@ from hbmodel.protocol.operations import (
     ReadClock,
     Together,
 )
-from hbmodel.store.port import BeginningStore, Store
+from hbmodel.store.port import PipelinedStore, Store
 
 R = TypeVar("R")
 
@@ -83,7 +83,7 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
     if not operations:
         return
     first, rest = operations[0], operations[1:]
-    if not rest or not isinstance(first, PutRows) or not isinstance(store, BeginningStore):
+    if not rest or not isinstance(first, PutRows) or not isinstance(store, PipelinedStore):
         for operation in operations:
             perform(store, operation)
         return

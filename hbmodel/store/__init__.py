@@ -6,7 +6,7 @@ Public are the names listed here; the modules of this package are not.
 from __future__ import annotations
 
 from hbmodel.store.checks.rows import NO_TABLE, check_cells, check_row
-from hbmodel.store.port import BeginningStore, BegunPut, Capabilities, RepeatingStore, Store, check_store
+from hbmodel.store.port import BegunPut, Capabilities, PipelinedStore, RepeatingStore, Store, check_store
 from hbmodel.store.values import (
     CELL_OVERHEAD,
     CLOCK_TICK,
@@ -31,12 +31,12 @@ __all__ = [
     "MAX_CELL_SIZE",
     "MAX_ROW_LENGTH",
     "NO_TABLE",
-    "BeginningStore",
     "BegunPut",
     "Capabilities",
     "Cell",
     "Delete",
     "Family",
+    "PipelinedStore",
     "Put",
     "Region",
     "RepeatingStore",

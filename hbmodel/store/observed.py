@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError, UnknownOutcome
-from hbmodel.store.port import BeginningStore, BegunPut, Capabilities, RepeatingStore, Store
+from hbmodel.store.port import BegunPut, Capabilities, PipelinedStore, RepeatingStore, Store
 from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
 
 logger = logging.getLogger("hbmodel")
@@ -101,12 +101,12 @@ class ObservedStore:
         self._repeating = store if isinstance(store, RepeatingStore) else None
         self._repeated = repeated
 
-    def telling_repeats(self, repeated: Callable[[], None]) -> ObservedStore:
+    def on_retry(self, repeated: Callable[[], None]) -> ObservedStore:
         """See `RepeatingStore`."""
         return ObservedStore(self._store, self._on_call, self._both(repeated))
 
     def _view(self, repeated: Callable[[], None]) -> Store:
-        return self._store if self._repeating is None else self._repeating.telling_repeats(self._both(repeated))
+        return self._store if self._repeating is None else self._repeating.on_retry(self._both(repeated))
 
     def _both(self, repeated: Callable[[], None]) -> Callable[[], None]:
         also = self._repeated
@@ -149,7 +149,7 @@ class ObservedStore:
         self._sent(table, "put", puts, lambda store: store.put(table, puts))
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
-        """See `BeginningStore`; the call is told when it ends. For a store that cannot begin a put the whole of it is made at its end."""
+        """See `PipelinedStore`; the call is told when it ends. For a store that cannot begin a put the whole of it is made at its end."""
         return _ObservedPut(self, table, puts)
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
@@ -288,7 +288,7 @@ class _ObservedPut:
         self._watch = _Stopwatch()
         view = store._view(self._watch.repeated)
         self._begun: BegunPut | None = None
-        if isinstance(view, BeginningStore):
+        if isinstance(view, PipelinedStore):
             with self._telling():
                 self._begun = view.begin_put(table, puts)
 

@@ -157,7 +157,7 @@ class Store(Protocol):
 class RepeatingStore(Protocol):
     """A store that may repeat requests by itself, and tells on request how often it does."""
 
-    def telling_repeats(self, repeated: Callable[[], None]) -> Store:
+    def on_retry(self, repeated: Callable[[], None]) -> Store:
         """A view of the same store, on the same connections, that calls `repeated` each time it tries a request again.
 
         It is called in the thread that waits for the answer.
@@ -178,7 +178,7 @@ class BegunPut(Protocol):
 
 
 @runtime_checkable
-class BeginningStore(Protocol):
+class PipelinedStore(Protocol):
     """A store that can send a put and leave the caller to other work, such as a put into another table, until the answer is there."""
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:

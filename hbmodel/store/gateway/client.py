@@ -144,7 +144,7 @@ class GatewayClient:
         except InvalidRequest as error:
             raise StoreURLError(error.message, **error.details) from None
 
-    def telling_repeats(self, repeated: Callable[[], None]) -> Self:
+    def on_retry(self, repeated: Callable[[], None]) -> Self:
         """A view on the same connections that calls `repeated` each time it tries a request again; see `RepeatingStore`."""
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)

@@ -113,7 +113,7 @@ class GatewayStore(GatewayClient, ABC):
             self._write(table, self._put_requests(self._name(table), puts, size), _timed(puts))
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
-        """Begins a put; see `BeginningStore.begin_put`.
+        """Begins a put; see `PipelinedStore.begin_put`.
 
         It is sent at once if all timestamps are given, so that it may be sent again, and the pool has a connection to spare.
         """
