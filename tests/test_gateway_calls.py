@@ -32,7 +32,7 @@ from hbmodel.store.gateway.addresses import Gateway, Gateways
 from hbmodel.store.gateway.failures import first_line, is_passing, store_error
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Pool
-from hbmodel.store.gateway.retry import LEAST_TRIES, Backoff, Caller, Effect
+from hbmodel.store.gateway.retry import LEAST_TRIES, Backoff, Idempotence, RetryingCaller
 from hbmodel.store.thrift1.store import Thrift1Store
 
 thrift: Any = importlib.import_module("Hbase_thrift")
@@ -99,7 +99,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 Script = dict[str, list[Exception | None]]
 
 
-def caller(script: Script, attempts: int | None = 3, size: int = 1) -> tuple[Caller, list[Scripted]]:
+def caller(script: Script, attempts: int | None = 3, size: int = 1) -> tuple[RetryingCaller, list[Scripted]]:
     opened: list[Scripted] = []
 
     def connect() -> Scripted:
@@ -109,7 +109,7 @@ def caller(script: Script, attempts: int | None = 3, size: int = 1) -> tuple[Cal
         return opened[-1]
 
     pool: Pool[Any] = Pool(connect, size, 1)
-    return Caller(pool, Backoff(attempts), (Refusal,)), opened
+    return RetryingCaller(pool, Backoff(attempts), (Refusal,)), opened
 
 
 def once(connection: Any) -> Any:
@@ -121,17 +121,17 @@ NOT_SENT, LOST = StoreUnavailable("not sent"), UnknownOutcome("lost")
 MOVED = Refusal("org.apache.hadoop.hbase.NotServingRegionException: t\n\tat java")
 
 
-@pytest.mark.parametrize("effect", list(Effect))
-def test_what_was_not_sent_is_sent_again_whatever_it_does(waits: list[float], effect: Effect) -> None:
+@pytest.mark.parametrize("effect", list(Idempotence))
+def test_what_was_not_sent_is_sent_again_whatever_it_does(waits: list[float], effect: Idempotence) -> None:
     caller_, opened = caller({"connect": [NOT_SENT], "send": [NOT_SENT]})
     assert caller_.run(effect, once) == "call"
     assert len(waits) == 2
     assert [connection.closed for connection in opened] == [True, False]
 
 
-@pytest.mark.parametrize("effect", [Effect.NONE, Effect.SAME])
+@pytest.mark.parametrize("effect", [Idempotence.NONE, Idempotence.SAME])
 @pytest.mark.parametrize("failure", [LOST, MOVED])
-def test_what_may_be_repeated_is(waits: list[float], effect: Effect, failure: Exception) -> None:
+def test_what_may_be_repeated_is(waits: list[float], effect: Idempotence, failure: Exception) -> None:
     caller_, _ = caller({"receive": [failure, failure]})
     assert caller_.run(effect, once) == "call"
     assert len(waits) == 2
@@ -149,8 +149,8 @@ def test_a_gateway_that_cannot_do_it_now_is_left_if_there_is_another(waits: list
             return opened[-1]
 
         pool: Pool[Any] = Pool(lambda: gateways.connect(connect), 1, 1)
-        caller_ = Caller(pool, Backoff(3), (Refusal,))
-    assert caller_.run(Effect.NONE, once) == "call"
+        caller_ = RetryingCaller(pool, Backoff(3), (Refusal,))
+    assert caller_.run(Idempotence.NONE, once) == "call"
     hosts = [connection.gateway.host for connection in opened]
     assert len(hosts) == (1 if alone else 3)
     if not alone:
@@ -162,7 +162,7 @@ def test_a_gateway_that_cannot_do_it_now_is_left_if_there_is_another(waits: list
 def test_what_counts_anew_is_never_repeated(waits: list[float], failure: Exception) -> None:
     caller_, opened = caller({"receive": [failure]})
     with pytest.raises(UnknownOutcome) as caught:
-        caller_.run(Effect.ANEW, once, table="t")
+        caller_.run(Idempotence.ANEW, once, table="t")
     assert caught.value.table == "t"
     assert sum(connection.log.count("send call") for connection in opened) == 1
     assert waits == []
@@ -171,18 +171,18 @@ def test_what_counts_anew_is_never_repeated(waits: list[float], failure: Excepti
 @pytest.mark.parametrize(
     ("effect", "script", "outcome"),
     [
-        (Effect.NONE, {"receive": [LOST] * 3}, StoreUnavailable),
-        (Effect.NONE, {"connect": [NOT_SENT] * 3}, StoreUnavailable),
-        (Effect.SAME, {"receive": [LOST] * 3}, UnknownOutcome),
-        (Effect.SAME, {"receive": [MOVED] * 3}, UnknownOutcome),
-        (Effect.SAME, {"connect": [NOT_SENT] * 3}, StoreUnavailable),
+        (Idempotence.NONE, {"receive": [LOST] * 3}, StoreUnavailable),
+        (Idempotence.NONE, {"connect": [NOT_SENT] * 3}, StoreUnavailable),
+        (Idempotence.SAME, {"receive": [LOST] * 3}, UnknownOutcome),
+        (Idempotence.SAME, {"receive": [MOVED] * 3}, UnknownOutcome),
+        (Idempotence.SAME, {"connect": [NOT_SENT] * 3}, StoreUnavailable),
         # One request may have arrived, whatever came of the later ones.
-        (Effect.SAME, {"connect": [None, NOT_SENT, NOT_SENT], "receive": [LOST]}, UnknownOutcome),
-        (Effect.ANEW, {"send": [NOT_SENT] * 3}, StoreUnavailable),
-        (Effect.ANEW, {"send": [NOT_SENT, None], "receive": [LOST]}, UnknownOutcome),
+        (Idempotence.SAME, {"connect": [None, NOT_SENT, NOT_SENT], "receive": [LOST]}, UnknownOutcome),
+        (Idempotence.ANEW, {"send": [NOT_SENT] * 3}, StoreUnavailable),
+        (Idempotence.ANEW, {"send": [NOT_SENT, None], "receive": [LOST]}, UnknownOutcome),
     ],
 )
-def test_what_is_raised_in_the_end(waits: list[float], effect: Effect, script: Script, outcome: type[StoreError]) -> None:
+def test_what_is_raised_in_the_end(waits: list[float], effect: Idempotence, script: Script, outcome: type[StoreError]) -> None:
     caller_, _ = caller(script)
     with pytest.raises(StoreError) as caught:
         caller_.run(effect, once)
@@ -192,10 +192,10 @@ def test_what_is_raised_in_the_end(waits: list[float], effect: Effect, script: S
 def test_a_refusal_is_told_at_once_and_keeps_the_connection(waits: list[float]) -> None:
     caller_, opened = caller({"receive": [Refusal("java.io.IOException: no\n\tat java")]})
     with pytest.raises(StoreError) as caught:
-        caller_.run(Effect.NONE, once, table="t")
+        caller_.run(Idempotence.NONE, once, table="t")
     assert (caught.value.reason, caught.value.table) == ("java.io.IOException: no", "t")
     assert waits == []
-    assert caller_.run(Effect.NONE, once) == "call"
+    assert caller_.run(Idempotence.NONE, once) == "call"
     assert len(opened) == 1
 
 
@@ -234,7 +234,7 @@ def test_a_gateway_that_never_answered_is_given_up_sooner(
 
     pool: Pool[Any] = Pool(lambda: Scripted({}), 1, 1, reached=lambda: False)
     with pytest.raises(StoreUnavailable):
-        Caller(pool, Backoff(retry_for=retry_for), (Refusal,)).run(Effect.NONE, call)
+        RetryingCaller(pool, Backoff(retry_for=retry_for), (Refusal,)).run(Idempotence.NONE, call)
     assert tries == expected
     assert len(waits) == expected - 1
 
@@ -242,18 +242,18 @@ def test_a_gateway_that_never_answered_is_given_up_sooner(
 def test_a_call_that_waits_lets_others_have_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     caller_, opened = caller({"receive": [UnknownOutcome("lost")]})
     meanwhile: list[str] = []
-    monkeypatch.setattr(calls.time, "sleep", lambda _: meanwhile.append(caller_.run(Effect.ANEW, once)))
-    assert caller_.run(Effect.NONE, once) == "call"
+    monkeypatch.setattr(calls.time, "sleep", lambda _: meanwhile.append(caller_.run(Idempotence.ANEW, once)))
+    assert caller_.run(Idempotence.NONE, once) == "call"
     assert meanwhile == ["call"]
     assert len(opened) == 2  # a pool of one
 
 
 @pytest.mark.parametrize(
     ("effect", "failure", "outcome"),
-    [(Effect.SAME, LOST, UnknownOutcome), (Effect.SAME, NOT_SENT, StoreClosed), (Effect.NONE, LOST, StoreClosed)],
+    [(Idempotence.SAME, LOST, UnknownOutcome), (Idempotence.SAME, NOT_SENT, StoreClosed), (Idempotence.NONE, LOST, StoreClosed)],
 )
 def test_a_store_that_is_closed_meanwhile_does_not_hide_a_doubt(
-    monkeypatch: pytest.MonkeyPatch, effect: Effect, failure: Exception, outcome: type[StoreError]
+    monkeypatch: pytest.MonkeyPatch, effect: Idempotence, failure: Exception, outcome: type[StoreError]
 ) -> None:
     caller_, _ = caller({"receive" if failure is LOST else "send": [failure]})
     monkeypatch.setattr(calls.time, "sleep", lambda _: caller_._pool.close())
@@ -263,7 +263,7 @@ def test_a_store_that_is_closed_meanwhile_does_not_hide_a_doubt(
 
 
 def test_a_turn_that_does_not_come_again_does_not_hide_a_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    for effect, outcome in ((Effect.SAME, UnknownOutcome), (Effect.NONE, StoreUnavailable)):
+    for effect, outcome in ((Idempotence.SAME, UnknownOutcome), (Idempotence.NONE, StoreUnavailable)):
         caller_, _ = caller({"receive": [LOST]})
         held = []
         monkeypatch.setattr(calls.time, "sleep", lambda _, held=held, caller_=caller_: held.append(caller_._pool.lease()))
@@ -282,7 +282,7 @@ def test_a_call_that_was_repeated_is_not_left_to_the_garbage_collector(waits: li
     known = weakref.ref(call)
     gc.disable()
     try:
-        assert caller_.run(Effect.NONE, call) == "call"
+        assert caller_.run(Idempotence.NONE, call) == "call"
         del call
         assert known() is None
     finally:
@@ -332,9 +332,9 @@ def test_a_begun_exchange_is_ended_on_its_connection() -> None:
     assert begun is not None
     assert opened[0].log == ["send r0", "send r1"]
     assert not exchange.repeats
-    assert caller_.run(Effect.SAME, once) == "call"
+    assert caller_.run(Idempotence.SAME, once) == "call"
     assert opened[1].log == ["send call", "receive call"]
-    assert caller_.run(Effect.SAME, exchange, begun) == ["r0", "r1", "r2"]
+    assert caller_.run(Idempotence.SAME, exchange, begun) == ["r0", "r1", "r2"]
     assert opened[0].log == ["send r0", "send r1", "receive r0", "send r2", "receive r1", "receive r2"]
     assert caller_._pool.lease_spare() is not None  # its own was released
 
@@ -345,7 +345,7 @@ def test_what_could_not_be_begun_is_done_when_it_is_run(waits: list[float], scri
     exchange = Exchange(requests(2))
     assert caller_.begin(exchange) is None
     assert all(connection.closed for connection in opened)
-    assert caller_.run(Effect.SAME, exchange, None) == ["r0", "r1"]
+    assert caller_.run(Idempotence.SAME, exchange, None) == ["r0", "r1"]
     assert waits == []
 
 
@@ -365,12 +365,12 @@ def test_what_breaks_after_it_was_begun_is_in_doubt(waits: list[float], script: 
     if "send" in script:  # as a broken connection does
         opened[0].script["receive"] = [LOST]
     if back:
-        assert caller_.run(Effect.SAME, exchange, begun) == ["r0", "r1"]
+        assert caller_.run(Idempotence.SAME, exchange, begun) == ["r0", "r1"]
         assert [connection.closed for connection in opened] == [True, False]
         return
     opened[0].script["connect"] = [NOT_SENT] * 9
     with pytest.raises(UnknownOutcome):
-        caller_.run(Effect.SAME, exchange, begun)
+        caller_.run(Idempotence.SAME, exchange, begun)
 
 
 def test_a_request_that_cannot_be_written_gives_its_connection_back() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sqlite3
 
 from hbmodel.store.embedded.cells import NEVER, Cells, compacted, decode_cells, earliest_end, encode_segments
-from hbmodel.store.embedded.descriptor import TableLayout
+from hbmodel.store.embedded.descriptor import TableDescriptor
 from hbmodel.store.embedded.write import REMOVE, store_segments
 
 _PURGE_SETTING = "hbase.hstore.time.to.purge.deletes"
 _SEGMENTS_READ = 512
 
 
-def compact_table(connection: sqlite3.Connection, table_id: int, layout: TableLayout, now: int) -> None:
+def compact_table(connection: sqlite3.Connection, table_id: int, layout: TableDescriptor, now: int) -> None:
     """Compacts one table, in a writing transaction.
 
     Tombstones younger than the family's `hbase.hstore.time.to.purge.deletes` (ms) stay, as in HBase's
@@ -35,7 +35,7 @@ def compact_table(connection: sqlite3.Connection, table_id: int, layout: TableLa
     _rewrite(connection, table_id, layout, now)
 
 
-def _rewrite(connection: sqlite3.Connection, table_id: int, layout: TableLayout, now: int) -> None:
+def _rewrite(connection: sqlite3.Connection, table_id: int, layout: TableDescriptor, now: int) -> None:
     oldest = {family.name: now - layout.lives.get(family.name, now) for family in layout.families}
     row, first = b"", b""
     while True:

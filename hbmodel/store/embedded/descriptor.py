@@ -37,7 +37,7 @@ def _sorted_keys(keys: Iterable[bytes]) -> tuple[bytes, ...]:
 
 
 @frozen(slots=False)
-class TableLayout:
+class TableDescriptor:
     """What a table was created with, and altered to.
 
     Attributes:
@@ -53,7 +53,7 @@ class TableLayout:
         return msgspec.msgpack.encode({"families": self.families, "split_keys": self.split_keys})
 
     @classmethod
-    def decode(cls, data: bytes) -> TableLayout:
+    def decode(cls, data: bytes) -> TableDescriptor:
         """Reads what `encode` wrote.
 
         Raises:
@@ -65,18 +65,18 @@ class TableLayout:
             raise StoreError("The embedded store's file is damaged: the layout of a table cannot be read.") from error
         return cls(stored.families, stored.split_keys)
 
-    def with_family(self, table: str, family: Family) -> TableLayout:
+    def with_family(self, table: str, family: Family) -> TableDescriptor:
         """The layout with one family more; raises `FamilyExists`."""
         if family.name in self.by_name:
             raise FamilyExists("The table already has a column family of that name.", table=table, family=family.name)
-        return TableLayout((*self.families, family), self.split_keys)
+        return TableDescriptor((*self.families, family), self.split_keys)
 
-    def with_changes(self, table: str, family: Family) -> TableLayout:
+    def with_changes(self, table: str, family: Family) -> TableDescriptor:
         """The layout with the options that `family` gives; raises `FamilyNotFound`."""
         live = self.family(table, family.name)
         given = {name: value for name, value in asdict(family, recurse=False).items() if value is not None}
         given["configuration"] = {**live.configuration, **family.configuration}
-        return TableLayout([evolve(live, **given) if each is live else each for each in self.families], self.split_keys)
+        return TableDescriptor([evolve(live, **given) if each is live else each for each in self.families], self.split_keys)
 
     @cached_property
     def prefixes(self) -> tuple[bytes, ...]:
@@ -141,11 +141,11 @@ class _StoredLayout(msgspec.Struct):
     split_keys: list[bytes]
 
 
-def new_layout(table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> TableLayout:
+def new_layout(table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> TableDescriptor:
     """The layout of a table to create, checked as HBase's client and master do.
 
     Raises:
         InvalidRequest: a name, an option or a split key that HBase refuses.
     """
     check_new_table(table, families, split_keys)
-    return TableLayout(families, split_keys)
+    return TableDescriptor(families, split_keys)

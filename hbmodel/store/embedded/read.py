@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from hbmodel.store.checks.reads import distinct_columns
 from hbmodel.store.embedded.cells import Cells, StoredRow, decode_cells, visible
-from hbmodel.store.embedded.descriptor import TableLayout
+from hbmodel.store.embedded.descriptor import TableDescriptor
 from hbmodel.store.embedded.row_filter import RowFilter
 from hbmodel.store.ranges import KeyRange, prefix_successor
 from hbmodel.store.values import Scan
@@ -37,7 +37,7 @@ class Projection:
     prefixes: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(cls, layout: TableLayout, table: str, columns: Sequence[bytes]) -> Projection:
+    def of(cls, layout: TableDescriptor, table: str, columns: Sequence[bytes]) -> Projection:
         """Checks the columns of a read; those of a family that is asked for as a whole add nothing.
 
         Raises:
@@ -77,7 +77,7 @@ class RowReader:
         now: the server's time in ms.
     """
 
-    def __init__(self, layout: TableLayout, projection: Projection, filter: RowFilter | None, now: int) -> None:
+    def __init__(self, layout: TableDescriptor, projection: Projection, filter: RowFilter | None, now: int) -> None:
         self._layout = layout
         self._projection = projection
         self._everything = not projection.columns and not projection.prefixes
@@ -139,8 +139,8 @@ def read_rows(connection: sqlite3.Connection, table_id: int, rows: Sequence[byte
     found: dict[bytes, StoredRow] = {}
     position = 0
     while position < len(rows):
-        left = len(rows) - position
-        size = next((size for size in _GET_SIZES if left <= size), _GET_SIZES[-1])
+        remaining = len(rows) - position
+        size = next((size for size in _GET_SIZES if remaining <= size), _GET_SIZES[-1])
         asked = list(rows[position : position + size])
         position += len(asked)
         # A repeated row fills the statement up; it does not come twice.
@@ -175,22 +175,22 @@ class ScanPosition:
 
     Attributes:
         range: what is still to be read; None when nothing is.
-        left: rows still to be given out, or None for all.
+        remaining: rows still to be given out, or None for all.
     """
 
     range: KeyRange | None
-    left: int | None = field(default=None)
+    remaining: int | None = field(default=None)
 
 
 def scan_batch(connection: sqlite3.Connection, table_id: int, scan: Scan, reader: RowReader, position: ScanPosition) -> list[StoredRow]:
     """Reads on from a position, which it moves, until a batch is full or enough was looked at for one short transaction."""
-    left = position.range
-    assert left is not None
-    most = scan.batch_size if position.left is None else min(scan.batch_size, position.left)
+    remaining = position.range
+    assert remaining is not None
+    most = scan.batch_size if position.remaining is None else min(scan.batch_size, position.remaining)
     examined = max(_EXAMINED_ROWS, scan.batch_size)
-    condition, parameters = "", [table_id, left.start]
-    if left.stop is not None:
-        condition, parameters = " AND row < ?", [table_id, left.start, left.stop]
+    condition, parameters = "", [table_id, remaining.start]
+    if remaining.stop is not None:
+        condition, parameters = " AND row < ?", [table_id, remaining.start, remaining.stop]
     # Within a row the segments always come in their order.
     statement = (
         f"SELECT row, first, ends, cells FROM segments WHERE table_id = ? AND row >= ?{condition}"
@@ -209,14 +209,14 @@ def scan_batch(connection: sqlite3.Connection, table_id: int, scan: Scan, reader
             examined -= 1
             size += sum(len(data) for _, _, data in segments)
             if len(batch) >= most or examined <= 0 or size > _EXAMINED_BYTES:
-                position.range = left.before(row) if scan.reversed else left.after(row)
+                position.range = remaining.before(row) if scan.reversed else remaining.after(row)
                 break
         else:
             position.range = None
     finally:
         cursor.close()
-    if position.left is not None:
-        position.left -= len(batch)
-        if position.left <= 0:
+    if position.remaining is not None:
+        position.remaining -= len(batch)
+        if position.remaining <= 0:
             position.range = None
     return batch

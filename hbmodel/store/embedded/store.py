@@ -19,7 +19,7 @@ from hbmodel.store.checks.tables import is_table_name
 from hbmodel.store.embedded.cells import StoredCell, visible
 from hbmodel.store.embedded.compaction import compact_table
 from hbmodel.store.embedded.database import Database
-from hbmodel.store.embedded.descriptor import TableLayout, new_layout
+from hbmodel.store.embedded.descriptor import TableDescriptor, new_layout
 from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespace, delete_namespace, namespaces
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.row_filter import RowFilter
@@ -69,7 +69,7 @@ class EmbeddedStore:
         self._clock = clock or _milliseconds
         self._database = Database(path)
         # By table id, as stored and as decoded. Ids are never used again: a dropped table's layout does no harm.
-        self._layouts: dict[int, tuple[bytes, TableLayout]] = {}
+        self._layouts: dict[int, tuple[bytes, TableDescriptor]] = {}
 
     @property
     def capabilities(self) -> Capabilities:
@@ -236,7 +236,7 @@ class EmbeddedStore:
         check_family_options(table, family)
         self._alter(table, lambda layout: layout.with_changes(table, family))
 
-    def _alter(self, table: str, change: Callable[[TableLayout], TableLayout]) -> None:
+    def _alter(self, table: str, change: Callable[[TableDescriptor], TableDescriptor]) -> None:
         with self._database.write() as connection:
             table_id, layout = self._table(connection, table)
             connection.execute("UPDATE tables SET layout = ? WHERE id = ?", (change(layout).encode(), table_id))
@@ -284,7 +284,7 @@ class EmbeddedStore:
                 table_id, layout = self._table(connection, name)
                 compact_table(connection, table_id, layout, self._clock())
 
-    def _table(self, connection: Connection, table: str) -> tuple[int, TableLayout]:
+    def _table(self, connection: Connection, table: str) -> tuple[int, TableDescriptor]:
         # Asked every time: another process may have altered the table, or dropped it and made it anew.
         found = connection.execute("SELECT id, layout FROM tables WHERE name = ?", (table,)).fetchone() if is_table_name(table) else None
         if found is None:
@@ -292,7 +292,7 @@ class EmbeddedStore:
         table_id, data = found
         known, layout = self._layouts.get(table_id, (b"", None))
         if layout is None or known != data:
-            layout = TableLayout.decode(data)
+            layout = TableDescriptor.decode(data)
             self._layouts[table_id] = data, layout
         return table_id, layout
 
@@ -315,7 +315,7 @@ class EmbeddedStore:
         return f"EmbeddedStore({self._path!r})"
 
 
-def _newest(layout: TableLayout, table: str, writer: RowWriter, column: bytes, now: int) -> StoredCell | None:
+def _newest(layout: TableDescriptor, table: str, writer: RowWriter, column: bytes, now: int) -> StoredCell | None:
     life = layout.lives.get(layout.family_of(table, column).name, now)
     return visible(writer.chain(column), now, now - life)
 
@@ -349,7 +349,7 @@ def _without_replaced(mutations: Sequence[Put | Delete], put_time: int) -> Itera
             yield mutation
 
 
-def _check_mutation(layout: TableLayout, table: str, mutation: Put | Delete) -> None:
+def _check_mutation(layout: TableDescriptor, table: str, mutation: Put | Delete) -> None:
     if isinstance(mutation, Put):
         check_put(table, mutation)
         for column in mutation.cells:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from hbmodel.store.embedded.cells import Cells, StoredCell, decode_cells, earliest_end, encode_segments, masked, with_version
-from hbmodel.store.embedded.descriptor import TableLayout
+from hbmodel.store.embedded.descriptor import TableDescriptor
 from hbmodel.store.ranges import KeyRange, prefix_successor
 from hbmodel.store.values import Delete, Put
 
@@ -87,7 +87,7 @@ class RowWriter:
         tombstones: whether the table has any tombstone.
     """
 
-    def __init__(self, connection: sqlite3.Connection, table_id: int, layout: TableLayout, row: bytes, *, tombstones: bool) -> None:
+    def __init__(self, connection: sqlite3.Connection, table_id: int, layout: TableDescriptor, row: bytes, *, tombstones: bool) -> None:
         self._connection = connection
         self._table_id = table_id
         self._layout = layout

@@ -35,26 +35,26 @@ def put_size(put: Put) -> int:
     return ROW_OVERHEAD + len(row) + CELL_OVERHEAD * len(cells) + sum(map(len, cells)) + len(b"".join(cells.values()))
 
 
-def put_portions(puts: Sequence[Put], size: int | None = None) -> Iterator[Sequence[Put]]:
+def put_batches(puts: Sequence[Put], size: int | None = None) -> Iterator[Sequence[Put]]:
     """Puts in lists for one call each; `size` is their `put_size` in all, where it is known."""
     if size is not None and size <= MAX_BYTES and 0 < len(puts) <= MAX_ROWS:
         return iter((puts,))
-    return in_portions(puts, put_size, MAX_BYTES)
+    return in_batches(puts, put_size, MAX_BYTES)
 
 
-def in_portions(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
+def in_batches(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
     """The items in lists of at most MAX_ROWS and of at most so many bytes, unless a single item has more."""
-    portion: list[T] = []
+    batch: list[T] = []
     total = 0
     for item in items:
         added = size(item)
-        if portion and (len(portion) == MAX_ROWS or total + added > most):
-            yield portion
-            portion, total = [], 0
-        portion.append(item)
+        if batch and (len(batch) == MAX_ROWS or total + added > most):
+            yield batch
+            batch, total = [], 0
+        batch.append(item)
         total += added
-    if portion:
-        yield portion
+    if batch:
+        yield batch
 
 
 def without_rivals(puts: Sequence[Put]) -> Iterator[Sequence[Put]]:

@@ -16,7 +16,7 @@ from hbmodel.store.gateway.connection import Protocol, ThriftConnection, Transpo
 from hbmodel.store.gateway.http import Http
 from hbmodel.store.gateway.options import OPTIONS, SECRETS
 from hbmodel.store.gateway.pool import MAX_IDLE, Pool
-from hbmodel.store.gateway.retry import Backoff, Caller, Effect
+from hbmodel.store.gateway.retry import Backoff, Idempotence, RetryingCaller
 from hbmodel.store.gateway.scan_calls import Request, ScanCalls
 from hbmodel.store.gateway.table_names import name_in_store
 from hbmodel.store.gateway.tls import Tls
@@ -124,7 +124,7 @@ class GatewayClient:
             http.MAX_IDLE if transport == "http" else MAX_IDLE,
             lambda: self._gateways.answered,
         )
-        self._caller = Caller(self._pool, self._backoff, self._failures, self._prefix)
+        self._caller = RetryingCaller(self._pool, self._backoff, self._failures, self._prefix)
         self._names: dict[str, bytes] = {}
         self._known_families: dict[str, tuple[float, list[bytes]]] = {}
 
@@ -148,7 +148,7 @@ class GatewayClient:
         """A view on the same connections that calls `repeated` each time it tries a request again; see `RepeatingStore`."""
         view = object.__new__(type(self))
         view.__dict__.update(self.__dict__)
-        view._caller = self._caller.telling(repeated)
+        view._caller = self._caller.on_retry(repeated)
         return view
 
     def close(self) -> None:
@@ -180,6 +180,6 @@ class GatewayClient:
             known = self._names[table] = name.encode()
         return known
 
-    def _call(self, effect: Effect, request: Request, **details: object) -> Any:
+    def _call(self, idempotence: Idempotence, request: Request, **details: object) -> Any:
         api, arguments = request
-        return self._caller.run(effect, lambda connection: connection.call(api, **arguments), **details)
+        return self._caller.run(idempotence, lambda connection: connection.call(api, **arguments), **details)

@@ -204,13 +204,13 @@ class Pool(Generic[C]):
         if members.closed:
             raise StoreClosed("The store was closed.")
         self._reclaim(members)
-        return next(iter(self._spare(1, left=1)), None)
+        return next(iter(self._spare(1, remaining=1)), None)
 
-    def _spare(self, wanted: int, left: int = 0) -> list[Lease[C]]:
+    def _spare(self, wanted: int, remaining: int = 0) -> list[Lease[C]]:
         """Leases for scans, as many as there are connections to spare when some are left."""
         members = self._members()
         with members.changed:
-            found = max(0, min(wanted, self.size - left - members.calls - members.streams))
+            found = max(0, min(wanted, self.size - remaining - members.calls - members.streams))
             members.streams += found
             return [Lease(self, members, streaming=True) for _ in range(found)]
 
@@ -240,12 +240,12 @@ class Pool(Generic[C]):
             while not (members.closed or self._free(members, streaming)):
                 if deadline is None:
                     deadline = time.monotonic() + self._patience
-                left = deadline - time.monotonic()
-                if left <= 0:
+                remaining = deadline - time.monotonic()
+                if remaining <= 0:
                     raise StoreUnavailable(_TOO_MANY_SCANS if streaming else _TOO_MANY_CALLS, pool=self.size)
                 members.waiting += 1
                 try:
-                    members.changed.wait(min(left, RECLAIM_INTERVAL))
+                    members.changed.wait(min(remaining, RECLAIM_INTERVAL))
                 finally:
                     members.waiting -= 1
                 self._reclaim(members)

@@ -23,7 +23,7 @@ logger = logging.getLogger("hbmodel")
 T = TypeVar("T")
 
 
-class Effect(Enum):
+class Idempotence(Enum):
     """What it means to carry out the same request a second time."""
 
     NONE = "a read"
@@ -75,7 +75,7 @@ class Backoff:
             tries, wait = tries + 1, min(self.cap, wait * 2)
 
 
-class Caller:
+class RetryingCaller:
     """Carries out calls on pooled connections.
 
     Args:
@@ -100,9 +100,9 @@ class Caller:
         self._prefix = prefix
         self.repeated = repeated
 
-    def telling(self, repeated: Callable[[], None]) -> Caller:
+    def on_retry(self, repeated: Callable[[], None]) -> RetryingCaller:
         """The same, with another function to call when a request is tried again."""
-        return Caller(self._pool, self._backoff, self._failures, self._prefix, repeated)
+        return RetryingCaller(self._pool, self._backoff, self._failures, self._prefix, repeated)
 
     def begin(self, exchange: Exchange) -> Lease[ThriftConnection] | None:
         """Sends the first requests of an exchange on a connection that nobody needs now.
@@ -130,15 +130,20 @@ class Caller:
         return lease
 
     def run(
-        self, effect: Effect, call: Callable[[ThriftConnection], T], begun: Lease[ThriftConnection] | None = None, /, **details: object
+        self,
+        idempotence: Idempotence,
+        call: Callable[[ThriftConnection], T],
+        begun: Lease[ThriftConnection] | None = None,
+        /,
+        **details: object,
     ) -> T:
-        """Calls `call` with a connection until it succeeds, as often as its effect allows.
+        """Calls `call` with a connection until it succeeds, as often as its idempotence allows.
 
         A request that was certainly not sent is always sent again. One whose reply was lost, or that met a passing condition
         in HBase, is repeated unless it would count anew.
 
         Args:
-            effect: what a repetition does. `call` may keep what is acknowledged and go on from there.
+            idempotence: what a repetition does. `call` may keep what is acknowledged and go on from there.
             call: makes requests on the connection it is given; anything it leaves outstanding is read past.
             begun: the lease of the connection on which it was begun, to try first.
             **details: what the call is about, for errors (`table`, `key`, ...).
@@ -177,7 +182,7 @@ class Caller:
                         where = {"gateway": str(connection.gateway)}
                         if not connection.gateway.alone:  # another one may be better connected to HBase
                             lease.drop()
-                if (doubtful and effect is Effect.ANEW) or isinstance(cause, CertificateRefused):
+                if (doubtful and idempotence is Idempotence.ANEW) or isinstance(cause, CertificateRefused):
                     break
                 if waits is None:
                     waits = self._backoff.waits(self._pool.reached)
@@ -196,12 +201,12 @@ class Caller:
                     cause, reason, where = error, error.message, {}
                     break
         except StoreClosed as error:
-            if not doubtful or effect is Effect.NONE:
+            if not doubtful or idempotence is Idempotence.NONE:
                 raise
             cause, reason, where = error, error.message, {}
         finally:
             lease.release()
-        raise _given_up(doubtful and effect is not Effect.NONE, cause, {**details, **where, "reason": reason}) from cause
+        raise _given_up(doubtful and idempotence is not Idempotence.NONE, cause, {**details, **where, "reason": reason}) from cause
 
 
 def _given_up(doubtful: bool, cause: Exception | None, details: dict[str, object]) -> HbmodelError:

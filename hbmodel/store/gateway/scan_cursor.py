@@ -30,15 +30,15 @@ class Cursor:
         self.filter = None if scan.filter is None else filter_string(reversible(scan.filter) if scan.reversed else scan.filter)
         self.rest = scan.range
         """The rows that have not been received yet."""
-        self.left = scan.limit
+        self.remaining = scan.limit
         """How many rows may still come."""
         self.surplus = 0
         """Rows outside the range with which the scanner begins, at most."""
         self.scanner: int | None = None
         """The gateway's number of the open scanner."""
         self.opening = False
-        self.era = 0
-        """Raised when a scanner is given up: replies to requests of an earlier era are of no interest."""
+        self.epoch = 0
+        """Raised when a scanner is given up: replies to requests of an earlier epoch are of no interest."""
         self.asked: deque[int] = deque()
         """Rows asked for by each request under way."""
         self.batches: deque[Sequence[Row]] = deque()
@@ -59,7 +59,7 @@ class Cursor:
     @property
     def is_short(self) -> bool:
         """Whether one more batch may be all that is still to come."""
-        return not self.is_long or (self.left is not None and self.left <= self.scan.batch_size)
+        return not self.is_long or (self.remaining is not None and self.remaining <= self.scan.batch_size)
 
     @property
     def size(self) -> int:
@@ -79,9 +79,9 @@ class Cursor:
 
     def wanted(self) -> int:
         """Rows to ask for next; 0 when all are asked for."""
-        if self.left is None:
+        if self.remaining is None:
             return self.scan.batch_size
-        rows = self.left - sum(self.asked)
+        rows = self.remaining - sum(self.asked)
         if rows <= 0:
             return 0
         return rows + self.surplus if rows <= self.scan.batch_size else self.scan.batch_size
@@ -98,10 +98,10 @@ class Cursor:
         if rows:
             last = rows[-1].row
             self.rest = self.rest.before(last) if self.scan.reversed else self.rest.after(last)
-            if self.left is not None:
-                self.left -= len(rows)
+            if self.remaining is not None:
+                self.remaining -= len(rows)
             self.batches.append(rows)
-        self.finished = self.finished or exhausted or self.left == 0
+        self.finished = self.finished or exhausted or self.remaining == 0
 
     def _inside(self, rows: Sequence[Row]) -> Sequence[Row]:
         """The rows within the range: a reversed scan may begin and end a little outside (see `reversed_bounds`).
@@ -110,11 +110,11 @@ class Cursor:
         """
         if rows[0].row not in self.rest or rows[-1].row not in self.rest:
             rows = [row for row in rows if row.row in self.rest]
-        return rows if self.left is None else rows[: self.left]
+        return rows if self.remaining is None else rows[: self.remaining]
 
     def give_up_scanner(self) -> None:
         """Forgets the scanner and the requests under way; what was received stays."""
-        self.era += 1
+        self.epoch += 1
         self.scanner = None
         self.opening = False
         self.asked.clear()

@@ -39,15 +39,15 @@ class Step(Enum):
     CLOSE = "nothing any more"
 
 
-_UNWANTED = -1  # the era of requests whose reply nobody waits for
+_UNWANTED = -1  # the epoch of requests whose reply nobody waits for
 
 
-class Lane:
+class ScanMultiplexer:
     """One connection and the scans that share it.
 
     Replies come in the order of the requests, whosever they are; a scan that waits for its own takes in those of the others on
     the way. Each scan's batches that are asked for or received are bounded, so what a slow reader leaves behind is too.
-    A lane's scanners live on its connection alone: when it breaks, each is opened again behind the last row it received.
+    A multiplexer's scanners live on its connection alone: when it breaks, each is opened again behind the last row it received.
 
     Args:
         calls: how the gateway is asked.
@@ -177,7 +177,7 @@ class Lane:
             connection.limit(self._patience)
         api, arguments = request
         connection.send(api, **arguments)
-        self._under_way.append((cursor, _UNWANTED if step is Step.CLOSE else cursor.era, step))
+        self._under_way.append((cursor, _UNWANTED if step is Step.CLOSE else cursor.epoch, step))
 
     def _begin(self, cursor: Cursor) -> None:
         """Asks for the rest of the rows, in one call where that may do, else by a scanner.
@@ -240,18 +240,18 @@ class Lane:
 
     def _take_in(self) -> None:
         """Reads one reply, for whomever it is."""
-        cursor, era, step = self._under_way.popleft()
+        cursor, epoch, step = self._under_way.popleft()
         connection = self._lease.connection()
-        if era != cursor.era and step is not Step.OPEN:
+        if epoch != cursor.epoch and step is not Step.OPEN:
             connection.skip()
             return
         try:
             answer = connection.receive()
         except self._calls.failures as failure:
-            if era == cursor.era:
+            if epoch == cursor.epoch:
                 self._failed(cursor, failure)
             return
-        if era != cursor.era:  # opened in vain
+        if epoch != cursor.epoch:  # opened in vain
             self._send(cursor, Step.CLOSE, self._calls.close(answer))
         elif step is Step.OPEN:
             cursor.opening = False
@@ -324,10 +324,10 @@ class Lane:
 class _Later:
     """Around requests whose failure need not be told now: scans go on when their rows are asked for."""
 
-    __slots__ = ("_lane",)
+    __slots__ = ("_multiplexer",)
 
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
+    def __init__(self, multiplexer: ScanMultiplexer) -> None:
+        self._multiplexer = multiplexer
 
     def __enter__(self) -> None:
         return None
@@ -335,31 +335,31 @@ class _Later:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
         if not isinstance(error, StoreError) or isinstance(error, InvalidRequest):
             return False  # else the connection is gone, the store closed, or an HTTP server refuses
-        self._lane.put_off(error)
+        self._multiplexer.put_off(error)
         return True
 
 
-class Batches(Iterator[Sequence[Row]]):
-    """The batches of one scan, in order; without a lane there are none.
+class ScanIterator(Iterator[Sequence[Row]]):
+    """The batches of one scan, in order; without a multiplexer there are none.
 
     It may be closed early, from any thread; an iterator that is dropped unread is closed too, but later.
     """
 
-    def __init__(self, lane: Lane | None, cursor: Cursor) -> None:
-        self._lane = lane
+    def __init__(self, multiplexer: ScanMultiplexer | None, cursor: Cursor) -> None:
+        self._multiplexer = multiplexer
         self._cursor = cursor
 
     def __next__(self) -> Sequence[Row]:
-        batch = None if self._lane is None else self._lane.next_batch(self._cursor)
+        batch = None if self._multiplexer is None else self._multiplexer.next_batch(self._cursor)
         if batch is None:
             raise StopIteration
         return batch
 
     def close(self) -> None:
         """Ends the scan and, with the last one on its connection, gives that back. Closing twice is allowed."""
-        if self._lane is not None:
-            self._lane.end(self._cursor)
+        if self._multiplexer is not None:
+            self._multiplexer.end(self._cursor)
 
     def __del__(self) -> None:
-        if self._lane is not None and not self._cursor.finished:
-            self._lane.forget(self._cursor)
+        if self._multiplexer is not None and not self._cursor.finished:
+            self._multiplexer.forget(self._cursor)

@@ -14,16 +14,16 @@ from attrs import frozen
 from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store.checks.reads import check_filter, wanted_columns
 from hbmodel.store.checks.rows import check_column, check_delete, check_put, check_read_columns, check_row, check_rows
-from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, MAX_ROWS, check_puts, in_portions
+from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, MAX_ROWS, check_puts, in_batches
 from hbmodel.store.gateway.client import GatewayClient
 from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.failures import is_passing
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease
-from hbmodel.store.gateway.retry import Effect
+from hbmodel.store.gateway.retry import Idempotence
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.scan_cursor import Cursor
-from hbmodel.store.gateway.scan_multiplexer import Batches, Lane
+from hbmodel.store.gateway.scan_multiplexer import ScanIterator, ScanMultiplexer
 from hbmodel.store.gateway.table_names import name_in_port
 from hbmodel.store.port import BegunPut, Capabilities
 from hbmodel.store.values import CLOCK_TICK, Delete, Family, Put, Region, Row, Scan
@@ -51,10 +51,10 @@ class GatewayStore(GatewayClient, ABC):
             return []
         overhead = self._question_overhead(wanted)
         if len(rows) <= MAX_ROWS and size + len(rows) * overhead <= MAX_QUESTION_BYTES:
-            return self._found(rows, (self._call(Effect.NONE, self._get_request(name, rows, wanted), table=table),))
-        portions = in_portions(rows, lambda row: len(row) + overhead, MAX_QUESTION_BYTES)
-        exchange = Exchange(self._get_request(name, portion, wanted) for portion in portions)
-        return self._found(rows, self._caller.run(Effect.NONE, exchange, table=table))
+            return self._found(rows, (self._call(Idempotence.NONE, self._get_request(name, rows, wanted), table=table),))
+        question_batches = in_batches(rows, lambda row: len(row) + overhead, MAX_QUESTION_BYTES)
+        exchange = Exchange(self._get_request(name, batch, wanted) for batch in question_batches)
+        return self._found(rows, self._caller.run(Idempotence.NONE, exchange, table=table))
 
     @abstractmethod
     def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
@@ -86,18 +86,21 @@ class GatewayStore(GatewayClient, ABC):
         cursors = [Cursor(name, scan, called) for scan in scans]
         live = [cursor for cursor in cursors if not cursor.finished]
         if not live:
-            return [Batches(None, cursor) for cursor in cursors]
+            return [ScanIterator(None, cursor) for cursor in cursors]
         leases = self._pool.lease_streams(len(live))
-        lanes = [
-            Lane(self.SCAN_CALLS, lease, live[first :: len(leases)], self._backoff, self._wire.timeout, self._caller.repeated)
+        multiplexers = [
+            ScanMultiplexer(self.SCAN_CALLS, lease, live[first :: len(leases)], self._backoff, self._wire.timeout, self._caller.repeated)
             for first, lease in enumerate(leases)
         ]
-        batches = [Batches(next((lane for lane in lanes if cursor in lane.cursors), None), cursor) for cursor in cursors]
+        batches = [
+            ScanIterator(next((multiplexer for multiplexer in multiplexers if cursor in multiplexer.cursors), None), cursor)
+            for cursor in cursors
+        ]
         try:
-            for lane in lanes:
-                lane.start()
-            for lane in lanes:
-                lane.ask()
+            for multiplexer in multiplexers:
+                multiplexer.start()
+            for multiplexer in multiplexers:
+                multiplexer.ask()
         except BaseException:
             for each in batches:
                 each.close()
@@ -158,7 +161,7 @@ class GatewayStore(GatewayClient, ABC):
         if put.row != row or len(put.cells) != 1 or put.timestamp is not None:
             raise InvalidRequest("A check-and-put writes one cell of the checked row, without a timestamp.", table=table, key=row)
         request = self._check_and_put_request(self._name(table), column, expected or b"", put)
-        return bool(self._call(Effect.ANEW, request, table=table, key=row))
+        return bool(self._call(Idempotence.ANEW, request, table=table, key=row))
 
     @abstractmethod
     def _check_and_put_request(self, name: bytes, column: bytes, expected: bytes, put: Put) -> Request:
@@ -175,7 +178,7 @@ class GatewayStore(GatewayClient, ABC):
         if not -(2**63) <= amount < 2**63:
             raise InvalidRequest("An increment must fit in eight bytes.", table=table, key=row)
         request = self._increment_request(self._name(table), row, column, amount)
-        return self._counted(self._call(Effect.ANEW, request, table=table, key=row))
+        return self._counted(self._call(Idempotence.ANEW, request, table=table, key=row))
 
     @abstractmethod
     def _increment_request(self, name: bytes, row: bytes, column: bytes, amount: int) -> Request:
@@ -201,7 +204,7 @@ class GatewayStore(GatewayClient, ABC):
                         self._check_table(connection, table)
                 raise
 
-        self._caller.run(Effect.SAME if timed else Effect.ANEW, write, begun, table=table)
+        self._caller.run(Idempotence.SAME if timed else Idempotence.ANEW, write, begun, table=table)
 
     def _check_table(self, connection: ThriftConnection, table: str) -> None:
         """Raises what is wrong with a table, if anything is."""
@@ -255,7 +258,7 @@ class GatewayStore(GatewayClient, ABC):
             finally:
                 connection.limit(self._wire.timeout)
 
-        self._caller.run(Effect.ANEW, call, **details)
+        self._caller.run(Idempotence.ANEW, call, **details)
 
 
 @frozen

@@ -10,7 +10,7 @@ from hbmodel.errors import CapabilityError, FamilyNotFound, StoreError, TableNot
 from hbmodel.store.checks.rows import NO_TABLE
 from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table
 from hbmodel.store.gateway.attributes import ttl_attributes
-from hbmodel.store.gateway.retry import Effect
+from hbmodel.store.gateway.retry import Idempotence
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.gateway.table_names import name_in_store
@@ -116,11 +116,11 @@ class Thrift1Store(GatewayStore):
     # --- tables -------------------------------------------------------------------------------------------------------
 
     def _table_names(self) -> Iterable[str]:
-        return (name.decode() for name in self._call(Effect.NONE, ("getTableNames", {})))
+        return (name.decode() for name in self._call(Idempotence.NONE, ("getTableNames", {})))
 
     def families(self, table: str) -> list[Family]:
         """The column families of a table, sorted by name, as far as the gateway tells: no block size, no configuration."""
-        descriptors = self._call(Effect.NONE, ("getColumnDescriptors", {"tableName": self._name(table)}), table=table)
+        descriptors = self._call(Idempotence.NONE, ("getColumnDescriptors", {"tableName": self._name(table)}), table=table)
         families = sorted((family_of(descriptor) for descriptor in descriptors.values()), key=lambda family: family.name)
         self._known_families[table] = (time.monotonic() + FAMILIES_KEPT, [family.name for family in families])
         return families
@@ -197,7 +197,7 @@ class Thrift1Store(GatewayStore):
 
     def regions(self, table: str) -> list[Region]:
         """The regions of a table in key order."""
-        found = self._call(Effect.NONE, ("getTableRegions", {"tableName": self._name(table)}), table=table)
+        found = self._call(Idempotence.NONE, ("getTableRegions", {"tableName": self._name(table)}), table=table)
         if not found:  # the gateway's answer for a table that does not exist
             raise TableNotFound(NO_TABLE, table=table)
         regions = [Region(KeyRange(region.startKey, region.endKey or None), region.name) for region in found]

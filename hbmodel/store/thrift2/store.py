@@ -10,7 +10,7 @@ from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, TableNotF
 from hbmodel.store.checks.rows import NO_TABLE, check_column, check_row_change
 from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table
 from hbmodel.store.filters import And, FirstCellOnly, KeyOnly
-from hbmodel.store.gateway.retry import Effect
+from hbmodel.store.gateway.retry import Idempotence
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.gateway.table_names import name_in_store
@@ -87,7 +87,7 @@ class Thrift2Store(GatewayStore):
             raise InvalidRequest("A conditional change needs at least one mutation.", table=table, key=row)
         check_row_change(table, row, mutations)
         request = _check_and_mutate(self._name(table), column, expected or b"", mutations)
-        applied = bool(self._call(Effect.ANEW, request, table=table, key=row))
+        applied = bool(self._call(Idempotence.ANEW, request, table=table, key=row))
         if applied:
             _let_the_clock_tick(mutations)
         return applied
@@ -103,7 +103,7 @@ class Thrift2Store(GatewayStore):
     # --- tables -------------------------------------------------------------------------------------------------------
 
     def _table_names(self) -> Iterable[str]:
-        return (name_of(found) for found in self._call(Effect.NONE, ("getTableNamesByPattern", {"includeSysTables": False})))
+        return (name_of(found) for found in self._call(Idempotence.NONE, ("getTableNamesByPattern", {"includeSysTables": False})))
 
     def families(self, table: str) -> list[Family]:
         """The column families of a table, sorted by name."""
@@ -111,7 +111,7 @@ class Thrift2Store(GatewayStore):
 
     def _descriptors(self, table: str) -> list[Any]:
         request = "getTableDescriptor", {"table": table_name(self._name(table))}
-        return list(self._call(Effect.NONE, request, table=table).columns)
+        return list(self._call(Idempotence.NONE, request, table=table).columns)
 
     def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
         """Creates a table; see `Store.create_table`. The order of the split keys does not matter."""
@@ -141,7 +141,7 @@ class Thrift2Store(GatewayStore):
 
     def namespaces(self) -> list[str]:
         """Names of all namespaces, sorted."""
-        found = {descriptor.name.decode() for descriptor in self._call(Effect.NONE, ("listNamespaceDescriptors", {}))}
+        found = {descriptor.name.decode() for descriptor in self._call(Idempotence.NONE, ("listNamespaceDescriptors", {}))}
         return sorted(found - {OWN_NAMESPACE})
 
     def create_namespace(self, namespace: str) -> None:
@@ -163,7 +163,7 @@ class Thrift2Store(GatewayStore):
         `table,start row`.
         """
         name = self._name(table)
-        found = self._call(Effect.NONE, ("getAllRegionLocations", {"table": name}), table=table)
+        found = self._call(Idempotence.NONE, ("getAllRegionLocations", {"table": name}), table=table)
         if not found:  # the gateway's answer for a table that does not exist
             raise TableNotFound(NO_TABLE, table=table)
         names = self._region_names(table)

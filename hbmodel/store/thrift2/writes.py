@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hbmodel.store.gateway.attributes import ttl_attributes
-from hbmodel.store.gateway.batches import CELL_OVERHEAD, MAX_BYTES, ROW_OVERHEAD, in_portions, put_portions, without_rivals
+from hbmodel.store.gateway.batches import CELL_OVERHEAD, MAX_BYTES, ROW_OVERHEAD, in_batches, put_batches, without_rivals
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.thrift2.service import PutCell, PutRow, TColumn, TDelete, TDeleteType, TMutation, TRowMutations
 from hbmodel.store.values import Delete, Put
@@ -27,11 +27,11 @@ def put_requests(table: bytes, puts: Sequence[Put], size: int | None = None) -> 
         size: their `put_size` in all, or None where it is not known.
     """
     for run in without_rivals(puts):
-        for portion in put_portions(run, size):
-            if len(portion) == 1:
-                yield "put", {"table": table, "tput": _put(portion[0])}
+        for batch in put_batches(run, size):
+            if len(batch) == 1:
+                yield "put", {"table": table, "tput": _put(batch[0])}
             else:
-                yield "putMultiple", {"table": table, "tputs": [_put(put) for put in portion]}
+                yield "putMultiple", {"table": table, "tputs": [_put(put) for put in batch]}
 
 
 def delete_requests(table: bytes, deletes: Sequence[Delete]) -> Iterator[Request]:
@@ -45,8 +45,8 @@ def delete_requests(table: bytes, deletes: Sequence[Delete]) -> Iterator[Request
             yield "mutateRow", {"table": table, "trowMutations": row_mutations([delete])}
         else:
             simple.append(delete)
-    for portion in in_portions(simple, _delete_size, MAX_BYTES):
-        found = [part for delete in portion for part in _deletes(delete)]
+    for batch in in_batches(simple, _delete_size, MAX_BYTES):
+        found = [part for delete in batch for part in _deletes(delete)]
         if len(found) == 1:
             yield "deleteSingle", {"table": table, "tdelete": found[0]}
         else:
