@@ -50,7 +50,7 @@ class KeyField:
 
 Encode = Callable[[Any], bytes]
 DecodePart = Callable[[bytes, int], tuple[Any, int]]
-DecodeRaw = Callable[[bytes], Any]
+DecodeUnterminated = Callable[[bytes], Any]
 
 
 def _nullable_encode(encode: Encode) -> Encode:
@@ -79,7 +79,7 @@ def _nullable_decode_part(decode: DecodePart) -> DecodePart:
     return decode_or_none
 
 
-def _nullable_decode_raw(decode: DecodeRaw) -> DecodeRaw:
+def _nullable_decode_unterminated(decode: DecodeUnterminated) -> DecodeUnterminated:
     def decode_or_none(data: bytes) -> Any:
         if data[:1] == SOME:
             return decode(data[1:])
@@ -102,32 +102,36 @@ def _reverse(order: Order) -> Order:
 
 
 @frozen
-class Slot:
+class CompiledKeyField:
     """A field at its place in a key, with its functions resolved once.
 
-    `raw` says that nothing follows it and that it ascends, so that its form needs no end of its own.
+    `unterminated` says that nothing follows it and that it ascends, so that its form needs no end of its own.
     """
 
     of: KeyField
-    raw: bool
+    unterminated: bool
     order: Order
     encode: Encode
     decode_part: DecodePart
-    decode_raw: DecodeRaw
+    decode_unterminated: DecodeUnterminated
 
     @classmethod
-    def build(cls, of: KeyField, last: bool) -> Slot:
+    def build(cls, of: KeyField, last: bool) -> CompiledKeyField:
         """Resolves a field; `last` says that the key ends with it."""
-        codec, raw = of.codec, last and not of.desc
-        encode: Encode = codec.encode if raw or codec.width is not None else codec.encode_part
+        codec, unterminated = of.codec, last and not of.desc
+        encode: Encode = codec.encode if unterminated or codec.width is not None else codec.encode_part
         decode_part: DecodePart = codec.decode_part
-        decode_raw: DecodeRaw = codec.decode
+        decode_unterminated: DecodeUnterminated = codec.decode
         if of.nullable:
-            encode, decode_part, decode_raw = _nullable_encode(encode), _nullable_decode_part(decode_part), _nullable_decode_raw(decode_raw)
+            encode, decode_part, decode_unterminated = (
+                _nullable_encode(encode),
+                _nullable_decode_part(decode_part),
+                _nullable_decode_unterminated(decode_unterminated),
+            )
         if of.desc:
             encode = _complemented(encode)
-        order = codec.raw_order if raw else codec.order
-        return cls(of, raw, _reverse(order) if of.desc else order, encode, decode_part, decode_raw)
+        order = codec.raw_order if unterminated else codec.order
+        return cls(of, unterminated, _reverse(order) if of.desc else order, encode, decode_part, decode_unterminated)
 
     @property
     def word(self) -> str | None:
@@ -143,7 +147,7 @@ class Slot:
         source = source_of(self.of.codec)
         if source is None or self.of.nullable:
             return False
-        return self.word is not None or self.raw or source.part is not None
+        return self.word is not None or self.unterminated or source.part is not None
 
     def packed(self, code: Code, value: str) -> str:
         """The expression of the field's bytes, for a value that the codec's source accepts where the field is `inline`."""
@@ -152,7 +156,7 @@ class Slot:
             return f"{code.name(self.encode)}({value})"
         if self.word is not None:
             return f"{code.name(pack_word(self.word))}({self.number(code, value)})"
-        if self.raw or source.part is None:
+        if self.unterminated or source.part is None:
             return code.encode(self.of.codec, value)
         part = code.fill(source.part, source, value)
         return f"{part}.translate({code.name(COMPLEMENT)})" if self.of.desc else part
@@ -205,7 +209,7 @@ class Slot:
 
     def _exactly(self, prefix: bytes, value: Any) -> KeyRange:
         key = prefix + self.encode(value)
-        return KeyRange.exactly(key) if self.raw else KeyRange.prefix(key)
+        return KeyRange.exactly(key) if self.unterminated else KeyRange.prefix(key)
 
     def _around(self, prefix: bytes, value: Any) -> KeyRange:
         # As `_exactly`, but ends before the next value wherever there is none between, so that bounds are short.
@@ -242,7 +246,7 @@ class Slot:
 
     def _starting(self, prefix: bytes, wanted: Any) -> KeyRange:
         codec = self.of.codec
-        shared = codec.raw_prefix(wanted) if self.raw else codec.encode_prefix(wanted)
+        shared = codec.raw_prefix(wanted) if self.unterminated else codec.encode_prefix(wanted)
         if shared is None:
             return EMPTY_RANGE
         return KeyRange.prefix(prefix + self._marker() + (shared.translate(COMPLEMENT) if self.of.desc else shared))

@@ -13,7 +13,7 @@ from hbmodel.encoding.bounds import UNSET, Bounds
 from hbmodel.encoding.codecs import JSON, Order
 from hbmodel.encoding.codecs.base import COMPLEMENT
 from hbmodel.encoding.codegen import Code
-from hbmodel.encoding.key_field import KeyField, Slot, named
+from hbmodel.encoding.key_field import CompiledKeyField, KeyField, named
 from hbmodel.errors import DeclarationError, DecodingError, IncompleteKey, KeyTooLong, QueryError, RowKeyError
 from hbmodel.store.ranges import KeyRange
 
@@ -26,7 +26,7 @@ MAX_KEY_LENGTH: Final = 32_767
 """Longest row key that HBase stores, in bytes (`HConstants.MAX_ROW_LENGTH`)."""
 
 
-def _compile_pack(slots: Sequence[Slot]) -> Callable[[Sequence[object]], list[bytes]]:
+def _compile_pack(slots: Sequence[CompiledKeyField]) -> Callable[[Sequence[object]], list[bytes]]:
     # Keys are packed and unpacked for every row, and straight code takes a fraction of the time of a loop over the fields.
     code = Code("def pack(values):")
     names = [f"v{i}" for i in range(len(slots))]
@@ -39,7 +39,7 @@ def _compile_pack(slots: Sequence[Slot]) -> Callable[[Sequence[object]], list[by
     return code.build()
 
 
-def pack_code(code: Code, slots: Sequence[Slot], names: Sequence[str]) -> tuple[list[str], list[str]]:
+def pack_code(code: Code, slots: Sequence[CompiledKeyField], names: Sequence[str]) -> tuple[list[str], list[str]]:
     """The conditions for, and the expressions of, the parts of a key whose values are in these variables."""
     conditions = [code.accepts(slot.of.codec, name) for slot, name in zip(slots, names, strict=True) if slot.inline]
     return [c for c in conditions if c is not None], [slot.packed(code, name) for slot, name in zip(slots, names, strict=True)]
@@ -49,14 +49,14 @@ def _wrong_end(expected: int, found: int) -> DecodingError:
     return DecodingError("A stored key is longer or shorter than its fields.", expected=expected, found=found)
 
 
-def _compile_unpack(slots: Sequence[Slot], tail: int) -> Callable[[bytes, int], tuple[Any, ...]]:
+def _compile_unpack(slots: Sequence[CompiledKeyField], tail: int) -> Callable[[bytes, int], tuple[Any, ...]]:
     code = Code("def unpack(data, start):")
     values = unpack_code(code, slots, tail)
     code.add(f"return ({', '.join(values)},)")
     return code.build()
 
 
-def unpack_code(code: Code, slots: Sequence[Slot], tail: int, depth: int = 1) -> list[str]:
+def unpack_code(code: Code, slots: Sequence[CompiledKeyField], tail: int, depth: int = 1) -> list[str]:
     """Adds the lines that take a key apart, and returns the expressions of its fields.
 
     Args:
@@ -80,13 +80,13 @@ def unpack_code(code: Code, slots: Sequence[Slot], tail: int, depth: int = 1) ->
             at += len(words)
             continue
         slot, name = slots[at], code.variable()
-        if slot.raw:
-            code.add(f"{name} = {code.name(slot.decode_raw)}(data[start:])", depth)
+        if slot.unterminated:
+            code.add(f"{name} = {code.name(slot.decode_unterminated)}(data[start:])", depth)
         else:
             code.add(f"{name}, start = {code.name(slot.decode_part)}({'flipped' if slot.of.desc else 'data'}, start)", depth)
         values.append(name)
         at += 1
-    if not slots[-1].raw or slots[-1].word is not None:
+    if not slots[-1].unterminated or slots[-1].word is not None:
         code.add(f"if start != len(data) - {tail}: raise {code.name(_wrong_end)}(start, len(data) - {tail})", depth)
     return values
 
@@ -101,9 +101,9 @@ def _fields(fields: Iterable[KeyField]) -> tuple[KeyField, ...]:
     return found
 
 
-def _slots(layout: KeyLayout) -> tuple[Slot, ...]:
+def _slots(layout: KeyLayout) -> tuple[CompiledKeyField, ...]:
     last = -1 if layout.tail else len(layout.fields) - 1
-    return tuple(Slot.build(of, i == last) for i, of in enumerate(layout.fields))
+    return tuple(CompiledKeyField.build(of, i == last) for i, of in enumerate(layout.fields))
 
 
 @frozen
@@ -124,7 +124,7 @@ class KeyLayout:
     names: tuple[str, ...] = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: tuple(f.name for f in self.fields), takes_self=True)
     )
-    _slots: tuple[Slot, ...] = field(init=False, eq=False, repr=False, default=Factory(_slots, takes_self=True))
+    _slots: tuple[CompiledKeyField, ...] = field(init=False, eq=False, repr=False, default=Factory(_slots, takes_self=True))
     _pack: Callable[[Sequence[object]], list[bytes]] = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: _compile_pack(self._slots), takes_self=True)
     )
@@ -197,14 +197,14 @@ class KeyLayout:
         values: list[Any] = []
         for slot in self._slots:
             try:
-                if slot.raw:
-                    value, start = slot.decode_raw(data[start:]), len(data)
+                if slot.unterminated:
+                    value, start = slot.decode_unterminated(data[start:]), len(data)
                 else:
                     value, start = slot.decode_part(flipped if slot.of.desc else data, start)
             except DecodingError as found:
                 raise named(found, slot.of.name) from None
             values.append(value)
-        if not self._slots[-1].raw and start != len(data) - self.tail:
+        if not self._slots[-1].unterminated and start != len(data) - self.tail:
             raise _wrong_end(start, len(data) - self.tail)
         return tuple(values)
 

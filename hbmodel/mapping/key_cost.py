@@ -64,16 +64,16 @@ def describe(model: type[Any]) -> Description:
 def _describe(table: str, salt_width: int, layout: KeyLayout, columns: list[bytes]) -> Description:
     fixed, varies = salt_width + layout.tail, False
     for at, of in enumerate(layout.fields):
-        raw = at == len(layout.fields) - 1 and not of.desc and not layout.tail
+        unterminated = at == len(layout.fields) - 1 and not of.desc and not layout.tail
         varies |= of.nullable or of.codec.width is None
-        fixed += 1 if of.nullable else _shortest(of.codec, raw)
+        fixed += 1 if of.nullable else _shortest(of.codec, unterminated)
     overhead = sum(fixed + len(column) - 1 + _CELL_BYTES for column in columns)
     return Description(table, None if varies else fixed, fixed, overhead, len(columns))
 
 
-def _shortest(codec: Codec[Any], raw: bool) -> int:
-    """The least number of bytes that a codec writes for a value, at the end of a key (`raw`) or before another field."""
-    encode = codec.encode if raw else codec.encode_part
+def _shortest(codec: Codec[Any], unterminated: bool) -> int:
+    """The least number of bytes that a codec writes for a value, at the end of a key (`unterminated`) or before another field."""
+    encode = codec.encode if unterminated else codec.encode_part
     kind = codec.python_type
     if codec.width is not None:
         return codec.width
