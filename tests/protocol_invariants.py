@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 from protocol_adapter import ACKNOWLEDGED, AGED, BEGAN, BROKEN, EXPIRED, NO_ROWS, Began, Step, Steps, Store, found_row, mc, visible
 
 from hbmodel.errors import HbmodelError
-from hbmodel.mapping.mapper import KeyMapper, RowReader
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import LIVE, TableSchema
 
 NOTHING: frozenset[int] = frozenset()
@@ -57,8 +57,8 @@ class Watch:
         return KeyMapper(self.schema)
 
     @cached_property
-    def _reader(self) -> RowReader:
-        return RowReader(self.schema, indexed=True, names=frozenset(f.name for f in self.schema.columns))
+    def _reader(self) -> RowDecoder:
+        return RowDecoder(self.schema, indexed=True, names=frozenset(f.name for f in self.schema.columns))
 
     @cached_property
     def _counters(self) -> frozenset[bytes]:

@@ -9,7 +9,7 @@ from attrs import frozen
 from protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, Translation, alone, found_row
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import KeyMapper, RowReader, Values
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder, Values
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.expiry import end_of_live
 from hbmodel.protocol.indexed_plan import DEAD, IndexedWriter
@@ -134,7 +134,7 @@ def writer(
 
 
 def _incremented(schema: TableSchema, action: Increment, number: int) -> Steps:
-    reader = RowReader(schema, indexed=True, names=frozenset())
+    reader = RowDecoder(schema, indexed=True, names=frozenset())
     (counter,) = (f.column for f in schema.columns if f.kind == "counter")
     _, cells = yield Told(("begin", schema.table, action.row, tuple(reader.columns), number, "increment"))
     found = found_row(action.row, cells)
@@ -175,7 +175,7 @@ def reader(
     rules: Rules = SHIPPED,
 ) -> Callable[[], Steps]:
     """A query through an index: pages of entries, each verified by one multi-get, as in `PlanReader`."""
-    rows, keys = RowReader(schema, indexed=True, names=frozenset(f.name for f in schema.columns)), KeyMapper(schema)
+    rows, keys = RowDecoder(schema, indexed=True, names=frozenset(f.name for f in schema.columns)), KeyMapper(schema)
 
     def run() -> Steps:
         verifier = rules.verifier(schema, index, rows, accepts)
@@ -229,7 +229,7 @@ def repairer(
         purge: a row whose dead marker is then purged (rule 4), or None.
         entries: whether entries are repaired.
     """
-    keys, decoder = KeyMapper(schema), RowReader(schema, indexed=True, names=frozenset(index.fields))
+    keys, decoder = KeyMapper(schema), RowDecoder(schema, indexed=True, names=frozenset(index.fields))
 
     def aged(timestamp: int) -> int:
         return timestamp if rules.grace == "wait" else -1

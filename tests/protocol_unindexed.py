@@ -15,7 +15,7 @@ from protocol_adapter import Step, Steps, StoredCell, StoredRow, Told, mc
 
 import hbmodel as hb
 from hbmodel.errors import IncompleteRow, RowExists, RowNotFound
-from hbmodel.mapping.mapper import RowReader
+from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
@@ -221,7 +221,7 @@ def _called(model: Any, writer: PlainWriter, number: int, call: Call, can: Capab
     begins: int | None = number
     schema = writer.schema
     if isinstance(call, Read):
-        protocol: Any = _get(schema.table, RowReader.of(schema, False))
+        protocol: Any = _get(schema.table, RowDecoder.of(schema, False))
     elif isinstance(call, Insert):
         column = schema.exists_column or schema.required_columns[0]
         protocol = insert_plain(writer, call.write, column, LIFE // 2)
@@ -254,7 +254,7 @@ def _called(model: Any, writer: PlainWriter, number: int, call: Call, can: Capab
     yield ("done", number, result)
 
 
-def _get(table: str, reader: RowReader) -> Any:
+def _get(table: str, reader: RowDecoder) -> Any:
     (row,) = yield GetRows(table, [b"k"], reader.columns)
     return shown(reader, row)
 
@@ -272,7 +272,7 @@ def _result(outcome: Any) -> Any:
     return outcome.action if outcome.error is None else repr(outcome.error)
 
 
-def shown(reader: RowReader, row: Any) -> Any:
+def shown(reader: RowDecoder, row: Any) -> Any:
     """What a reader makes of a row: its values, `absent` or `incomplete`."""
     if row is None or not reader.exists(row):
         return "absent"
@@ -383,7 +383,7 @@ class RowModel(mc.Model):  # type: ignore[misc]
     ) -> None:  # fmt: skip
         known = calls_of(model)
         self._model, self._whole = model, can.check_and_mutate
-        self._reader = RowReader.of(hb.schema_of(model), False)
+        self._reader = RowDecoder.of(hb.schema_of(model), False)
         self._calls = {10 * n + at: known[name] for n, names in enumerate(programs, 1) for at, name in enumerate(names)}
         self._first, self._explained = "absent", {}
         store: Any = {CELLS: (), TOMBSTONES: (-1, ()), CLOCK: BEGINS, HISTORY: (), DISTINCT: int(distinct)}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from random_queries import models, stored_objects
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import FLAG, KeyMapper, RowReader, cells_of, encode_cell, key_of
+from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, cells_of, encode_cell, key_of
 from hbmodel.mapping.schema import LIVE
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 
@@ -68,8 +68,8 @@ def row(key: bytes, cells: Mapping[bytes, bytes]) -> StoredRow:
     return StoredRow(key, {column: StoredCell(value, 1) for column, value in cells.items()})
 
 
-def reader(model: type[Any], *, indexed: bool = False, names: set[str] | None = None) -> RowReader:
-    return RowReader(hb.schema_of(model), indexed, None if names is None else frozenset(names))
+def reader(model: type[Any], *, indexed: bool = False, names: set[str] | None = None) -> RowDecoder:
+    return RowDecoder(hb.schema_of(model), indexed, None if names is None else frozenset(names))
 
 
 KEY = bytes((1,)) + b"x".translate(bytes(range(255, -1, -1))) + b"\xff\xfe"
@@ -164,7 +164,7 @@ def test_every_object_reads_back(data: st.DataObject) -> None:
     of = data.draw(models())
     indexed = bool(of.schema.indexes)
     for obj in data.draw(stored_objects(of, indexed)):
-        made = RowReader(of.schema, indexed)
+        made = RowDecoder(of.schema, indexed)
         found = obj.read(made.columns)
         assert found is not None
         assert made.exists(found)

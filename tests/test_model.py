@@ -18,7 +18,7 @@ from typing_extensions import TypeAliasType
 
 import hbmodel as hb
 from hbmodel.mapping.expressions import FieldExpression
-from hbmodel.mapping.mapper import RowReader
+from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import REQUIRED, Field, Index, TableSchema
 from hbmodel.store import Family
 
@@ -468,7 +468,7 @@ def test_the_hook_behind_the_constructor_runs_for_stored_rows_too() -> None:
             object.__setattr__(self, "shown", f"{self.k}{self.a}")
 
     assert Hooked(k=1).shown == "1x"  # type: ignore[attr-defined]
-    read = RowReader(hb.schema_of(Hooked), indexed=False).make({"k": 2, "a": "y"})
+    read = RowDecoder(hb.schema_of(Hooked), indexed=False).make({"k": 2, "a": "y"})
     assert read.shown == "2y"
     assert read == Hooked(k=2, a="y")
     assert seen == [(1, "x"), (2, "y"), (2, "y")]

@@ -25,7 +25,7 @@ from random_queries import (
 )
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import RowReader
+from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import Predicate, conjuncts
 from hbmodel.query.planner import plan
 from hbmodel.query.pushdown import MAX_ALTERNATIVES, server_filter
@@ -263,7 +263,7 @@ def test_filters_agree_with_decoding(data: st.DataObject) -> None:
     predicate, _ = data.draw(predicates(of))
     found = server_filter(schema, schema.layout, conjuncts(predicate), on_index=False, indexed=False)
     assert found is not None, "of the flag at least"
-    accepts, reader = predicate.test(), RowReader(schema, indexed=False)
+    accepts, reader = predicate.test(), RowDecoder(schema, indexed=False)
     for cell in [None, b"", *(column.encode_cell(value) for value in of.pools["c"])]:
         cells = {b"d:e": StoredCell(b"\x01", 1), **({} if cell is None else {column.column: StoredCell(cell, 1)})}
         try:

@@ -19,7 +19,7 @@ import hbmodel as hb
 from hbmodel.encoding.codecs import JSON, Codec, FixedWidth
 from hbmodel.encoding.codecs.base import Source, source_of
 from hbmodel.errors import KeyTooLong
-from hbmodel.mapping.mapper import KeyMapper, RowReader, plain_take, take
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder, take, take_slow
 from hbmodel.mapping.row_codegen import compile_decode, compile_rows, compile_rows_of_entry, compile_take
 from hbmodel.mapping.schema import COMPILED_KEPT
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
@@ -49,7 +49,7 @@ def test_ordinary_rows_and_objects_need_no_plain_code(data: st.DataObject) -> No
     of = data.draw(models())
     indexed = bool(of.schema.indexes)
     for obj in data.draw(stored_objects(of, indexed)):
-        reader = RowReader(of.schema, indexed)
+        reader = RowDecoder(of.schema, indexed)
         row = obj.read(reader.columns)
         assert row is not None
         assert compile_decode(of.schema, reader.fields, fail)(row) == obj.values
@@ -65,7 +65,7 @@ def test_ordinary_rows_and_objects_need_no_plain_code(data: st.DataObject) -> No
 def test_damaged_rows_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
     of = data.draw(models())
     indexed = bool(of.schema.indexes)
-    reader = RowReader(of.schema, indexed)
+    reader = RowDecoder(of.schema, indexed)
     for obj in data.draw(stored_objects(of, indexed)):
         row, cells = obj.row, dict(obj.cells)
         for column in data.draw(st.lists(st.sampled_from(sorted(cells)), max_size=2)):
@@ -76,7 +76,7 @@ def test_damaged_rows_mean_what_they_mean_to_plain_code(data: st.DataObject) -> 
         change = data.draw(st.sampled_from(["none", "cut", "longer", "other"]))
         row = {"none": row, "cut": row[:-1] or b"\0", "longer": row + b"\x01", "other": data.draw(BYTES.filter(bool))}[change]
         stored: Any = StoredRow(row, {column: StoredCell(value, 1) for column, value in cells.items()})
-        assert outcome(reader.values, stored) == outcome(reader.plain_values, stored)
+        assert outcome(reader.values, stored) == outcome(reader.values_slow, stored)
 
 
 class Whole(int):
@@ -93,7 +93,7 @@ def test_odd_values_mean_what_they_mean_to_plain_code(data: st.DataObject) -> No
     of = data.draw(models())
     values = {name: data.draw(st.sampled_from([*pool, *ODD])) for name, pool in of.pools.items()}
     obj = made(of, values)
-    found, expected = outcome(take, of.schema, obj), outcome(plain_take, of.schema, obj)
+    found, expected = outcome(take, of.schema, obj), outcome(take_slow, of.schema, obj)
     if of.schema.salt.random and len(found) == len(expected) == 3:
         found, expected = (found[0], found[1][1:], found[2]), (expected[0], expected[1][1:], expected[2])
     assert repr(found) == repr(expected), "NaN is not equal to itself"
@@ -144,10 +144,10 @@ def test_a_function_is_made_once_for_a_model_and_a_choice_of_fields() -> None:
         note: hb.Column[str | None] = hb.column("o", default=None)
 
     schema = hb.schema_of(Row)
-    assert RowReader(schema, False).values is RowReader(schema, True).values
+    assert RowDecoder(schema, False).values is RowDecoder(schema, True).values
     names = frozenset({"name"})
-    assert RowReader(schema, False, names).values is RowReader(schema, False, frozenset(names)).values
-    assert RowReader(schema, False, names).values is not RowReader(schema, False).values
+    assert RowDecoder(schema, False, names).values is RowDecoder(schema, False, frozenset(names)).values
+    assert RowDecoder(schema, False, names).values is not RowDecoder(schema, False).values
 
 
 def test_a_model_remembers_so_many_choices_of_fields_and_no_more() -> None:
@@ -158,7 +158,7 @@ def test_a_model_remembers_so_many_choices_of_fields_and_no_more() -> None:
     stored: Any = StoredRow(bytes(8), {b"d:f0": StoredCell(bytes(8), 1)})
     for bits in range(2 ** len(fields)):
         names = frozenset(name for at, name in enumerate(fields) if bits >> at & 1)
-        assert RowReader.of(schema, False, names).values(stored).keys() == {"number", *names}
+        assert RowDecoder.of(schema, False, names).values(stored).keys() == {"number", *names}
         assert len(schema.compiled) <= COMPILED_KEPT
 
 
@@ -243,7 +243,7 @@ def test_codecs_that_do_otherwise_than_their_bases_are_asked() -> None:
     assert row == b"ab\x00\x01" + bytes(255 - byte for byte in b"c\x00\x01")
     assert cells == {b"d:n": b"\x80\x00\x00\x01", b"d:t": b"ef", b"d:a": b"a"}
     stored: Any = StoredRow(row, {column: StoredCell(value, 1) for column, value in cells.items()})
-    found = RowReader(schema, indexed=False).values(stored)
+    found = RowDecoder(schema, indexed=False).values(stored)
     assert (found["name"], found["number"], found["text"]) == ("ab", 1, "ef")
     assert found["alike"] is Alike.A
 
@@ -286,11 +286,11 @@ class Bigs:
 
 
 def test_a_blank_is_no_value_though_its_codec_would_make_one_of_it() -> None:
-    reader = RowReader(hb.schema_of(Bigs), indexed=False)
+    reader = RowDecoder(hb.schema_of(Bigs), indexed=False)
 
     def values(needed: bytes, other: bytes) -> Any:
         stored: Any = StoredRow(b"\0\1", {b"d:n": StoredCell(needed, 1), b"d:o": StoredCell(other, 1)})
-        assert outcome(reader.values, stored) == outcome(reader.plain_values, stored)
+        assert outcome(reader.values, stored) == outcome(reader.values_slow, stored)
         return reader.values(stored)
 
     assert values(b"\0\2", b"\0\3") == {"number": 1, "needed": 2, "other": 3}
@@ -312,7 +312,7 @@ def test_a_refusal_carries_nothing_of_generated_code_that_gave_up() -> None:
 
     stored: Any = StoredRow(hb.row_key(Levels, number=1), {b"d:l": StoredCell(b"secret", 1)})
     with pytest.raises(hb.DecodingError) as caught:
-        RowReader(hb.schema_of(Levels), indexed=False).values(stored)
+        RowDecoder(hb.schema_of(Levels), indexed=False).values(stored)
     error: BaseException | None = caught.value
     while error is not None:
         assert "secret" not in repr(error)

@@ -31,7 +31,7 @@ Values = dict[str, Any]
 
 
 @frozen(eq=False)
-class RowReader:
+class RowDecoder:
     """Decodes rows of one model, for one set of fields.
 
     Attributes:
@@ -47,9 +47,9 @@ class RowReader:
     adopting: bool = False
 
     @classmethod
-    def of(cls, schema: TableSchema, indexed: bool, names: frozenset[str] | None = None, adopting: bool = False) -> RowReader:
+    def of(cls, schema: TableSchema, indexed: bool, names: frozenset[str] | None = None, adopting: bool = False) -> RowDecoder:
         """The one reader of a model for these fields."""
-        found: RowReader | None = schema.compiled.get((indexed, names, adopting))
+        found: RowDecoder | None = schema.compiled.get((indexed, names, adopting))
         if found is None:
             found = schema.keep((indexed, names, adopting), cls(schema, indexed, names, adopting))
         return found
@@ -123,11 +123,11 @@ class RowReader:
         schema = self.schema
         found: Callable[[Row], Values] | None = schema.compiled.get(("values", self.names))
         if found is None:
-            found = schema.keep(("values", self.names), compile_decode(schema, self.fields, self.plain_values))
+            found = schema.keep(("values", self.names), compile_decode(schema, self.fields, self.values_slow))
         return found
 
     @property
-    def plain_values(self) -> Callable[[Row], Values]:
+    def values_slow(self) -> Callable[[Row], Values]:
         """The same as `values`, field by field: slower, and knows what is wrong with a row."""
         schema = self.schema
         key_names, unpack, start = schema.layout.names, schema.layout.unpack, schema.salt.width
@@ -246,10 +246,10 @@ class KeyMapper:
         schema = self.schema
         made: Callable[[Mapping[str, Any], bytes], bytes] | None = schema.compiled.get(("entry", index.name))
         if made is None:
-            made = schema.keep(("entry", index.name), compile_entry(index, partial(self.plain_entry, index)))
+            made = schema.keep(("entry", index.name), compile_entry(index, partial(self.entry_slow, index)))
         return made
 
-    def plain_entry(self, index: Index, values: Mapping[str, Any], row: bytes) -> bytes:
+    def entry_slow(self, index: Index, values: Mapping[str, Any], row: bytes) -> bytes:
         """The same field by field: slower, and knows what is wrong with the values."""
         try:
             parts = index.layout.pack_parts([values[name] for name in index.layout.names])
@@ -301,7 +301,7 @@ def take(schema: TableSchema, obj: object) -> Taken:
     """
     taken: Callable[[object], Taken] | None = schema.compiled.get("take")
     if taken is None:
-        taken = schema.keep("take", compile_take(schema, partial(plain_take, schema)))
+        taken = schema.keep("take", compile_take(schema, partial(take_slow, schema)))
     return taken(obj)
 
 
@@ -314,7 +314,7 @@ def entries_of(schema: TableSchema, values: Mapping[str, Any], row: bytes) -> di
     return made(values, row)
 
 
-def plain_take(schema: TableSchema, obj: object) -> Taken:
+def take_slow(schema: TableSchema, obj: object) -> Taken:
     """The same field by field: slower, and knows what is wrong with an object."""
     row = KeyMapper(schema).new_row(key_of(schema, obj))
     return {f.name: getattr(obj, f.name) for f in schema.fields}, row, cells_of(schema, obj)
@@ -347,5 +347,5 @@ def changed_copy(obj: T, changes: Mapping[str, Any]) -> T:
     """Another object with some fields changed."""
     schema = schema_of(type(obj))
     values = {f.name: getattr(obj, f.name) for f in schema.fields}
-    changed: T = RowReader(schema, indexed=False).make({**values, **changes})
+    changed: T = RowDecoder(schema, indexed=False).make({**values, **changes})
     return changed

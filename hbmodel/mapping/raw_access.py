@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from hbmodel.errors import CapabilityError
-from hbmodel.mapping.mapper import KeyMapper, RowReader
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import schema_of
 from hbmodel.store.values import Row
 
@@ -36,7 +36,7 @@ def decode(model: type[T], row: Row | None) -> T | None:
     schema = schema_of(model)
     if row is None:
         return None
-    reader = RowReader(schema, indexed=schema.liveness_column in row.columns)
+    reader = RowDecoder(schema, indexed=schema.liveness_column in row.columns)
     if not reader.exists(row):
         return None
     made: T = reader.make(reader.values(row))

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import field, frozen
 
 from hbmodel.errors import ClockError, DecodingError, HbmodelError, IncompleteRow
-from hbmodel.mapping.mapper import FLAG, KeyMapper, RowReader, check_size, encode_cell
+from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE, Index, TableSchema
 from hbmodel.protocol.expiry import end_of_live, family_life, live_value
 from hbmodel.protocol.writes import FullWrite, Outcome, PartialWriteOf, RowDelete, RowWrite, not_found, without_nulls
@@ -86,18 +86,18 @@ class IndexedWriter:
     nonce: Callable[[], bytes] = draw_nonce
     adopting: bool = False
     keys: KeyMapper = field(init=False)
-    reader: RowReader = field(init=False)
+    reader: RowDecoder = field(init=False)
     group: frozenset[str] = field(init=False)
     group_columns: frozenset[bytes] = field(init=False)
     marks: Mapping[bytes, bytes] = field(init=False)
-    _rests: dict[frozenset[str], RowReader] = field(init=False, factory=dict)
+    _rests: dict[frozenset[str], RowDecoder] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         columns = {f.name for f in self.schema.columns if f.kind == "column"}
         object.__setattr__(self, "keys", KeyMapper(self.schema))
         used = {name for index in self.indexes for name in (*index.fields, *index.covers)}
         object.__setattr__(self, "group", frozenset(used & columns))
-        object.__setattr__(self, "reader", RowReader(self.schema, True, self.group, self.adopting))
+        object.__setattr__(self, "reader", RowDecoder(self.schema, True, self.group, self.adopting))
         object.__setattr__(self, "group_columns", frozenset(self.schema.by_name[name].column for name in self.group))
         flag = {} if self.schema.exists_column is None else {self.schema.exists_column: FLAG}
         object.__setattr__(self, "marks", {self.schema.liveness_column: LIVE, **flag})
@@ -242,12 +242,12 @@ class IndexedWriter:
         entries = self._puts(self._entries(values, write.row), group, version, timestamp, ttl)
         return self._whole(OldRow(True, -1, row), Put(write.row, cells, timestamp, ttl), entries)
 
-    def _rest(self, changed: frozenset[str]) -> RowReader:
+    def _rest(self, changed: frozenset[str]) -> RowDecoder:
         """Decodes the fields of the group that an update leaves alone; made once for each set of changed fields."""
         names = self.group - changed
         reader = self._rests.get(names)
         if reader is None:
-            reader = self._rests[names] = RowReader(self.schema, indexed=True, names=names)
+            reader = self._rests[names] = RowDecoder(self.schema, indexed=True, names=names)
         return reader
 
     def _delete(self, write: RowDelete, old: OldRow, timestamp: int) -> RowPlan:

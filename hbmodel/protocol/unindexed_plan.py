@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from attrs import field, frozen
 
 from hbmodel.errors import EncodingError, HbmodelError
-from hbmodel.mapping.mapper import FLAG, RowReader, encode_cell
+from hbmodel.mapping.mapper import FLAG, RowDecoder, encode_cell
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.expiry import end_of_plain, end_value, ends_by_family, family_life, read_end
 from hbmodel.protocol.operations import GetRows, Protocol
@@ -41,11 +41,11 @@ class PlainWriter:
 
     schema: TableSchema
     draw: Callable[[], bytes] = draw_stamp
-    reader: RowReader = field(init=False)
+    reader: RowDecoder = field(init=False)
     gone: frozenset[bytes] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "reader", RowReader(self.schema, indexed=False, names=frozenset()))
+        object.__setattr__(self, "reader", RowDecoder(self.schema, indexed=False, names=frozenset()))
         object.__setattr__(self, "gone", frozenset(f.column for f in self.schema.columns if f.null == "delete"))
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ class PlainWriter:
     @property
     def columns(self) -> Sequence[bytes]:
         """Every column of the model, and in a table of its own whatever else is in its families."""
-        columns = RowReader(self.schema, indexed=False).columns
+        columns = RowDecoder(self.schema, indexed=False).columns
         return self._with_end(columns) if self.schema.foreign else columns
 
     def _with_end(self, columns: Iterable[bytes]) -> Sequence[bytes]:

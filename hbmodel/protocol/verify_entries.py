@@ -8,7 +8,7 @@ from itertools import chain
 
 from attrs import frozen
 
-from hbmodel.mapping.mapper import KeyMapper, RowReader, Values
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder, Values
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.operations import GetRows, Protocol
 from hbmodel.store.values import Row
@@ -27,7 +27,7 @@ class EntryVerifier:
 
     schema: TableSchema
     index: Index
-    reader: RowReader
+    reader: RowDecoder
     accepts: Callable[[Values], bool]
 
     @cached_property

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
-from hbmodel.mapping.mapper import RowReader
+from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import And, Predicate, Test
 from hbmodel.mapping.schema import Index
 from hbmodel.query.key_conditions import Match
@@ -63,7 +63,7 @@ class Plan:
     path: Path
     buckets: Sequence[Bucket]
     backwards: bool
-    reader: RowReader
+    reader: RowDecoder
     filter: Filter | None
     residual: Sequence[Predicate]
     rows: Sequence[bytes] | None

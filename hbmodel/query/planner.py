@@ -9,7 +9,7 @@ from typing import Any
 
 from hbmodel.encoding.key_layout import MAX_KEY_LENGTH, KeyLayout
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
-from hbmodel.mapping.mapper import RowReader
+from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
 from hbmodel.query.explanation import Access, Explanation, describe_filter
@@ -201,7 +201,7 @@ def _build(query: Query[Any], path: Path, found: Match, backwards: bool, indexed
         path=path,
         buckets=[Bucket(path.salt.prefix(bucket), merge_ranges(ranges)) for bucket, ranges in sorted(gathered.items())],
         backwards=backwards,
-        reader=RowReader.of(schema, indexed, names, adopting),
+        reader=RowDecoder.of(schema, indexed, names, adopting),
         filter=None
         if rows is not None
         else server_filter(schema, path.layout, pushed, on_index=path.index is not None, indexed=indexed, adopting=adopting),

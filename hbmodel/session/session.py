@@ -17,7 +17,7 @@ from hbmodel.errors import (
     UnknownField,
 )
 from hbmodel.mapping.expressions import FieldExpression
-from hbmodel.mapping.mapper import KeyMapper, RowReader, changed_copy, check_size, encode_cell, key_of
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder, changed_copy, check_size, encode_cell, key_of
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, ServerClock
 from hbmodel.protocol.expiry import milliseconds
@@ -340,7 +340,7 @@ class Session:
             raise EncodingError("A counter takes a whole number of 64 bits.", table=schema.table, field=counter.of.name)
         (row,) = KeyMapper(schema).rows(key_of(schema, obj))
         binding = self._bind(schema)
-        reader = RowReader.of(schema, binding.indexed, frozenset(), binding.adopting)
+        reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
         if binding.indexed or any(f.required for f in schema.columns) or schema.exists_column is not None:
             (found,) = self.store.get(schema.table, [row], reader.columns)
             if found is None or not reader.exists(found):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from attrs import field, frozen
 
 from hbmodel.errors import IndexUnavailable
-from hbmodel.mapping.mapper import RowReader
+from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema
 
 ABSENT, READABLE = "absent", "readable"
@@ -72,9 +72,9 @@ class Binding:
         return self.rows == "adopting"
 
     @cached_property
-    def reader(self) -> RowReader:
+    def reader(self) -> RowDecoder:
         """Decodes whole objects."""
-        return RowReader.of(self.schema, self.indexed, None, self.adopting)
+        return RowDecoder.of(self.schema, self.indexed, None, self.adopting)
 
     def check_writable(self) -> None:
         """Raises `IndexUnavailable` where writing would leave a live index behind."""

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import RowReader, take
+from hbmodel.mapping.mapper import RowDecoder, take
 from hbmodel.store.thrift1.service import ResultCell, ResultRow
 from tests.benchmarks.comparison import Case
 
@@ -91,7 +91,7 @@ def mapping_cases() -> Iterator[Case]:
         key, cells = write_by_hand(obj)
         rows.append(ResultRow(row=key, columns={column: ResultCell(value=value, timestamp=1) for column, value in cells.items()}))
         assert take(schema, obj)[1:] == (key, cells)
-    reader = RowReader.of(schema, indexed=False)
+    reader = RowDecoder.of(schema, indexed=False)
     make, values = reader.make, reader.values
     for obj, row in zip(objects, rows, strict=True):
         assert vars(make(values(row))) == attrs.asdict(read_by_hand(row)) == vars(obj)
