@@ -9,7 +9,7 @@ from beds import Bed
 from models import Order, day, order
 
 import hbmodel as hb
-from hbmodel.protocol.writes import full_write
+from hbmodel.protocol.writes import put_object
 
 
 def states(session: hb.Session, *numbers: int) -> list[str | None]:
@@ -32,7 +32,7 @@ def numbers(items: Sequence[Any]) -> list[int]:
 
 def entry_of(obj: Order, index: str) -> bytes:
     """Row key of the entry of an order in an index."""
-    return full_write(hb.schema_of(Order), obj).entries[index]
+    return put_object(hb.schema_of(Order), obj).entries[index]
 
 
 def filled(bed: Bed, count: int = 40) -> hb.Session:

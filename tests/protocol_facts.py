@@ -12,7 +12,7 @@ from protocol_processes import SHIPPED, Action, Rules, gone, prepared, reader, r
 from protocol_sweeps import Configuration, Process
 
 import hbmodel as hb
-from hbmodel.protocol.writes import full_write
+from hbmodel.protocol.writes import put_object
 
 
 @hb.model(table="facts", family="d", immutable=True)
@@ -29,7 +29,7 @@ class Fact:
 
 FACT, KEY = hb.schema_of(Fact), hb.row_key(Fact, name="k")
 INDEX = FACT.indexes["by_tag"]
-SAME = full_write(FACT, Fact(name="k", tag="a", extra="e"))
+SAME = put_object(FACT, Fact(name="k", tag="a", extra="e"))
 
 ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "put": (SAME,),

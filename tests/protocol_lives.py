@@ -17,8 +17,8 @@ from protocol_sweeps import Configuration, Process
 import hbmodel as hb
 from hbmodel.mapping.mapper import Values
 from hbmodel.mapping.schema import LIVE
-from hbmodel.protocol.indexed_plan import IndexedWriter, OldRow, RowPlan
-from hbmodel.protocol.writes import PartialWriteOf, full_write
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
+from hbmodel.protocol.writes import UpdateFields, put_object
 from hbmodel.store import Put
 
 LIFE = END // 2
@@ -43,7 +43,7 @@ OLD = Leaf(name="k", tag="a", extra="e", note="old")
 
 def leaf(tag: str, note: str | None = None, ttl: int | None = None) -> Any:
     """A full write."""
-    return full_write(LEAF, Leaf(name="k", tag=tag, note=note), ttl)
+    return put_object(LEAF, Leaf(name="k", tag=tag, note=note), ttl)
 
 
 ACTIONS: Mapping[str, tuple[Action, ...]] = {
@@ -135,19 +135,19 @@ class Fleeting:
 
 FLEETING = hb.schema_of(Fleeting)
 FADING: Mapping[str, tuple[Action, ...]] = {
-    "put a": (full_write(FLEETING, Fleeting(name="k", tag="a")),),
-    "put b": (full_write(FLEETING, Fleeting(name="k", tag="b", note="new")),),
+    "put a": (put_object(FLEETING, Fleeting(name="k", tag="a")),),
+    "put b": (put_object(FLEETING, Fleeting(name="k", tag="b", note="new")),),
     "tag b": (change(Fleeting, "k", tag="b"),),
     "note": (change(Fleeting, "k", note="n"),),
     "extra": (change(Fleeting, "k", extra="f"),),
     "delete": (gone(Fleeting, "k"),),
-    "insert": (Insert(full_write(FLEETING, Fleeting(name="k", tag="b"))),),
-    "delete, put": (gone(Fleeting, "k"), full_write(FLEETING, Fleeting(name="k", tag="b"))),
+    "insert": (Insert(put_object(FLEETING, Fleeting(name="k", tag="b"))),),
+    "delete, put": (gone(Fleeting, "k"), put_object(FLEETING, Fleeting(name="k", tag="b"))),
     "note, tag b": (change(Fleeting, "k", note="n"), change(Fleeting, "k", tag="b")),
 }
 FADING_STORES: Mapping[str, Store] = {
-    "live": prepared(FLEETING, (10, full_write(FLEETING, Fleeting(name="k", tag="a", extra="e", note="old")))),
-    "dead": prepared(FLEETING, (9, full_write(FLEETING, Fleeting(name="k", tag="a", note="old"))), (10, gone(Fleeting, "k"))),
+    "live": prepared(FLEETING, (10, put_object(FLEETING, Fleeting(name="k", tag="a", extra="e", note="old")))),
+    "dead": prepared(FLEETING, (9, put_object(FLEETING, Fleeting(name="k", tag="a", note="old"))), (10, gone(Fleeting, "k"))),
 }
 
 
@@ -180,10 +180,10 @@ def fading(
         yield label, ProtocolModel(watch, FADING_STORES[kind], running, crashes)
 
 
-class ChangesAlone(IndexedWriter):
+class ChangesAlone(IndexedRowPlanner):
     """An update where a family has a TTL writes only what it changes (and the group with it)."""
 
-    def _partial(self, write: PartialWriteOf, old: OldRow, timestamp: int) -> RowPlan:
+    def _partial(self, write: UpdateFields, old: OldRow, timestamp: int) -> RowPlan:
         mortal = self.schema
         object.__setattr__(self, "schema", evolve(mortal, families=()))
         try:
@@ -195,14 +195,14 @@ class ChangesAlone(IndexedWriter):
 # --- rules broken on purpose ------------------------------------------------------------------------------------------
 
 
-class OlderStays(IndexedWriter):
+class OlderStays(IndexedRowPlanner):
     """A put that expires deletes nothing below itself."""
 
     def _whole(self, *args: Any) -> RowPlan:
         return evolve(super()._whole(*args), row_delete=None)
 
 
-class DeleteAtTime(IndexedWriter):
+class DeleteAtTime(IndexedRowPlanner):
     """The delete beside a put that expires is at t, not at t-1."""
 
     def _whole(self, *args: Any) -> RowPlan:
@@ -210,21 +210,21 @@ class DeleteAtTime(IndexedWriter):
         return plan if plan.row_delete is None else evolve(plan, row_delete=evolve(plan.row_delete, timestamp=plan.outcome.timestamp))
 
 
-class EntriesStay(IndexedWriter):
+class EntriesStay(IndexedRowPlanner):
     """Entries have no TTL."""
 
     def _puts(self, entries: Any, values: Any, version: bytes, timestamp: int, ttl: int | None = None) -> Any:
         return super()._puts(entries, values, version, timestamp)
 
 
-class EntriesLiveLonger(IndexedWriter):
+class EntriesLiveLonger(IndexedRowPlanner):
     """Entries have a longer TTL than their rows."""
 
     def _puts(self, entries: Any, values: Any, version: bytes, timestamp: int, ttl: int | None = None) -> Any:
         return super()._puts(entries, values, version, timestamp, None if ttl is None else 4 * ttl)
 
 
-class EntriesDieFirst(IndexedWriter):
+class EntriesDieFirst(IndexedRowPlanner):
     """A row that expires does so only long after its entries."""
 
     def _whole(self, *args: Any) -> RowPlan:
@@ -232,17 +232,17 @@ class EntriesDieFirst(IndexedWriter):
         return plan if plan.put is None or plan.put.ttl is None else evolve(plan, put=evolve(plan.put, ttl=4 * plan.put.ttl))
 
 
-class NoEnd(IndexedWriter):
+class NoEnd(IndexedRowPlanner):
     """Rows do not say when they end, so updates change single columns."""
 
     def _whole(self, old: OldRow, put: Put, *args: Any) -> RowPlan:
         return super()._whole(old, evolve(put, cells={**put.cells, self.schema.liveness_column: LIVE}), *args)
 
 
-class ChangesExpire(IndexedWriter):
+class ChangesExpire(IndexedRowPlanner):
     """An update of a row that expires puts the group with the rest of its TTL, but not the whole row."""
 
-    def _partial(self, write: PartialWriteOf, old: OldRow, timestamp: int) -> RowPlan:
+    def _partial(self, write: UpdateFields, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._partial(write, old, timestamp)
         if plan.put is None or plan.put.ttl is None or write.ttl is not None:
             return plan

@@ -12,7 +12,7 @@ from protocol_sweeps import Configuration, places, purgers, ranges, readers, rep
 
 from hbmodel.mapping.mapper import Values
 from hbmodel.mapping.schema import LIVE
-from hbmodel.protocol.indexed_plan import IndexedWriter, OldRow, RowPlan
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
@@ -26,14 +26,14 @@ from hbmodel.protocol.operations import (
     Together,
 )
 from hbmodel.protocol.verify_entries import EntryVerifier
-from hbmodel.protocol.writes import FullWrite, PartialWriteOf, RowDelete, RowWrite, without_nulls
+from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, without_nulls
 from hbmodel.store import Delete, Put, Row
 
 # --- the order of the phases ------------------------------------------------------------------------------------------
 
 
 def phase_of(operation: Operation) -> str:
-    """The phase that an operation of `write_round` belongs to."""
+    """The phase that an operation of `write_indexed_batch` belongs to."""
     match operation:
         case Together([PutRows(), *_]):
             return "entries"
@@ -141,14 +141,14 @@ def row_again(protocol: Protocol[Any]) -> Protocol[Any]:
 # --- what is planned --------------------------------------------------------------------------------------------------
 
 
-class StaleAtTime(IndexedWriter):
+class StaleAtTime(IndexedRowPlanner):
     """Old-key entries go at t, not at t-1."""
 
     def _stale(self, old: OldRow, entries: Sequence[tuple[str, Put]], timestamp: int) -> Any:
         return super()._stale(old, entries, timestamp + 1)
 
 
-class NoSecondPut(IndexedWriter):
+class NoSecondPut(IndexedRowPlanner):
     """Entries whose key does not change are not put again."""
 
     def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
@@ -159,14 +159,14 @@ class NoSecondPut(IndexedWriter):
         return evolve(plan, entries=[(table, put) for table, put in plan.entries if (table, put.row) not in current])
 
 
-class OwnClock(IndexedWriter):
+class OwnClock(IndexedRowPlanner):
     """t is the clock's, whatever the row holds."""
 
     def old(self, row: Row | None) -> OldRow:
         return evolve(super().old(row), newest=-1)
 
 
-class AboveVersion(IndexedWriter):
+class AboveVersion(IndexedRowPlanner):
     """t is above the system cells only, not above every cell."""
 
     def old(self, row: Row | None) -> OldRow:
@@ -175,66 +175,66 @@ class AboveVersion(IndexedWriter):
         return evolve(super().old(row), newest=max(times, default=-1))
 
 
-class Blind(IndexedWriter):
+class Blind(IndexedRowPlanner):
     """Full writes read nothing."""
 
     def needs_read(self, write: RowWrite) -> bool:
-        return not isinstance(write, FullWrite)
+        return not isinstance(write, PutObject)
 
 
-class RowDeleteAtTime(IndexedWriter):
+class RowDeleteAtTime(IndexedRowPlanner):
     """The row delete beside a marker at t, not at t-1."""
 
-    def _delete(self, write: RowDelete, old: OldRow, timestamp: int) -> RowPlan:
+    def _delete(self, write: DeleteRow, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._delete(write, old, timestamp)
         return plan if plan.row_delete is None else evolve(plan, row_delete=evolve(plan.row_delete, timestamp=timestamp))
 
 
-class MarkerAlone(IndexedWriter):
+class MarkerAlone(IndexedRowPlanner):
     """A marker without a row delete."""
 
-    def _delete(self, write: RowDelete, old: OldRow, timestamp: int) -> RowPlan:
+    def _delete(self, write: DeleteRow, old: OldRow, timestamp: int) -> RowPlan:
         return evolve(super()._delete(write, old, timestamp), row_delete=None)
 
 
-class NoMarker(IndexedWriter):
+class NoMarker(IndexedRowPlanner):
     """A row delete without a marker."""
 
-    def _delete(self, write: RowDelete, old: OldRow, timestamp: int) -> RowPlan:
+    def _delete(self, write: DeleteRow, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._delete(write, old, timestamp)
         return plan if plan.row_delete is None else evolve(plan, put=None, row_delete=evolve(plan.row_delete, timestamp=timestamp))
 
 
-class MarkerWithoutNonce(IndexedWriter):
+class MarkerWithoutNonce(IndexedRowPlanner):
     """Every dead row has the same marker."""
 
-    def _delete(self, write: RowDelete, old: OldRow, timestamp: int) -> RowPlan:
+    def _delete(self, write: DeleteRow, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._delete(write, old, timestamp)
         if plan.put is None:
             return plan
         return evolve(plan, put=evolve(plan.put, cells={**plan.put.cells, self.schema.liveness_column: bytes(9)}))
 
 
-class NoBlanks(IndexedWriter):
+class NoBlanks(IndexedRowPlanner):
     """A full write over a dead row writes no empty cells."""
 
-    def full_cells(self, write: FullWrite, old: OldRow, version: bytes) -> dict[bytes, bytes]:
+    def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
         cells = super().full_cells(write, old, version)
         return cells if old.live else without_nulls(cells, frozenset(cells))
 
 
-class CountersKept(IndexedWriter):
+class CountersKept(IndexedRowPlanner):
     """A full write over a dead row leaves the counters alone."""
 
-    def full_cells(self, write: FullWrite, old: OldRow, version: bytes) -> dict[bytes, bytes]:
+    def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
         counters = {f.column for f in self.schema.columns if f.kind == "counter"}
         return {column: value for column, value in super().full_cells(write, old, version).items() if column not in counters}
 
 
-class HalfGroup(IndexedWriter):
+class HalfGroup(IndexedRowPlanner):
     """A partial update puts only the columns that it changes."""
 
-    def _partial(self, write: PartialWriteOf, old: OldRow, timestamp: int) -> RowPlan:
+    def _partial(self, write: UpdateFields, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._partial(write, old, timestamp)
         if plan.put is None:
             return plan
@@ -242,17 +242,17 @@ class HalfGroup(IndexedWriter):
         return evolve(plan, put=evolve(plan.put, cells={c: v for c, v in plan.put.cells.items() if c in kept}))
 
 
-class Reviving(IndexedWriter):
+class Reviving(IndexedRowPlanner):
     """A partial update sets the live flag too."""
 
-    def _partial(self, write: PartialWriteOf, old: OldRow, timestamp: int) -> RowPlan:
+    def _partial(self, write: UpdateFields, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._partial(write, old, timestamp)
         if plan.put is None:
             return plan
         return evolve(plan, put=evolve(plan.put, cells={**plan.put.cells, self.schema.liveness_column: LIVE}))
 
 
-class EarlyEntries(IndexedWriter):
+class EarlyEntries(IndexedRowPlanner):
     """Entries at t-1."""
 
     def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
@@ -315,7 +315,7 @@ def pair(first: str, second: str, **options: Any) -> Callable[[Rules], Iterable[
     return lambda rules: two((first, second), rules=rules, **options)
 
 
-def writing(kind: type[IndexedWriter]) -> Rules:
+def writing(kind: type[IndexedRowPlanner]) -> Rules:
     """The shipped protocols with another planner."""
     return Rules(writer=kind)
 

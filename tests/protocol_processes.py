@@ -12,18 +12,18 @@ import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, Values
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.expiry import end_of_live
-from hbmodel.protocol.indexed_plan import DEAD, IndexedWriter
-from hbmodel.protocol.indexed_write import insert_indexed, write_round
+from hbmodel.protocol.indexed_plan import DEAD, IndexedRowPlanner
+from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
 from hbmodel.protocol.operations import GetRows, Protocol
 from hbmodel.protocol.verify_entries import EntryVerifier
-from hbmodel.protocol.writes import FullWrite, PartialWriteOf, RowDelete, RowWrite, full_write
+from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 
 
 @frozen
 class Insert:
     """`Session.insert` of an object."""
 
-    write: FullWrite
+    write: PutObject
 
 
 @frozen
@@ -54,11 +54,11 @@ class Rules:
         spare: whether it leaves the entries of rows that expire alone.
     """
 
-    writer: type[IndexedWriter] = IndexedWriter
+    writer: type[IndexedRowPlanner] = IndexedRowPlanner
     around: Callable[[Protocol[Any]], Protocol[Any]] = lambda protocol: protocol
     verifier: type[EntryVerifier] = EntryVerifier
     clock: type[SetClock] = SetClock
-    partial_reads: Callable[[IndexedWriter, PartialWriteOf], Sequence[bytes]] | None = None
+    partial_reads: Callable[[IndexedRowPlanner, UpdateFields], Sequence[bytes]] | None = None
     grace: Literal["wait", "clock", "never"] = "wait"
     reread: bool = True
     repair_at: Callable[[int], int] = lambda timestamp: timestamp
@@ -70,7 +70,7 @@ SHIPPED = Rules()
 
 def kind_of(write: RowWrite | Insert) -> str:
     """How the invariants call it."""
-    return {FullWrite: "full", Insert: "insert", PartialWriteOf: "partial", RowDelete: "delete"}[type(write)]
+    return {PutObject: "full", Insert: "insert", UpdateFields: "partial", DeleteRow: "delete"}[type(write)]
 
 
 def writer(
@@ -120,7 +120,7 @@ def writer(
                 writes = [action.write]
                 protocol: Protocol[Any] = insert_indexed(planner, action.write)
             else:
-                protocol = write_round(planner, writes, atomic)
+                protocol = write_indexed_batch(planner, writes, atomic)
             if rules.partial_reads is not None:
                 protocol = _reading_less(protocol, planner, writes, rules.partial_reads)
             kinds = {
@@ -148,9 +148,9 @@ def amount_of(number: int) -> int:
     return 1 << number
 
 
-def _reading_less(protocol: Protocol[Any], planner: IndexedWriter, writes: Sequence[RowWrite], columns: Any) -> Protocol[Any]:
+def _reading_less(protocol: Protocol[Any], planner: IndexedRowPlanner, writes: Sequence[RowWrite], columns: Any) -> Protocol[Any]:
     """The protocol, but rows of partial updates are read in just these columns."""
-    asked = {write.row: columns(planner, write) for write in writes if isinstance(write, PartialWriteOf)}
+    asked = {write.row: columns(planner, write) for write in writes if isinstance(write, UpdateFields)}
     answer: Any = None
     while True:
         try:
@@ -309,19 +309,19 @@ class Place:
 THING, PLACE = hb.schema_of(Thing), hb.schema_of(Place)
 
 
-def put(obj: Any) -> FullWrite:
+def put(obj: Any) -> PutObject:
     """A full write."""
-    return full_write(hb.schema_of(type(obj)), obj)
+    return put_object(hb.schema_of(type(obj)), obj)
 
 
-def change(model: type[Any], name: str, **changes: Any) -> PartialWriteOf:
+def change(model: type[Any], name: str, **changes: Any) -> UpdateFields:
     """A partial update."""
-    return PartialWriteOf(None, hb.row_key(model, name=name), {"name": name}, changes)
+    return UpdateFields(None, hb.row_key(model, name=name), {"name": name}, changes)
 
 
-def gone(model: type[Any], name: str) -> RowDelete:
+def gone(model: type[Any], name: str) -> DeleteRow:
     """A delete."""
-    return RowDelete(None, hb.row_key(model, name=name))
+    return DeleteRow(None, hb.row_key(model, name=name))
 
 
 def prepared(schema: TableSchema, *rounds: tuple[int, Action]) -> Store:

@@ -27,10 +27,10 @@ from hbmodel.protocol.operations import (
     Operation,
     PutRows,
 )
-from hbmodel.protocol.unindexed_insert import insert_plain
-from hbmodel.protocol.unindexed_plan import PlainWriter
-from hbmodel.protocol.unindexed_write import plain_round
-from hbmodel.protocol.writes import FullWrite, PartialWriteOf, RowDelete, RowWrite, full_write
+from hbmodel.protocol.unindexed_insert import insert_unindexed
+from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.unindexed_write import write_unindexed_batch
+from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from hbmodel.store import Capabilities, Delete, Put
 
 LIFE = 1_000
@@ -72,7 +72,7 @@ class Sparse:
 
 @frozen
 class Insert:
-    write: FullWrite
+    write: PutObject
 
 
 @frozen
@@ -88,11 +88,11 @@ def calls_of(model: Any) -> Mapping[str, Call]:
     schema, key = hb.schema_of(model), {"name": "k"}
     row = hb.row_key(model, **key)
 
-    def whole(ttl: int | None = None, **values: Any) -> FullWrite:
-        return full_write(schema, model(name="k", **{"page": "x", "line": "x", **values}), ttl)
+    def whole(ttl: int | None = None, **values: Any) -> PutObject:
+        return put_object(schema, model(name="k", **{"page": "x", "line": "x", **values}), ttl)
 
-    def change(ttl: int | None = None, **changes: Any) -> PartialWriteOf:
-        return PartialWriteOf(None, row, key, changes, ttl)
+    def change(ttl: int | None = None, **changes: Any) -> UpdateFields:
+        return UpdateFields(None, row, key, changes, ttl)
 
     return {
         "add": whole(page="a", line="a", note="a"),
@@ -105,7 +105,7 @@ def calls_of(model: Any) -> Mapping[str, Call]:
         "update both": change(page="y", note="y"),
         "forget": change(note=None),
         "expiring update": change(LIFE, page="z"),
-        "delete": RowDelete(None, row),
+        "delete": DeleteRow(None, row),
         "insert": Insert(whole(page="i", line="i")),
         "expiring insert": Insert(whole(LIFE, page="j", line="j")),
         "get": Read(),
@@ -217,16 +217,16 @@ def caller(model: Any, number: int, calls: Sequence[Call], can: Capabilities, ru
     return run
 
 
-def _called(model: Any, writer: PlainWriter, number: int, call: Call, can: Capabilities, rules: Rules) -> Steps:
+def _called(model: Any, writer: UnindexedRowPlanner, number: int, call: Call, can: Capabilities, rules: Rules) -> Steps:
     begins: int | None = number
     schema = writer.schema
     if isinstance(call, Read):
         protocol: Any = _get(schema.table, RowDecoder.of(schema, False))
     elif isinstance(call, Insert):
         column = schema.exists_column or schema.required_columns[0]
-        protocol = insert_plain(writer, call.write, column, LIFE // 2)
+        protocol = insert_unindexed(writer, call.write, column, LIFE // 2)
     else:
-        protocol = plain_round(writer, [call], LIFE // 2, can)
+        protocol = write_unindexed_batch(writer, [call], LIFE // 2, can)
     protocol = rules.around(protocol)
     answer: Any = None
     outcome: Any = None
@@ -308,7 +308,7 @@ def _ordered(left: frozenset[int], calls: Mapping[int, Call], history: Mapping[i
         call = calls.get(number)
         concurrent = any(n not in over and n in calls and _rewrites(calls[n]) for n in done)
         found = [_carried_out(call, result, state, concurrent)]
-        if call is not None and _rewrites(call) and isinstance(call, PartialWriteOf):
+        if call is not None and _rewrites(call) and isinstance(call, UpdateFields):
             # A row that expires is written whole, as it was read: the later of two at the same time wins with all its columns.
             found += [_carried_out(call, result, earlier) for before, earlier in states if over <= {*before}]
         following = [after for after in found if after is not None]
@@ -319,7 +319,7 @@ def _ordered(left: frozenset[int], calls: Mapping[int, Call], history: Mapping[i
 
 def _rewrites(call: Call) -> bool:
     """Whether a call gives the row a time that was drawn before."""
-    return _expires(call) or isinstance(call, PartialWriteOf)
+    return _expires(call) or isinstance(call, UpdateFields)
 
 
 def _carried_out(call: Call | None, result: Any, state: Any, over: bool = False) -> Any:
@@ -329,7 +329,7 @@ def _carried_out(call: Call | None, result: Any, state: Any, over: bool = False)
         return "absent" if there and state[1] else state
     if isinstance(call, Read):
         return state if result in {None, state[0] if there else "absent"} else None
-    if isinstance(call, RowDelete):
+    if isinstance(call, DeleteRow):
         return "absent"
     if isinstance(call, Insert):
         if result is None:
@@ -337,7 +337,7 @@ def _carried_out(call: Call | None, result: Any, state: Any, over: bool = False)
         if result == "exists":
             return state if there else None
         return None if there and not over else _values(call.write)
-    if isinstance(call, FullWrite):
+    if isinstance(call, PutObject):
         return _values(call)
     if result == "not found":
         return None if there else state
@@ -352,7 +352,7 @@ def _expires(call: Call) -> bool:
     return ttl is not None
 
 
-def _values(write: FullWrite) -> Any:
+def _values(write: PutObject) -> Any:
     return tuple(sorted(write.values.items())), write.ttl is not None
 
 
@@ -366,7 +366,7 @@ class Rules:
         ticks: whether the store lets the clock tick after a delete at its own time.
     """
 
-    writer: type[PlainWriter] = PlainWriter
+    writer: type[UnindexedRowPlanner] = UnindexedRowPlanner
     around: Callable[[Any], Any] = lambda protocol: protocol
     ticks: bool = True
 

@@ -15,10 +15,10 @@ import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.protocol.clock import CLOCK_BOUND, wall_time
 from hbmodel.protocol.driver import perform
-from hbmodel.protocol.indexed_plan import IndexedWriter
-from hbmodel.protocol.indexed_write import insert_indexed, write_round
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
 from hbmodel.protocol.operations import Operation, Protocol
-from hbmodel.protocol.writes import PartialWriteOf, RowDelete, full_write
+from hbmodel.protocol.writes import DeleteRow, UpdateFields, put_object
 from hbmodel.store import Store
 
 SCHEMA = hb.schema_of(Person)
@@ -51,16 +51,18 @@ class Writer:
 
     def __init__(self, store: Store, kind: str, person: Person, ahead: int, atomic: bool) -> None:
         self.store = store
-        writer = IndexedWriter(SCHEMA, tuple(SCHEMA.indexes.values()), CLOCK_BOUND)
+        writer = IndexedRowPlanner(SCHEMA, tuple(SCHEMA.indexes.values()), CLOCK_BOUND)
         key = {"name": person.name}
         row = hb.row_key(Person, **key)
         rounds: dict[str, Callable[[], Protocol[Any]]] = {
-            "add": lambda: write_round(writer, [full_write(SCHEMA, person)], Clock(ahead), atomic),
-            "insert": lambda: insert_indexed(writer, full_write(SCHEMA, person), Clock(ahead)),
-            "city": lambda: write_round(writer, [PartialWriteOf(person, row, key, {"city": person.city})], Clock(ahead), atomic),
-            "street": lambda: write_round(writer, [PartialWriteOf(person, row, key, {"street": person.street})], Clock(ahead), atomic),
-            "story": lambda: write_round(writer, [PartialWriteOf(person, row, key, {"story": person.story})], Clock(ahead), atomic),
-            "delete": lambda: write_round(writer, [RowDelete(person, row)], Clock(ahead), atomic),
+            "add": lambda: write_indexed_batch(writer, [put_object(SCHEMA, person)], Clock(ahead), atomic),
+            "insert": lambda: insert_indexed(writer, put_object(SCHEMA, person), Clock(ahead)),
+            "city": lambda: write_indexed_batch(writer, [UpdateFields(person, row, key, {"city": person.city})], Clock(ahead), atomic),
+            "street": lambda: write_indexed_batch(
+                writer, [UpdateFields(person, row, key, {"street": person.street})], Clock(ahead), atomic
+            ),
+            "story": lambda: write_indexed_batch(writer, [UpdateFields(person, row, key, {"story": person.story})], Clock(ahead), atomic),
+            "delete": lambda: write_indexed_batch(writer, [DeleteRow(person, row)], Clock(ahead), atomic),
         }
         self.protocol = rounds[kind]()
         self.operation: Operation | None = None

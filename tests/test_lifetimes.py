@@ -21,7 +21,7 @@ from scenarios import check_exact, check_queries, objects
 
 import hbmodel as hb
 from hbmodel.protocol.clock import let_tick_pass, wall_time
-from hbmodel.protocol.expiry import end_of_live, end_of_plain
+from hbmodel.protocol.expiry import end_of_live, end_of_unindexed
 from hbmodel.store import Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
 
@@ -313,13 +313,13 @@ def test_a_row_says_when_it_ends() -> None:
             (row,) = store.get(hb.schema_of(model).table, [b"a"])
             assert row is not None
             assert outcome.timestamp is not None
-            end = (end_of_live if model is Visit else end_of_plain)(row, column)
+            end = (end_of_live if model is Visit else end_of_unindexed)(row, column)
             assert end == outcome.timestamp + 3_600_000
             session.add(model(name="a", page="x"))
             session.commit()
             (row,) = store.get(hb.schema_of(model).table, [b"a"])
             assert row is not None
-            assert (end_of_live if model is Visit else end_of_plain)(row, column) is None
+            assert (end_of_live if model is Visit else end_of_unindexed)(row, column) is None
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import hbmodel as hb
 from hbmodel.errors import ClockError, HbmodelError, IncompleteRow, KeyTooLong, RowNotFound
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE
 from hbmodel.protocol.clock import CLOCK_BOUND
-from hbmodel.protocol.indexed_plan import IndexedWriter, OldRow, RowPlan, draw_nonce
-from hbmodel.protocol.writes import FullWrite, PartialWriteOf, RowDelete, full_write
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan, draw_nonce
+from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
 from hbmodel.store import Delete
 
 NOW = 1_000_000
@@ -34,11 +34,11 @@ class StoredRow:
     columns: dict[bytes, StoredCell]
 
 
-def writer(model: Any) -> IndexedWriter:
+def writer(model: Any) -> IndexedRowPlanner:
     """A writer whose nonces are the numbers from 1 on."""
     numbers = count(1)
     schema = hb.schema_of(model)
-    return IndexedWriter(schema, tuple(schema.indexes.values()), CLOCK_BOUND, lambda: next(numbers).to_bytes(8, "big"))
+    return IndexedRowPlanner(schema, tuple(schema.indexes.values()), CLOCK_BOUND, lambda: next(numbers).to_bytes(8, "big"))
 
 
 def stored(plan: RowPlan, **newer: tuple[bytes, int]) -> StoredRow:
@@ -49,10 +49,10 @@ def stored(plan: RowPlan, **newer: tuple[bytes, int]) -> StoredRow:
     return StoredRow(plan.put.row, cells | {b"d:" + name.encode(): StoredCell(*cell) for name, cell in newer.items()})
 
 
-def written(model: Any, obj: Any, now: int = NOW, **newer: tuple[bytes, int]) -> tuple[IndexedWriter, OldRow]:
+def written(model: Any, obj: Any, now: int = NOW, **newer: tuple[bytes, int]) -> tuple[IndexedRowPlanner, OldRow]:
     """A writer, and the row of `obj` as it would read it back."""
     using = writer(model)
-    return using, using.old(stored(using.plan(full_write(hb.schema_of(model), obj), using.old(None), now), **newer))
+    return using, using.old(stored(using.plan(put_object(hb.schema_of(model), obj), using.old(None), now), **newer))
 
 
 def row_of(old: OldRow) -> bytes:
@@ -60,16 +60,16 @@ def row_of(old: OldRow) -> bytes:
     return old.row.row
 
 
-def part(obj: Any, **changes: Any) -> PartialWriteOf:
+def part(obj: Any, **changes: Any) -> UpdateFields:
     schema = hb.schema_of(type(obj))
     key = {name: getattr(obj, name) for name in schema.layout.names}
-    return PartialWriteOf(obj, hb.row_key(type(obj), **key), key, changes)
+    return UpdateFields(obj, hb.row_key(type(obj), **key), key, changes)
 
 
 def entry(model: Any, index: str, obj: Any) -> bytes:
     schema = hb.schema_of(model)
     key = {name: getattr(obj, name) for name in schema.layout.names}
-    return full_write(schema, obj).entries[index] if not schema.salt.random else hb.row_key(model, **key)
+    return put_object(schema, obj).entries[index] if not schema.salt.random else hb.row_key(model, **key)
 
 
 # --- times ------------------------------------------------------------------------------------------------------------
@@ -79,8 +79,8 @@ def entry(model: Any, index: str, obj: Any) -> bytes:
 def test_the_time_of_a_write_is_above_every_cell_of_the_row(newest: int, expected: int) -> None:
     using, old = written(Order, order(1), now=0, n=(b"", newest))
     assert old.newest == newest
-    full = full_write(hb.schema_of(Order), order(1, "b"))
-    for write in (full, part(order(1), state="b"), part(order(1), note="b"), RowDelete(None, full.row)):
+    full = put_object(hb.schema_of(Order), order(1, "b"))
+    for write in (full, part(order(1), state="b"), part(order(1), note="b"), DeleteRow(None, full.row)):
         plan = using.plan(write, old, NOW)
         assert plan.outcome.timestamp == expected
         assert plan.put is not None
@@ -101,7 +101,7 @@ def test_a_cell_from_the_future_is_refused_for_its_row_alone() -> None:
 
 def test_a_full_write_of_a_new_row_puts_every_declared_column() -> None:
     using = writer(Order)
-    plan = using.plan(full_write(hb.schema_of(Order), order(1, amount=5)), using.old(None), NOW)
+    plan = using.plan(put_object(hb.schema_of(Order), order(1, amount=5)), using.old(None), NOW)
     assert plan.put is not None
     version = b"\x01" + (1).to_bytes(8, "big")
     assert plan.put.cells == {
@@ -120,23 +120,23 @@ def test_a_full_write_of_a_new_row_puts_every_declared_column() -> None:
 
 def test_a_full_write_over_a_live_row_leaves_counters_and_hides_only_what_shows() -> None:
     using, old = written(Order, order(1, note="shows"))
-    plan = using.plan(full_write(hb.schema_of(Order), order(1, "b")), old, NOW)
+    plan = using.plan(put_object(hb.schema_of(Order), order(1, "b")), old, NOW)
     assert plan.put is not None
     assert sorted(plan.put.cells) == [LIVENESS, VERSION, b"d:a", b"d:n", b"d:s"]
     assert plan.put.cells[b"d:n"] == b""
     assert old.row is not None
     bare = {column: cell for column, cell in old.row.columns.items() if column not in {b"d:n", b"d:a"}}
-    plan = using.plan(full_write(hb.schema_of(Order), order(1, "b")), using.old(StoredRow(row_of(old), bare)), NOW)  # type: ignore[arg-type]
+    plan = using.plan(put_object(hb.schema_of(Order), order(1, "b")), using.old(StoredRow(row_of(old), bare)), NOW)  # type: ignore[arg-type]
     assert plan.put is not None
     assert sorted(plan.put.cells) == [LIVENESS, VERSION, b"d:a", b"d:s"]  # the group stays whole, None included
 
 
 def test_a_full_write_over_a_dead_row_blanks_whatever_it_shows() -> None:
     using, old = written(Order, order(1))
-    dead = using.plan(RowDelete(None, row_of(old)), old, NOW)
+    dead = using.plan(DeleteRow(None, row_of(old)), old, NOW)
     remains = using.old(stored(dead, n=(b"late", NOW + 7), zz=(b"unknown column", NOW + 9)))
     assert not remains.live
-    plan = using.plan(full_write(hb.schema_of(Order), order(1, "b")), remains, NOW)
+    plan = using.plan(put_object(hb.schema_of(Order), order(1, "b")), remains, NOW)
     assert plan.put is not None
     assert plan.put.timestamp == NOW + 10
     assert (plan.put.cells[b"d:n"], plan.put.cells[b"d:zz"], plan.put.cells[b"d:v"]) == (b"", b"", COUNTER_ZERO)
@@ -145,7 +145,7 @@ def test_a_full_write_over_a_dead_row_blanks_whatever_it_shows() -> None:
 
 def test_old_entries_go_at_one_below_the_new_time() -> None:
     using, old = written(Order, order(1, "a", amount=5))
-    plan = using.plan(full_write(hb.schema_of(Order), order(1, "b", amount=5)), old, NOW)
+    plan = using.plan(put_object(hb.schema_of(Order), order(1, "b", amount=5)), old, NOW)
     assert plan.put is not None
     assert plan.put.timestamp == NOW + 1
     assert plan.stale == [("orders.by_state", Delete(entry(Order, "by_state", order(1, "a", amount=5)), timestamp=NOW))]
@@ -155,14 +155,14 @@ def test_old_entries_go_at_one_below_the_new_time() -> None:
 
 def test_immutable_models_read_nothing_for_a_full_write_and_write_none_too() -> None:
     using = writer(Fact)
-    full = full_write(hb.schema_of(Fact), Fact(number=1, topic="t"))
+    full = put_object(hb.schema_of(Fact), Fact(number=1, topic="t"))
     assert not using.needs_read(full)
-    assert using.needs_read(RowDelete(None, full.row))
+    assert using.needs_read(DeleteRow(None, full.row))
     plan = using.plan(full, using.old(None), NOW)
     assert plan.put is not None
     # An earlier object of a repeated key may lie below, unread: its cells must not show through.
     assert plan.put.cells == {b"d:t": b"t", b"d:b": b"", VERSION: b"\x01" + (1).to_bytes(8, "big"), LIVENESS: LIVE}
-    assert writer(Order).needs_read(full_write(hb.schema_of(Order), order(1)))
+    assert writer(Order).needs_read(put_object(hb.schema_of(Order), order(1)))
 
 
 def test_a_flag_is_written_beside_the_system_cells() -> None:
@@ -173,7 +173,7 @@ def test_a_flag_is_written_beside_the_system_cells() -> None:
         by_tag = hb.index("tag")
 
     using = writer(Both)
-    plan = using.plan(full_write(hb.schema_of(Both), Both(name="a")), using.old(None), NOW)
+    plan = using.plan(put_object(hb.schema_of(Both), Both(name="a")), using.old(None), NOW)
     assert plan.put is not None
     assert plan.put.cells[b"d:e"] == b"\x01"
 
@@ -201,7 +201,7 @@ def test_a_change_in_the_group_writes_the_whole_group_from_the_row() -> None:
 @pytest.mark.parametrize("changes", [{"note": "n"}, {"state": "b"}])
 def test_a_partial_write_of_a_row_that_is_not_live_fails(changes: dict[str, Any]) -> None:
     using, old = written(Order, order(1))
-    dead = using.old(stored(using.plan(RowDelete(None, row_of(old)), old, NOW)))
+    dead = using.old(stored(using.plan(DeleteRow(None, row_of(old)), old, NOW)))
     lacking = using.old(StoredRow(b"r", {b"d:n": StoredCell(b"late", NOW)}))
     for found in (using.old(None), dead, lacking):
         plan = using.plan(part(order(1), **changes), found, NOW)
@@ -222,7 +222,7 @@ def test_a_change_that_makes_an_entry_too_long_fails_alone() -> None:
 
 def test_a_delete_is_a_marker_and_a_delete_of_every_family_below_it() -> None:
     using, old = written(Person, Person(name="ann", city="Oslo", story="long"))
-    plan = using.plan(RowDelete(None, b"ann"), old, NOW)
+    plan = using.plan(DeleteRow(None, b"ann"), old, NOW)
     nonce = (2).to_bytes(8, "big")
     assert plan.put is not None
     assert plan.put.cells == {b"p:c": b"", b"p:s": b"", b"p:_v": b"\x01" + nonce, b"p:_l": b"\x00" + nonce}
@@ -234,9 +234,9 @@ def test_a_delete_is_a_marker_and_a_delete_of_every_family_below_it() -> None:
 
 def test_a_delete_of_what_is_not_there_does_nothing() -> None:
     using, old = written(Order, order(1))
-    dead = using.old(stored(using.plan(RowDelete(None, row_of(old)), old, NOW)))
+    dead = using.old(stored(using.plan(DeleteRow(None, row_of(old)), old, NOW)))
     for found in (using.old(None), dead):
-        plan = using.plan(RowDelete(None, b"r"), found, NOW)
+        plan = using.plan(DeleteRow(None, b"r"), found, NOW)
         assert plan.outcome.action == "absent"
         assert (plan.put, plan.entries, plan.stale, plan.row_delete) == (None, (), (), None)
 
@@ -258,7 +258,7 @@ def test_a_damaged_row_can_be_overwritten_and_deleted(damage: str) -> None:
     found = using.old(StoredRow(row_of(old), cells))
     # Which entries the row had cannot be told if a field of an index is damaged; they stay, and no read returns them.
     stale = {"orders.by_state", "orders.by_amount"} if damage == "other" else set()
-    for write, action in ((full_write(hb.schema_of(Order), order(1, "b")), "put"), (RowDelete(None, row_of(old)), "deleted")):
+    for write, action in ((put_object(hb.schema_of(Order), order(1, "b")), "put"), (DeleteRow(None, row_of(old)), "deleted")):
         plan = using.plan(write, found, NOW)
         assert (plan.outcome.action, plan.outcome.error) == (action, None)
         assert {table for table, _ in plan.stale} == stale
@@ -281,25 +281,25 @@ def test_every_mistake_of_an_object_shows_when_it_is_encoded() -> None:
         (Order(customer=1, at=DAY, number=1, state="\ud800"), "state"),
     ):
         with pytest.raises(hb.EncodingError) as caught:
-            full_write(hb.schema_of(type(obj)), obj)
+            put_object(hb.schema_of(type(obj)), obj)
         assert caught.value.field == field
     for model, obj in ((Person, Person(name="a" * 32_768)), (Person, Person(name="")), (Flagged, Flagged(name=""))):
         with pytest.raises(KeyTooLong):
-            full_write(hb.schema_of(model), obj)
+            put_object(hb.schema_of(model), obj)
     with pytest.raises(KeyTooLong) as too_long:
-        full_write(hb.schema_of(Order), order(1, state="s" * 32_767))
+        put_object(hb.schema_of(Order), order(1, state="s" * 32_767))
     assert too_long.value.index == "by_state"
 
 
 def test_a_put_moves_to_another_bucket_with_its_entries() -> None:
     schema = hb.schema_of(Hit)
     hit = Hit(at=day(1), serial=1, page="/")
-    puts = {write.row: write for write in (full_write(schema, hit) for _ in range(60))}
+    puts = {write.row: write for write in (put_object(schema, hit) for _ in range(60))}
     assert len(puts) == 3
     for write in puts.values():
         for row, other in puts.items():
             moved = write.moved_to(row)
-            assert isinstance(moved, FullWrite)
+            assert isinstance(moved, PutObject)
             assert (moved.row, moved.entries, moved.cells) == (other.row, other.entries, other.cells)
 
 
@@ -313,7 +313,7 @@ def test_nonces_differ() -> None:
 
 def test_a_put_that_expires_deletes_what_is_older_and_old_entries_at_their_own_time() -> None:
     using, old = written(Person, Person(name="ann", city="Oslo", story="long"), note=(b"n", NOW + 5))
-    write = full_write(hb.schema_of(Person), Person(name="ann", city="Oslo"), ttl=50)
+    write = put_object(hb.schema_of(Person), Person(name="ann", city="Oslo"), ttl=50)
     plan = using.plan(write, old, NOW + 9)
     assert plan.put is not None
     assert (plan.put.timestamp, plan.put.ttl) == (NOW + 9, 50)
@@ -327,7 +327,7 @@ def test_a_put_that_expires_deletes_what_is_older_and_old_entries_at_their_own_t
 
 def test_an_update_of_a_row_that_expires_writes_it_whole_until_then() -> None:
     using = writer(Person)
-    first = using.plan(full_write(hb.schema_of(Person), Person(name="ann", city="Oslo", story="long"), ttl=50), using.old(None), NOW)
+    first = using.plan(put_object(hb.schema_of(Person), Person(name="ann", city="Oslo", story="long"), ttl=50), using.old(None), NOW)
     old = using.old(stored(first))  # type: ignore[arg-type]
     plan = using.plan(part(Person(name="ann"), story="short"), old, NOW + 10)
     assert plan.put is not None
@@ -342,6 +342,6 @@ def test_an_update_of_a_row_that_expires_writes_it_whole_until_then() -> None:
     assert renewed.put.ttl == 70
     late = using.plan(part(Person(name="ann"), story="short"), old, NOW + 50)
     assert isinstance(late.outcome.error, RowNotFound)
-    kept = using.plan(full_write(hb.schema_of(Person), Person(name="ann")), old, NOW + 10)
+    kept = using.plan(put_object(hb.schema_of(Person), Person(name="ann")), old, NOW + 10)
     assert kept.put is not None
     assert (kept.put.ttl, kept.row_delete, kept.put.cells[b"p:_l"]) == (None, None, LIVE)

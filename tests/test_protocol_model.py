@@ -22,9 +22,9 @@ from protocol_processes import Rules
 from protocol_sweeps import ACTIONS, CLOCKS, Configuration, Found, batches, places, purgers, ranges, readers, repairers, sweep, two
 
 from hbmodel.protocol.driver import drive
-from hbmodel.protocol.indexed_plan import IndexedWriter
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
-from hbmodel.protocol.writes import PartialWriteOf
+from hbmodel.protocol.writes import UpdateFields
 from hbmodel.store import Delete, Family, Put, Row
 from hbmodel.store.embedded import EmbeddedStore
 
@@ -284,7 +284,7 @@ def test_three_writers(record_property: Callable[[str, Any], None]) -> None:
     held(sweep(two(names, TWO_CLOCKS, stores=EVERY_ROW, count=3, crashes=0)), record_property)
 
 
-def group_and_own(writer: IndexedWriter, write: PartialWriteOf) -> Sequence[bytes]:
+def group_and_own(writer: IndexedRowPlanner, write: UpdateFields) -> Sequence[bytes]:
     """The columns that a partial update changes, the group and the system cells."""
     own = {writer.schema.by_name[name].column for name in write.changes}
     return tuple(sorted(own | writer.group_columns | {writer.schema.version_column, writer.schema.liveness_column}))

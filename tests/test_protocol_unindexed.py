@@ -12,8 +12,8 @@ from protocol_unindexed import APART, ATOMIC, SHIPPED, RowModel, Rules, Slip, Sp
 
 from hbmodel.protocol.operations import CheckAndMutate, LetClockTick, MutateRow, Operation, Protocol, PutRows
 from hbmodel.protocol.row_time import StampedRow
-from hbmodel.protocol.unindexed_batch import PlainPlan
-from hbmodel.protocol.unindexed_plan import PlainWriter
+from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
+from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.store import Capabilities, Put
 
 pytestmark = pytest.mark.model
@@ -69,7 +69,7 @@ def test_a_call_that_follows_another_sees_it(programs: Sequence[Sequence[str]]) 
 # --- rules broken on purpose ------------------------------------------------------------------------------------------
 
 
-class OwnClock(PlainWriter):
+class OwnClock(UnindexedRowPlanner):
     """A row that expires takes its time from the clock of its writer, which stands a little behind the server's."""
 
     behind = -1
@@ -85,18 +85,18 @@ class ClockAhead(OwnClock):
     behind = 5
 
 
-class OlderStays(PlainWriter):
+class OlderStays(UnindexedRowPlanner):
     """A put that expires deletes nothing below itself."""
 
-    def _expiring(self, *args: Any) -> PlainPlan:
+    def _expiring(self, *args: Any) -> UnindexedRowPlan:
         plan = super()._expiring(*args)
         return evolve(plan, deletes=plan.deletes[1:])
 
 
-class DeleteAtTime(PlainWriter):
+class DeleteAtTime(UnindexedRowPlanner):
     """The delete of what is older is at the time of the put."""
 
-    def _expiring(self, *args: Any) -> PlainPlan:
+    def _expiring(self, *args: Any) -> UnindexedRowPlan:
         plan = super()._expiring(*args)
         older = evolve(plan.deletes[0], timestamp=plan.outcome.timestamp)
         return evolve(plan, deletes=[older, *plan.deletes[1:]])

@@ -12,9 +12,9 @@ from models import DAY, Fact, Hit, Order, order
 from things import DRAWN, POOLS
 
 import hbmodel as hb
-from hbmodel.protocol.indexed_batch import RoundPlan, by_table, plan_unread
-from hbmodel.protocol.indexed_plan import UNREAD, IndexedWriter
-from hbmodel.protocol.writes import FullWrite, RowDelete, full_write
+from hbmodel.protocol.indexed_batch import BatchPlan, by_table, plan_unread
+from hbmodel.protocol.indexed_plan import UNREAD, IndexedRowPlanner
+from hbmodel.protocol.writes import DeleteRow, PutObject, put_object
 from hbmodel.store import Delete
 
 NOW = 1_000_000
@@ -42,20 +42,20 @@ hits = st.builds(Hit, at=st.just(DAY), serial=st.integers(0, 99), page=st.text(m
 drawn = st.builds(DRAWN, **{name: st.sampled_from(pool) for name, pool in POOLS.items()})
 
 
-def writer(model: Any) -> IndexedWriter:
+def writer(model: Any) -> IndexedRowPlanner:
     """A writer whose nonces are the numbers from 1 on."""
     numbers = count(1)
     schema = hb.schema_of(model)
-    return IndexedWriter(schema, tuple(schema.indexes.values()), 1000, lambda: next(numbers).to_bytes(8, "big"))
+    return IndexedRowPlanner(schema, tuple(schema.indexes.values()), 1000, lambda: next(numbers).to_bytes(8, "big"))
 
 
 @pytest.mark.parametrize(("model", "objects"), [(Fact, facts), (Mark, marks), (Hit, hits), (DRAWN, drawn)])
 @given(st.data())
 def test_writes_that_need_no_old_row_are_planned_in_one_pass_as_they_are_one_by_one(model: Any, objects: Any, data: st.DataObject) -> None:
-    writes = [full_write(hb.schema_of(model), obj) for obj in data.draw(st.lists(objects, max_size=4))]
+    writes = [put_object(hb.schema_of(model), obj) for obj in data.draw(st.lists(objects, max_size=4))]
     using = writer(model)
     assert not any(using.needs_read(write) for write in writes)
-    expected = RoundPlan.of([using.plan(write, UNREAD, NOW) for write in writes])
+    expected = BatchPlan.of([using.plan(write, UNREAD, NOW) for write in writes])
     found = plan_unread(writer(model), writes, NOW)
     assert {table: puts for table, puts in found.entries.items() if puts} == expected.entries
     assert found.puts == expected.puts
@@ -66,7 +66,7 @@ def test_writes_that_need_no_old_row_are_planned_in_one_pass_as_they_are_one_by_
 
 def test_cells_of_a_write_stay_as_they_are_for_another_attempt() -> None:
     schema = hb.schema_of(Fact)
-    write = full_write(schema, Fact(number=1, topic="a"))
+    write = put_object(schema, Fact(number=1, topic="a"))
     before = dict(write.cells)
     first, second = (plan_unread(writer(Fact), [write], now) for now in (NOW, NOW + 1))
     assert write.cells == before
@@ -77,9 +77,9 @@ def test_cells_of_a_write_stay_as_they_are_for_another_attempt() -> None:
 def test_a_round_is_gathered_by_phase_and_table() -> None:
     using = writer(Order)
     schema = hb.schema_of(Order)
-    new = using.plan(full_write(schema, order(1)), using.old(None), NOW)
-    absent = using.plan(RowDelete(None, b"absent"), using.old(None), NOW)
-    plan = RoundPlan.of([new, absent])
+    new = using.plan(put_object(schema, order(1)), using.old(None), NOW)
+    absent = using.plan(DeleteRow(None, b"absent"), using.old(None), NOW)
+    plan = BatchPlan.of([new, absent])
     assert {table: [put.row for put in puts] for table, puts in plan.entries.items()} == {table: [put.row] for table, put in new.entries}
     assert plan.puts == [new.put]
     assert (plan.row_deletes, plan.stale) == ([], [])
@@ -92,9 +92,9 @@ def test_mutations_are_gathered_in_their_order() -> None:
 
 
 def test_only_full_writes_of_immutable_models_that_stay_need_no_read() -> None:
-    write = full_write(hb.schema_of(Fact), Fact(number=1, topic="a"))
-    assert isinstance(write, FullWrite)
+    write = put_object(hb.schema_of(Fact), Fact(number=1, topic="a"))
+    assert isinstance(write, PutObject)
     assert not writer(Fact).needs_read(write)
-    assert writer(Fact).needs_read(full_write(hb.schema_of(Fact), Fact(number=1, topic="a"), 5))
-    assert writer(Fact).needs_read(RowDelete(None, write.row))
-    assert writer(Order).needs_read(full_write(hb.schema_of(Order), order(1)))
+    assert writer(Fact).needs_read(put_object(hb.schema_of(Fact), Fact(number=1, topic="a"), 5))
+    assert writer(Fact).needs_read(DeleteRow(None, write.row))
+    assert writer(Order).needs_read(put_object(hb.schema_of(Order), order(1)))

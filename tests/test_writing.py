@@ -15,7 +15,7 @@ from models import Hit, Logged, Order, Person, Sample, day, order
 
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
-from hbmodel.protocol.writes import FullWrite, PartialWriteOf, RowDelete, full_write
+from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
 from hbmodel.session.unit_of_work import Pending, Round, split_rounds
 
 
@@ -24,9 +24,9 @@ def call(kind: str, number: int) -> Pending:
     schema, obj = hb.schema_of(Order), order(number)
     row = hb.row_key(Order, customer=1, at=obj.at, number=number)
     writes: dict[str, Any] = {
-        "add": full_write(schema, obj),
-        "update": PartialWriteOf(obj, row, {}, {"state": "b"}),
-        "delete": RowDelete(obj, row),
+        "add": put_object(schema, obj),
+        "update": UpdateFields(obj, row, {}, {"state": "b"}),
+        "delete": DeleteRow(obj, row),
     }
     return Pending(schema, obj, [writes[kind]])
 
@@ -50,7 +50,7 @@ def test_rounds_keep_the_order_of_every_row_and_touch_it_once(kinds: list[tuple[
         kept = [
             made
             for at, made in enumerate(asked)
-            if not (isinstance(made.writes[0], FullWrite) and at + 1 < len(asked) and isinstance(asked[at + 1].writes[0], FullWrite))
+            if not (isinstance(made.writes[0], PutObject) and at + 1 < len(asked) and isinstance(asked[at + 1].writes[0], PutObject))
         ]
         assert [owner for owner, write in written if write.row == row] == kept
     replaced: list[Pending] = []
@@ -63,7 +63,7 @@ def test_rounds_keep_the_order_of_every_row_and_touch_it_once(kinds: list[tuple[
 def test_models_have_rounds_of_their_own() -> None:
     sample = Sample(station="s", label="l", level=1)
     rounds = split_rounds(
-        [call("add", 1), Pending(hb.schema_of(Sample), sample, [full_write(hb.schema_of(Sample), sample)]), call("add", 2)]
+        [call("add", 1), Pending(hb.schema_of(Sample), sample, [put_object(hb.schema_of(Sample), sample)]), call("add", 2)]
     )
     assert [(r.schema.table, len(r.writes)) for r in rounds] == [("orders", 2), ("samples", 1)]
 
@@ -72,7 +72,7 @@ def _logged(kind: str) -> Pending:
     schema = hb.schema_of(Logged)
     obj = Logged(serial=1, page="/")
     rows = KeyMapper(schema).rows((1,))
-    return Pending(schema, obj, [full_write(schema, obj)] if kind == "add" else [RowDelete(obj, row) for row in rows])
+    return Pending(schema, obj, [put_object(schema, obj)] if kind == "add" else [DeleteRow(obj, row) for row in rows])
 
 
 @given(st.lists(st.sampled_from(["add", "delete"]), max_size=8))
@@ -82,7 +82,7 @@ def test_a_random_salt_keeps_the_order_of_every_bucket(kinds: list[str]) -> None
     for r in rounds:
         assert len({write.row for write in r.writes}) == len(r.writes)
         for write in r.writes:
-            rows[write.row] = isinstance(write, FullWrite)
+            rows[write.row] = isinstance(write, PutObject)
     assert sum(rows.values()) == (1 if kinds and kinds[-1] == "add" else 0)
 
 

@@ -9,83 +9,83 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol
-from hbmodel.protocol.unindexed_batch import ATOMIC_ROWS, PlainPlan, carry_out
-from hbmodel.protocol.unindexed_plan import PlainWriter
-from hbmodel.protocol.writes import Outcome, PartialWriteOf, not_found
+from hbmodel.protocol.unindexed_batch import ATOMIC_ROWS, UnindexedRowPlan, carry_out
+from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.writes import Outcome, UpdateFields, not_found
 from hbmodel.store.port import Capabilities
 from hbmodel.store.values import Delete, Row
 
-Planned = Mapping[bytes, tuple[PlainPlan, Row | None]]
+Planned = Mapping[bytes, tuple[UnindexedRowPlan, Row | None]]
 """What an update was planned as, and the row that it was planned over."""
 
 
 def update_guarded(
-    writer: PlainWriter, writes: Sequence[PartialWriteOf], planned: Planned, bound: int, can: Capabilities
-) -> Protocol[dict[bytes, PlainPlan]]:
+    planner: UnindexedRowPlanner, writes: Sequence[UpdateFields], planned: Planned, bound: int, can: Capabilities
+) -> Protocol[dict[bytes, UnindexedRowPlan]]:
     """Carries out updates whose cells would make a row by themselves; returns what became of each.
 
     Args:
-        writer: plans them.
+        planner: plans them.
         writes: at most one per row.
         planned: by row key.
         bound: how far a cell may lie ahead of its server's clock, in ms.
         can: what the store can do in one atomic call.
     """
-    plans: dict[bytes, PlainPlan] = {}
-    blind: list[PlainPlan] = []
+    plans: dict[bytes, UnindexedRowPlan] = {}
+    blind: list[UnindexedRowPlan] = []
     for write in writes:
         plan, row = planned[write.row]
-        if len(writes) <= ATOMIC_ROWS and row is not None and _guard(writer, row, plan, can) is not None:
-            plans[write.row] = yield from _put_where_it_is(writer, write, plan, row, bound, can)
+        if len(writes) <= ATOMIC_ROWS and row is not None and _guard(planner, row, plan, can) is not None:
+            plans[write.row] = yield from _put_where_it_is(planner, write, plan, row, bound, can)
         else:
             plans[write.row] = plan
             blind.append(plan)
-    yield from carry_out(writer.schema.table, blind, can)
+    yield from carry_out(planner.schema.table, blind, can)
     written = [write for write in writes if plans[write.row].put is not None]
     if written:
-        found = yield GetRows(writer.schema.table, [write.row for write in written], writer.columns)
+        found = yield GetRows(planner.schema.table, [write.row for write in written], planner.columns)
         rows: dict[bytes, Row | None] = dict(zip((write.row for write in written), found, strict=True))
-        pieces = [write for write in written if _is_piece(writer, plans[write.row], planned[write.row][1], rows[write.row])]
+        pieces = [write for write in written if _is_piece(planner, plans[write.row], planned[write.row][1], rows[write.row])]
         if pieces:
-            plans |= yield from _take_back(writer, pieces, planned, plans)
-        yield from keep_together(writer, found, bound, can)
+            plans |= yield from _take_back(planner, pieces, planned, plans)
+        yield from keep_together(planner, found, bound, can)
     return plans
 
 
-def keep_together(writer: PlainWriter, found: Iterable[Row | None], bound: int, can: Capabilities) -> Protocol[None]:
+def keep_together(planner: UnindexedRowPlanner, found: Iterable[Row | None], bound: int, can: Capabilities) -> Protocol[None]:
     """Writes rows once more that expire, but for cells that an update has put meanwhile, so that all of them end at once.
 
     Args:
-        writer: plans them.
+        planner: plans them.
         found: rows, just read with every column.
         bound: how far a cell may lie ahead of its server's clock, in ms.
         can: what the store can do in one atomic call.
     """
-    while loose := {row.row: cells for row in found if row is not None and (cells := writer.loose(row))}:
-        stamped = yield from writer.stamped(loose, bound)
-        plans = [writer.renewed(row, loose[row.row]) for row in stamped.values()]
-        yield from carry_out(writer.schema.table, plans, can)
-        found = yield GetRows(writer.schema.table, list(loose), writer.columns)
+    while loose := {row.row: cells for row in found if row is not None and (cells := planner.loose(row))}:
+        stamped = yield from planner.stamped(loose, bound)
+        plans = [planner.renewed(row, loose[row.row]) for row in stamped.values()]
+        yield from carry_out(planner.schema.table, plans, can)
+        found = yield GetRows(planner.schema.table, list(loose), planner.columns)
 
 
-def _guard(writer: PlainWriter, row: Row, plan: PlainPlan, can: Capabilities) -> bytes | None:
+def _guard(planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: Capabilities) -> bytes | None:
     """A required column that is not empty, whose value one atomic call can check, or None; rather one that is left as it is."""
     put = plan.put
     if put is None:
         return None
     if not can.check_and_mutate and (plan.deletes or len(put.cells) > 1):
         return None
-    held = [column for column in writer.schema.required_columns if column in row.columns and row.columns[column].value]
+    held = [column for column in planner.schema.required_columns if column in row.columns and row.columns[column].value]
     return min(held, key=lambda column: column in put.cells, default=None)
 
 
 def _put_where_it_is(
-    writer: PlainWriter, write: PartialWriteOf, plan: PlainPlan, row: Row, bound: int, can: Capabilities
-) -> Protocol[PlainPlan]:
+    planner: UnindexedRowPlanner, write: UpdateFields, plan: UnindexedRowPlan, row: Row, bound: int, can: Capabilities
+) -> Protocol[UnindexedRowPlan]:
     """Puts an update if its row still holds a value that was read; a row that was changed in between is read again."""
-    table = writer.schema.table
+    table = planner.schema.table
     while True:
-        guard = _guard(writer, row, plan, can)
+        guard = _guard(planner, row, plan, can)
         if plan.put is None or guard is None:
             return plan
         expected = row.columns[guard].value
@@ -95,45 +95,45 @@ def _put_where_it_is(
             applied = yield CheckAndPut(table, write.row, guard, expected, plan.put)
         if applied:
             return plan
-        (found,) = yield GetRows(table, [write.row], writer.columns)
-        if writer.expires(found):
-            stamped = yield from writer.stamped([write.row], bound)
-            plan = writer.plan(write, stamped[write.row])
+        (found,) = yield GetRows(table, [write.row], planner.columns)
+        if planner.expires(found):
+            stamped = yield from planner.stamped([write.row], bound)
+            plan = planner.plan(write, stamped[write.row])
             yield from carry_out(table, [plan], can)
             return plan
-        plan = writer.plan(write, found)
+        plan = planner.plan(write, found)
         if found is not None:
             row = found
 
 
-def _is_piece(writer: PlainWriter, plan: PlainPlan, before: Row | None, now: Row | None) -> bool:
+def _is_piece(planner: UnindexedRowPlanner, plan: UnindexedRowPlan, before: Row | None, now: Row | None) -> bool:
     """Whether the put of an update stands alone where the row had other cells."""
     if plan.put is None or before is None or now is None:
         return False
     own = plan.put.cells.keys()
-    left, had = writer.own(now.columns).keys(), writer.own(before.columns).keys()
+    left, had = planner.own(now.columns).keys(), planner.own(before.columns).keys()
     return bool(left) and left <= own and not had <= own
 
 
 def _take_back(
-    writer: PlainWriter, pieces: Sequence[PartialWriteOf], planned: Planned, plans: Mapping[bytes, PlainPlan]
-) -> Protocol[dict[bytes, PlainPlan]]:
+    planner: UnindexedRowPlanner, pieces: Sequence[UpdateFields], planned: Planned, plans: Mapping[bytes, UnindexedRowPlan]
+) -> Protocol[dict[bytes, UnindexedRowPlan]]:
     """Deletes what updates have put into rows that were deleted before; the delete wins."""
-    table = writer.schema.table
+    table = planner.schema.table
     yield LetClockTick()  # a whole row put from now on has a later time than what is deleted
-    found = yield GetRows(table, [write.row for write in pieces], writer.columns)
-    failed: dict[bytes, PlainPlan] = {}
+    found = yield GetRows(table, [write.row for write in pieces], planner.columns)
+    failed: dict[bytes, UnindexedRowPlan] = {}
     deletes: list[Delete] = []
     for write, row in zip(pieces, found, strict=True):
         plan = plans[write.row]
-        if row is not None and plan.put is not None and _is_piece(writer, plan, planned[write.row][1], row):
-            newest = max(cell.timestamp for cell in writer.own(row.columns).values())
+        if row is not None and plan.put is not None and _is_piece(planner, plan, planned[write.row][1], row):
+            newest = max(cell.timestamp for cell in planner.own(row.columns).values())
             deletes.append(Delete(write.row, columns=tuple(plan.put.cells), timestamp=newest))
-            failed[write.row] = PlainPlan(_not_found(writer, write))
+            failed[write.row] = UnindexedRowPlan(_not_found(planner, write))
     if deletes:
         yield DeleteRows(table, deletes)
     return failed
 
 
-def _not_found(writer: PlainWriter, write: PartialWriteOf) -> Outcome:
-    return Outcome("failed", write.row, error=not_found(writer.schema, write.row))
+def _not_found(planner: UnindexedRowPlanner, write: UpdateFields) -> Outcome:
+    return Outcome("failed", write.row, error=not_found(planner.schema, write.row))

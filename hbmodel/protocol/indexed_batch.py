@@ -1,4 +1,4 @@
-"""The mutations of a round of writes, gathered by phase and table."""
+"""The mutations of a batch of writes, gathered by phase and table."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.protocol.indexed_plan import LAST_WRITE_WINS, IndexedWriter, RowPlan
-from hbmodel.protocol.writes import FullWrite, Outcome
+from hbmodel.protocol.indexed_plan import LAST_WRITE_WINS, IndexedRowPlanner, RowPlan
+from hbmodel.protocol.writes import Outcome, PutObject
 from hbmodel.store.values import Delete, Put
 
 
 @frozen(eq=False)
-class RoundPlan:
-    """What is carried out for the writes of a round, in the order of the protocol's phases; see `RowPlan`.
+class BatchPlan:
+    """What is carried out for the writes of a batch, in the order of the protocol's phases; see `RowPlan`.
 
     Attributes:
         entries: puts by index table.
@@ -32,7 +32,7 @@ class RoundPlan:
     outcomes: Sequence[Outcome]
 
     @classmethod
-    def of(cls, plans: Sequence[RowPlan]) -> RoundPlan:
+    def of(cls, plans: Sequence[RowPlan]) -> BatchPlan:
         """Gathers what was planned row by row."""
         return cls(
             by_table(entry for plan in plans for entry in plan.entries),
@@ -51,11 +51,13 @@ def by_table(mutations: Iterable[tuple[str, Any]]) -> Mapping[str, list[Any]]:
     return gathered
 
 
-def plan_unread(writer: IndexedWriter, writes: Sequence[FullWrite], now: int) -> RoundPlan:
-    """The plan of writes that need no old row (`IndexedWriter.needs_read`): the same as row by row, in one pass over them."""
-    schema, nonce, version_column, marks = writer.schema, writer.nonce, writer.schema.version_column, writer.marks
+def plan_unread(planner: IndexedRowPlanner, writes: Sequence[PutObject], now: int) -> BatchPlan:
+    """The plan of writes that need no old row (`IndexedRowPlanner.needs_read`): the same as row by row, in one pass over them."""
+    schema, nonce, version_column, marks = planner.schema, planner.nonce, planner.schema.version_column, planner.marks
     entries: dict[str, list[Put]] = defaultdict(list)
-    places = [(entries[index.table].append, index.name, [schema.by_name[name].column for name in index.covers]) for index in writer.indexes]
+    places = [
+        (entries[index.table].append, index.name, [schema.by_name[name].column for name in index.covers]) for index in planner.indexes
+    ]
     puts: list[Put] = []
     for write in writes:
         version = LAST_WRITE_WINS + nonce()
@@ -65,4 +67,4 @@ def plan_unread(writer: IndexedWriter, writes: Sequence[FullWrite], now: int) ->
             covered[version_column] = version
             add(Put(keys[name], covered, now))
         puts.append(Put(write.row, {**cells, version_column: version, **marks}, now))
-    return RoundPlan(entries, puts, (), (), [Outcome("put", write.row, now) for write in writes])
+    return BatchPlan(entries, puts, (), (), [Outcome("put", write.row, now) for write in writes])

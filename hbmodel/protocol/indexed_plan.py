@@ -15,7 +15,7 @@ from hbmodel.errors import ClockError, DecodingError, HbmodelError, IncompleteRo
 from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE, Index, TableSchema
 from hbmodel.protocol.expiry import end_of_live, family_life, live_value
-from hbmodel.protocol.writes import FullWrite, Outcome, PartialWriteOf, RowDelete, RowWrite, not_found, without_nulls
+from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found, without_nulls
 from hbmodel.store.values import Delete, Put, Row
 
 NONCE_LENGTH = 8
@@ -64,7 +64,7 @@ UNREAD = OldRow(False, -1, None)
 
 
 @frozen(eq=False)
-class IndexedWriter:
+class IndexedRowPlanner:
     """Plans writes of a model with live indexes (last-write-wins mode).
 
     Attributes:
@@ -104,7 +104,7 @@ class IndexedWriter:
 
     def needs_read(self, write: RowWrite) -> bool:
         """Whether the old row must be read first; full writes of immutable models need not (rule 3), unless they expire (rule 10)."""
-        return not (self.schema.immutable and isinstance(write, FullWrite) and write.ttl is None)
+        return not (self.schema.immutable and isinstance(write, PutObject) and write.ttl is None)
 
     def old(self, row: Row | None) -> OldRow:
         """Liveness and newest cell of a row that was read with every column of the model's families (rule 1)."""
@@ -116,7 +116,7 @@ class IndexedWriter:
         """The mutations of `write` over `old`, at the time `now` of the corrected clock (ms)."""
         try:
             return self._plan(write, old, now)
-        except HbmodelError as error:  # this row cannot be written; the others of its round can
+        except HbmodelError as error:  # this row cannot be written; the others of its batch can
             return RowPlan(Outcome("failed", write.row, error=error))
 
     def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
@@ -126,9 +126,9 @@ class IndexedWriter:
                 "The row holds a cell from the future beyond the clock bound; writing over it would not be safe.",
                 table=self.schema.table, key=write.row, newest=old.newest, now=now, bound=self.bound,
             )  # fmt: skip
-        if isinstance(write, FullWrite):
+        if isinstance(write, PutObject):
             return self._full(write, old, timestamp)
-        if isinstance(write, PartialWriteOf):
+        if isinstance(write, UpdateFields):
             return self._partial(write, old, timestamp)
         return self._delete(write, old, timestamp)
 
@@ -162,7 +162,7 @@ class IndexedWriter:
         found = [(index.table, entry) for index, entry in self._entries(values, old.row.row)]
         return [(table, Delete(entry, timestamp=timestamp - 1)) for table, entry in found if (table, entry) not in kept]
 
-    def full_cells(self, write: FullWrite, old: OldRow, version: bytes) -> dict[bytes, bytes]:
+    def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
         """Every cell of a full write: over a dead or absent row also zero counters and blanks for whatever its read showed (rule 4).
 
         One that expires writes every column too, since it leaves nothing under itself.
@@ -180,7 +180,7 @@ class IndexedWriter:
                 cells.update((column, b"") for column in old.row.columns if column not in cells)
         return cells
 
-    def _full(self, write: FullWrite, old: OldRow, timestamp: int) -> RowPlan:
+    def _full(self, write: PutObject, old: OldRow, timestamp: int) -> RowPlan:
         version = LAST_WRITE_WINS + self.nonce()
         places = [(index, write.entries[index.name]) for index in self.indexes]
         entries = self._puts(places, write.cells, version, timestamp, write.ttl)
@@ -203,7 +203,7 @@ class IndexedWriter:
         cell = None if old.row is None else old.row.columns.get(self.schema.version_column)
         return -1 if cell is None else cell.timestamp
 
-    def _partial(self, write: PartialWriteOf, old: OldRow, timestamp: int) -> RowPlan:
+    def _partial(self, write: UpdateFields, old: OldRow, timestamp: int) -> RowPlan:
         schema = self.schema
         if not old.live or old.row is None:
             return RowPlan(Outcome("failed", write.row, error=not_found(schema, write.row)))
@@ -228,7 +228,7 @@ class IndexedWriter:
             stale=self._stale(old, entries, timestamp),
         )
 
-    def _rewritten(self, write: PartialWriteOf, row: Row, changed: Mapping[bytes, bytes], timestamp: int, end: int | None) -> RowPlan:
+    def _rewritten(self, write: UpdateFields, row: Row, changed: Mapping[bytes, bytes], timestamp: int, end: int | None) -> RowPlan:
         """An update where cells expire: the whole row as it was read, with the changes, so that all of it ends at once (rule 10)."""
         schema = self.schema
         if end is not None and end <= timestamp:
@@ -250,7 +250,7 @@ class IndexedWriter:
             reader = self._rests[names] = RowDecoder(self.schema, indexed=True, names=names)
         return reader
 
-    def _delete(self, write: RowDelete, old: OldRow, timestamp: int) -> RowPlan:
+    def _delete(self, write: DeleteRow, old: OldRow, timestamp: int) -> RowPlan:
         schema = self.schema
         if not old.live:
             return RowPlan(Outcome("absent", write.row))

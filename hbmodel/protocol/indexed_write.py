@@ -11,8 +11,8 @@ from typing import cast
 from attrs import evolve
 
 from hbmodel.errors import RowExists
-from hbmodel.protocol.indexed_batch import RoundPlan, by_table, plan_unread
-from hbmodel.protocol.indexed_plan import UNREAD, IndexedWriter
+from hbmodel.protocol.indexed_batch import BatchPlan, by_table, plan_unread
+from hbmodel.protocol.indexed_plan import UNREAD, IndexedRowPlanner
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
@@ -25,35 +25,35 @@ from hbmodel.protocol.operations import (
     ReadClock,
     Together,
 )
-from hbmodel.protocol.writes import FullWrite, Outcome, RowWrite
+from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
 from hbmodel.store.values import Delete, Put, Row
 
 
-def write_round(writer: IndexedWriter, writes: Sequence[RowWrite], atomic_rows: bool) -> Protocol[None]:
+def write_indexed_batch(planner: IndexedRowPlanner, writes: Sequence[RowWrite], atomic_rows: bool) -> Protocol[None]:
     """Writes rows of an indexed model, each row at most once, in four phases with one call per table and phase.
 
     Read the old rows; put the new entries and await all; put the rows; acknowledge; delete the old-key entries. A driver that
     could not carry out an operation repeats that very operation, timestamps included.
 
     Args:
-        writer: plans the mutations.
+        planner: plans the mutations.
         writes: at most one per row.
         atomic_rows: whether the store mutates a row atomically; then a single delete is one call.
     """
-    table = writer.schema.table
+    table = planner.schema.table
     earlier: list[tuple[str, Delete]] = []  # stale entries that an attempt given up for its age had found
     deleted: dict[bytes, Outcome] = {}  # rows that such an attempt has deleted already
     while True:
-        reading = [write for write in writes if writer.needs_read(write)]
+        reading = [write for write in writes if planner.needs_read(write)]
         rows: Sequence[Row | None] = ()
         if reading:
-            rows = yield GetRows(table, [write.row for write in reading], writer.schema.family_names)
+            rows = yield GetRows(table, [write.row for write in reading], planner.schema.family_names)
         now = yield ReadClock()
         if reading:
-            found = {write.row: writer.old(row) for write, row in zip(reading, rows, strict=True)}
-            plan = RoundPlan.of([writer.plan(write, found.get(write.row, UNREAD), now) for write in writes])
+            found = {write.row: planner.old(row) for write, row in zip(reading, rows, strict=True)}
+            plan = BatchPlan.of([planner.plan(write, found.get(write.row, UNREAD), now) for write in writes])
         else:
-            plan = plan_unread(writer, cast(Sequence[FullWrite], writes), now)  # no other kind of write goes without a read
+            plan = plan_unread(planner, cast(Sequence[PutObject], writes), now)  # no other kind of write goes without a read
         if plan.entries:
             yield Together([PutRows(name, puts) for name, puts in plan.entries.items()])
         yield from _write_rows(table, plan, atomic_rows)
@@ -70,7 +70,7 @@ def write_round(writer: IndexedWriter, writes: Sequence[RowWrite], atomic_rows: 
         yield Together([DeleteRows(name, deletes) for name, deletes in by_table(stale).items()])
 
 
-def _write_rows(table: str, plan: RoundPlan, atomic_rows: bool) -> Protocol[None]:
+def _write_rows(table: str, plan: BatchPlan, atomic_rows: bool) -> Protocol[None]:
     if atomic_rows and len(plan.puts) == len(plan.row_deletes) == 1:
         yield MutateRow(table, [*plan.puts, *plan.row_deletes])
         return
@@ -80,20 +80,20 @@ def _write_rows(table: str, plan: RoundPlan, atomic_rows: bool) -> Protocol[None
         yield DeleteRows(table, plan.row_deletes)
 
 
-def insert_indexed(writer: IndexedWriter, write: FullWrite) -> Protocol[Outcome]:
+def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[Outcome]:
     """Puts an object if its key is free: entries first, then one check-and-mutate on the exact liveness cell that was read.
 
     A loser keeps its entries (they are orphans until repair); one that lost to its own repeated call finds its nonce in the
     version cell. Raises `RowExists`.
     """
-    schema = writer.schema
+    schema = planner.schema
     while True:
         (row,) = yield GetRows(schema.table, [write.row], schema.family_names)
-        old = writer.old(row)
+        old = planner.old(row)
         if old.live:
             raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
         now = yield ReadClock()
-        plan = writer.plan(write, old, now)
+        plan = planner.plan(write, old, now)
         if plan.put is None or plan.outcome.error is not None:
             raise plan.outcome.error or AssertionError("a full write always puts its row")
         if plan.entries:

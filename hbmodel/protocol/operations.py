@@ -101,7 +101,7 @@ class LetClockTick:
 
 @frozen
 class Acknowledge:
-    """The outcomes that hold from here on, by position of the write in its round. Answer: None."""
+    """The outcomes that hold from here on, by position of the write in its batch. Answer: None."""
 
     outcomes: Sequence[Any]
 

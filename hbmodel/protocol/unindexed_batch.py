@@ -16,7 +16,7 @@ ATOMIC_ROWS = 100
 
 
 @frozen(eq=False)
-class PlainPlan:
+class UnindexedRowPlan:
     """What one write becomes.
 
     Attributes:
@@ -44,7 +44,7 @@ class PlainPlan:
         return evolve(self.put, cells={**self.put.cells, **dict.fromkeys(self.blanks, b"")})
 
 
-def carry_out(table: str, plans: Sequence[PlainPlan], can: Capabilities) -> Protocol[None]:
+def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) -> Protocol[None]:
     """The puts and deletes of plans: atomic by row where the store can and they are few, else deletes follow puts."""
     both = [plan for plan in plans if plan.put is not None and plan.deletes]
     if not can.mutate_row or len(both) > ATOMIC_ROWS:

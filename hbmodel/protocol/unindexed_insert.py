@@ -6,32 +6,32 @@ from hbmodel.errors import RowExists
 from hbmodel.mapping.schema import COUNTER_ZERO
 from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, LetClockTick, Protocol
 from hbmodel.protocol.row_time import StampedRow, unstamped
-from hbmodel.protocol.unindexed_batch import PlainPlan
-from hbmodel.protocol.unindexed_plan import PlainWriter
-from hbmodel.protocol.writes import FullWrite, Outcome
+from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
+from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.writes import Outcome, PutObject
 from hbmodel.store.values import Delete, Put, Row
 
 
-def insert_plain(writer: PlainWriter, write: FullWrite, column: bytes, bound: int) -> Protocol[Outcome]:
+def insert_unindexed(planner: UnindexedRowPlanner, write: PutObject, column: bytes, bound: int) -> Protocol[Outcome]:
     """Puts an object if `column`, which is never empty in a row, is absent; raises `RowExists`.
 
     Over pieces of a row that was deleted beside an update or an increment every column is written, counters and None too. A
     delete of the same millisecond hides what is put, so the row is read once more, and put again if nothing of it is there.
 
     Args:
-        writer: plans the mutations.
+        planner: plans the mutations.
         write: the object.
         column: to check.
         bound: how far a cell may lie ahead of its server's clock, in ms.
     """
-    schema = writer.schema
+    schema = planner.schema
     stamped: StampedRow | None = None
     while True:
         if write.ttl is None:
-            plan = _whole(writer, write)
+            plan = _whole(planner, write)
         else:
-            stamped = (yield from writer.stamped([write.row], bound))[write.row]
-            plan = writer.plan(write, stamped)
+            stamped = (yield from planner.stamped([write.row], bound))[write.row]
+            plan = planner.plan(write, stamped)
             if plan.outcome.error is not None:
                 raise plan.outcome.error
         assert plan.put is not None
@@ -40,7 +40,7 @@ def insert_plain(writer: PlainWriter, write: FullWrite, column: bytes, bound: in
             if stamped is not None:
                 yield DeleteRows(schema.table, [unstamped(stamped)])
             raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
-        (row,) = yield GetRows(schema.table, [write.row], writer.columns)
+        (row,) = yield GetRows(schema.table, [write.row], planner.columns)
         if row is not None and column in row.columns:
             if _shows(row, plan.put, {column} if schema.exists_column == column else set()):
                 return plan.outcome
@@ -48,14 +48,14 @@ def insert_plain(writer: PlainWriter, write: FullWrite, column: bytes, bound: in
         yield LetClockTick()
 
 
-def _whole(writer: PlainWriter, write: FullWrite) -> PlainPlan:
+def _whole(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPlan:
     """A put of every column, whatever is left under it of a row that is gone."""
-    schema = writer.schema
-    cells = writer.cells(write)
+    schema = planner.schema
+    cells = planner.cells(write)
     cells.update((f.column, COUNTER_ZERO) for f in schema.columns if f.kind == "counter")
-    nulls = tuple(column for column, value in cells.items() if not value and column in writer.gone)
+    nulls = tuple(column for column, value in cells.items() if not value and column in planner.gone)
     put = Put(write.row, {column: value for column, value in cells.items() if column not in nulls})
-    return PlainPlan(Outcome("put", write.row), put, [Delete(write.row, columns=nulls)] if nulls else [], nulls)
+    return UnindexedRowPlan(Outcome("put", write.row), put, [Delete(write.row, columns=nulls)] if nulls else [], nulls)
 
 
 def _shows(row: Row, put: Put, flag: set[bytes]) -> bool:

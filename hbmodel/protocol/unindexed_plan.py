@@ -12,11 +12,11 @@ from attrs import field, frozen
 from hbmodel.errors import EncodingError, HbmodelError
 from hbmodel.mapping.mapper import FLAG, RowDecoder, encode_cell
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.expiry import end_of_plain, end_value, ends_by_family, family_life, read_end
+from hbmodel.protocol.expiry import end_of_unindexed, end_value, ends_by_family, family_life, read_end
 from hbmodel.protocol.operations import GetRows, Protocol
 from hbmodel.protocol.row_time import StampedRow, draw_stamp, read_stamped, unstamped
-from hbmodel.protocol.unindexed_batch import PlainPlan
-from hbmodel.protocol.writes import FullWrite, Outcome, PartialWriteOf, RowDelete, RowWrite, not_found
+from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
+from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found
 from hbmodel.store.values import Cell, Delete, Put, Row
 
 
@@ -29,7 +29,7 @@ class End:
 
 
 @frozen(eq=False)
-class PlainWriter:
+class UnindexedRowPlanner:
     """Plans writes of a model without live indexes.
 
     Attributes:
@@ -67,19 +67,19 @@ class PlainWriter:
 
     def read(self, writes: Iterable[RowWrite]) -> Protocol[dict[bytes, Row | None]]:
         """The rows of updates, as far as each must be known."""
-        updates = [write for write in writes if isinstance(write, PartialWriteOf) and write.ttl is None]
+        updates = [write for write in writes if isinstance(write, UpdateFields) and write.ttl is None]
         if not updates:
             return {}
         whole = family_life(self.schema) is not None or any(self._touches_required(write) for write in updates)
         found: Sequence[Row | None] = yield GetRows(self.schema.table, [w.row for w in updates], self.columns if whole else self.glance)
         return {write.row: row for write, row in zip(updates, found, strict=True)}
 
-    def _touches_required(self, write: PartialWriteOf) -> bool:
+    def _touches_required(self, write: UpdateFields) -> bool:
         return self.schema.exists_column is None and any(self.schema.by_name[name].required for name in write.changes)
 
     def read_expiring(self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int) -> Protocol[dict[bytes, Row | None]]:
         """The rows that expire, before the write or after it, with all columns and the time for the write."""
-        expiring = [w.row for w in writes if not isinstance(w, RowDelete) and (w.ttl is not None or self.expires(rows.get(w.row)))]
+        expiring = [w.row for w in writes if not isinstance(w, DeleteRow) and (w.ttl is not None or self.expires(rows.get(w.row)))]
         if not expiring:
             return {}
         return dict((yield from self.stamped(expiring, bound)))
@@ -94,7 +94,7 @@ class PlainWriter:
 
     # --- planning -----------------------------------------------------------------------------------------------------
 
-    def plan(self, write: RowWrite, row: Row | None) -> PlainPlan:
+    def plan(self, write: RowWrite, row: Row | None) -> UnindexedRowPlan:
         """What `write` becomes over `row`, as far as it was read."""
         try:
             if isinstance(row, StampedRow) and row.error is not None:
@@ -102,17 +102,17 @@ class PlainWriter:
             return self._plan(write, row)
         except HbmodelError as error:  # this row cannot be written; the others of its batch can
             left = [unstamped(row)] if isinstance(row, StampedRow) and row.timestamp else []
-            return PlainPlan(Outcome("failed", write.row, error=error), deletes=left)
+            return UnindexedRowPlan(Outcome("failed", write.row, error=error), deletes=left)
 
-    def _plan(self, write: RowWrite, row: Row | None) -> PlainPlan:
-        if isinstance(write, RowDelete):
-            return PlainPlan(Outcome("deleted", write.row), deletes=[self.deletion(write.row)])
+    def _plan(self, write: RowWrite, row: Row | None) -> UnindexedRowPlan:
+        if isinstance(write, DeleteRow):
+            return UnindexedRowPlan(Outcome("deleted", write.row), deletes=[self.deletion(write.row)])
         found = {} if row is None else row.columns
-        if isinstance(write, PartialWriteOf) and (row is None or not found or not self.reader.exists(row)):
+        if isinstance(write, UpdateFields) and (row is None or not found or not self.reader.exists(row)):
             raise not_found(self.schema, write.row)
         end = self._end(write, row)
         cells = self.cells(write)
-        if isinstance(write, PartialWriteOf):
+        if isinstance(write, UpdateFields):
             cells = self._kept(found, end) | cells
         if end is not None and isinstance(row, StampedRow):
             return self._expiring(row, cells, end)
@@ -120,14 +120,14 @@ class PlainWriter:
         if plan.put is None and self.reader.anchor is None and not self.own(found).keys() - {*plan.blanks}:
             raise nothing_to_store(self.schema, write.row)
         if isinstance(row, StampedRow):  # it was taken for one that expires
-            return PlainPlan(plan.outcome, plan.put, [*plan.deletes, unstamped(row)], plan.blanks)
+            return UnindexedRowPlan(plan.outcome, plan.put, [*plan.deletes, unstamped(row)], plan.blanks)
         return plan
 
-    def _end(self, write: FullWrite | PartialWriteOf, row: Row | None) -> End | None:
+    def _end(self, write: PutObject | UpdateFields, row: Row | None) -> End | None:
         """When the row will end that a write makes of `row`."""
         if write.ttl is not None:
             return End(after=write.ttl)
-        at = None if row is None else end_of_plain(row, self.schema.expiry_column)
+        at = None if row is None else end_of_unindexed(row, self.schema.expiry_column)
         return None if at is None else End(at=at)
 
     def _kept(self, found: Mapping[bytes, Cell], end: End | None) -> dict[bytes, bytes]:
@@ -141,15 +141,15 @@ class PlainWriter:
         """The cells of a row without those of the system."""
         return {column: cell for column, cell in found.items() if not self.schema.is_system(column)}
 
-    def _put(self, write: FullWrite | PartialWriteOf, cells: Mapping[bytes, bytes]) -> PlainPlan:
+    def _put(self, write: PutObject | UpdateFields, cells: Mapping[bytes, bytes]) -> UnindexedRowPlan:
         kept = {column: value for column, value in cells.items() if value or column not in self.gone}
-        if not kept and isinstance(write, FullWrite):
+        if not kept and isinstance(write, PutObject):
             raise nothing_to_store(self.schema, write.row)
         nulls = tuple(column for column in cells if column not in kept)
         deletes = [Delete(write.row, columns=nulls)] if nulls else []
-        return PlainPlan(Outcome("put", write.row), Put(write.row, kept) if kept else None, deletes, nulls)
+        return UnindexedRowPlan(Outcome("put", write.row), Put(write.row, kept) if kept else None, deletes, nulls)
 
-    def _expiring(self, stamped: StampedRow, cells: Mapping[bytes, bytes], end: End) -> PlainPlan:
+    def _expiring(self, stamped: StampedRow, cells: Mapping[bytes, bytes], end: End) -> UnindexedRowPlan:
         """A put of a whole row that expires, and the delete of everything older, which would come back when it does."""
         row, timestamp = stamped.row, stamped.timestamp
         at = end.at if end.at is not None else timestamp + end.after
@@ -162,7 +162,7 @@ class PlainWriter:
         put = Put(row, kept, timestamp, at - timestamp)
         blanks = tuple(column for column in cells if column not in kept)
         older = [self.deletion(row, timestamp - 1), unstamped(stamped, blanks)]
-        return PlainPlan(Outcome("put", row, timestamp), put, older, blanks)
+        return UnindexedRowPlan(Outcome("put", row, timestamp), put, older, blanks)
 
     def loose(self, row: Row) -> dict[bytes, int]:
         """The times of cells that updates have put over a row that expires, and that would outlive it."""
@@ -172,10 +172,10 @@ class PlainWriter:
             return {}
         return {column: time for column, time in times.items() if time > end.timestamp}
 
-    def renewed(self, row: StampedRow, loose: Mapping[bytes, int]) -> PlainPlan:
+    def renewed(self, row: StampedRow, loose: Mapping[bytes, int]) -> UnindexedRowPlan:
         """The put of a whole row with the cells that were loose, to end when it would have; or their delete, if it has ended."""
         own = self.own(row.columns)
-        done = PlainPlan(Outcome("put", row.row), deletes=[unstamped(row)])
+        done = UnindexedRowPlan(Outcome("put", row.row), deletes=[unstamped(row)])
         try:
             if row.error is not None:
                 raise row.error
@@ -183,9 +183,11 @@ class PlainWriter:
                 end = End(at=read_end(row.columns[self.schema.expiry_column].value))
                 return self._expiring(row, {column: cell.value for column, cell in own.items()}, end)
         except HbmodelError as error:
-            return PlainPlan(Outcome("failed", row.row, error=error), deletes=done.deletes if row.timestamp else ())
+            return UnindexedRowPlan(Outcome("failed", row.row, error=error), deletes=done.deletes if row.timestamp else ())
         if own and all(loose.get(column) == cell.timestamp for column, cell in own.items()):
-            return PlainPlan(done.outcome, deletes=[Delete(row.row, columns=tuple(own), timestamp=max(loose.values())), *done.deletes])
+            return UnindexedRowPlan(
+                done.outcome, deletes=[Delete(row.row, columns=tuple(own), timestamp=max(loose.values())), *done.deletes]
+            )
         return done
 
     @property
@@ -193,7 +195,7 @@ class PlainWriter:
         """Whether single cells of a row can look like a row: a flag excludes it, and so does the want of required columns."""
         return self.schema.exists_column is None and bool(self.schema.required_columns)
 
-    def may_leave_a_piece(self, plan: PlainPlan) -> bool:
+    def may_leave_a_piece(self, plan: UnindexedRowPlan) -> bool:
         """Whether the put of an update, should it meet a delete, would leave cells that look like a row.
 
         What has a time of its own lies below the delete. Without a required column among them, or beside a flag, the cells are
@@ -203,10 +205,10 @@ class PlainWriter:
             return False
         return not plan.put.cells.keys().isdisjoint(self.schema.required_columns)
 
-    def cells(self, write: FullWrite | PartialWriteOf) -> dict[bytes, bytes]:
+    def cells(self, write: PutObject | UpdateFields) -> dict[bytes, bytes]:
         """The cells of a write; None is still the empty cell here."""
         schema = self.schema
-        if isinstance(write, PartialWriteOf):
+        if isinstance(write, UpdateFields):
             return {schema.by_name[n].column: encode_cell(schema, schema.by_name[n], value) for n, value in write.changes.items()}
         cells = dict(write.cells)
         if schema.exists_column is not None:

@@ -8,33 +8,33 @@ from hbmodel.protocol.guarded_update import keep_together, update_guarded
 from hbmodel.protocol.operations import Acknowledge, GetRows, Protocol
 from hbmodel.protocol.row_time import StampedRow
 from hbmodel.protocol.unindexed_batch import carry_out
-from hbmodel.protocol.unindexed_plan import PlainWriter
-from hbmodel.protocol.writes import PartialWriteOf, RowWrite
+from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.writes import RowWrite, UpdateFields
 from hbmodel.store.port import Capabilities
 from hbmodel.store.values import Row
 
 
-def plain_round(writer: PlainWriter, writes: Sequence[RowWrite], bound: int, can: Capabilities) -> Protocol[None]:
+def write_unindexed_batch(planner: UnindexedRowPlanner, writes: Sequence[RowWrite], bound: int, can: Capabilities) -> Protocol[None]:
     """Writes rows of a model without live indexes, each row at most once.
 
     Args:
-        writer: plans the mutations.
+        planner: plans the mutations.
         writes: at most one per row.
         bound: how far a cell may lie ahead of its server's clock, in ms.
         can: what the store can do in one atomic call.
     """
-    rows = yield from writer.read(writes)
-    rows |= yield from writer.read_expiring(writes, rows, bound)
-    plans = {write.row: writer.plan(write, rows.get(write.row)) for write in writes}
-    guarded = [write for write in writes if isinstance(write, PartialWriteOf) and writer.may_leave_a_piece(plans[write.row])]
+    rows = yield from planner.read(writes)
+    rows |= yield from planner.read_expiring(writes, rows, bound)
+    plans = {write.row: planner.plan(write, rows.get(write.row)) for write in writes}
+    guarded = [write for write in writes if isinstance(write, UpdateFields) and planner.may_leave_a_piece(plans[write.row])]
     behind = {write.row for write in guarded}
-    yield from carry_out(writer.schema.table, [plan for row, plan in plans.items() if row not in behind], can)
-    if writer.leaves_pieces:
+    yield from carry_out(planner.schema.table, [plan for row, plan in plans.items() if row not in behind], can)
+    if planner.leaves_pieces:
         over = [row for row, plan in plans.items() if plan.put is not None and plan.put.ttl is not None and _was_there(rows.get(row))]
         if over:
-            yield from keep_together(writer, (yield GetRows(writer.schema.table, over, writer.columns)), bound, can)
+            yield from keep_together(planner, (yield GetRows(planner.schema.table, over, planner.columns)), bound, can)
     if guarded:
-        plans |= yield from update_guarded(writer, guarded, {row: (plans[row], rows[row]) for row in behind}, bound, can)
+        plans |= yield from update_guarded(planner, guarded, {row: (plans[row], rows[row]) for row in behind}, bound, can)
     yield Acknowledge([plans[write.row].outcome for write in writes])
 
 

@@ -13,7 +13,7 @@ from hbmodel.mapping.schema import TableSchema
 
 
 @frozen(eq=False)
-class FullWrite:
+class PutObject:
     """Put a whole object (insert or overwrite).
 
     Attributes:
@@ -30,13 +30,13 @@ class FullWrite:
     entries: Mapping[str, bytes]
     ttl: int | None = None
 
-    def moved_to(self, row: bytes) -> FullWrite:
+    def moved_to(self, row: bytes) -> PutObject:
         """The same put in another bucket of a random salt: its byte begins the row key and ends every entry."""
         return evolve(self, row=row, entries={name: entry[:-1] + row[:1] for name, entry in self.entries.items()})
 
 
 @frozen(eq=False)
-class PartialWriteOf:
+class UpdateFields:
     """Write some columns of a row that must exist; with a TTL (ms) the whole row begins a new life.
 
     The changes are values that nobody else holds, since they are encoded only when the row is known.
@@ -50,17 +50,17 @@ class PartialWriteOf:
 
 
 @frozen(eq=False)
-class RowDelete:
+class DeleteRow:
     """Delete a row if it is there."""
 
     subject: Any
     row: bytes
 
 
-RowWrite = FullWrite | PartialWriteOf | RowDelete
+RowWrite = PutObject | UpdateFields | DeleteRow
 
 
-def full_write(schema: TableSchema, obj: Any, ttl: int | None = None) -> FullWrite:
+def put_object(schema: TableSchema, obj: Any, ttl: int | None = None) -> PutObject:
     """Encodes a whole object: row key, cells and index entries, so that every mistake shows before any call."""
     values, row, cells = take(schema, obj)
     entries = entries_of(schema, values, row)
@@ -69,7 +69,7 @@ def full_write(schema: TableSchema, obj: Any, ttl: int | None = None) -> FullWri
             if of.kind == "column":
                 covering = [entries[index.name] for index in schema.indexes.values() if of.name in index.covers]
                 check_size(schema, of, cells[of.column], row, *covering)
-    return FullWrite(obj, row, cells, entries, ttl)
+    return PutObject(obj, row, cells, entries, ttl)
 
 
 @frozen

@@ -11,7 +11,7 @@ from hbmodel.errors import HbmodelError, PartialWrite, SessionError
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.expiry import milliseconds
-from hbmodel.protocol.writes import FullWrite, full_write
+from hbmodel.protocol.writes import PutObject, put_object
 from hbmodel.session.unit_of_work import Pending, UnitOfWork
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
@@ -67,7 +67,7 @@ class Loader:
         for obj in objs:
             try:
                 schema = schema_of(type(obj))
-                write = full_write(schema, obj, milliseconds(schema, self._ttl))
+                write = put_object(schema, obj, milliseconds(schema, self._ttl))
             except HbmodelError as error:
                 raise type(error)(error.message, **{**error.details, "position": self._read, "written": self._certain}) from None
             self._read += 1
@@ -125,5 +125,5 @@ def _identity(call: Pending) -> Any:
 
 def _bytes(call: Pending) -> int:
     (write,) = call.writes
-    assert isinstance(write, FullWrite)
+    assert isinstance(write, PutObject)
     return sum(len(write.row) + len(column) + len(value) for column, value in write.cells.items())

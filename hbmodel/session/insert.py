@@ -9,11 +9,11 @@ from hbmodel.errors import CapabilityError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
-from hbmodel.protocol.indexed_plan import IndexedWriter
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed
-from hbmodel.protocol.unindexed_insert import insert_plain
-from hbmodel.protocol.unindexed_plan import PlainWriter
-from hbmodel.protocol.writes import full_write
+from hbmodel.protocol.unindexed_insert import insert_unindexed
+from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.writes import put_object
 from hbmodel.session.unit_of_work import Pending, UnitOfWork
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
@@ -38,12 +38,12 @@ def insert(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerCl
         raise CapabilityError(
             "insert() needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.", table=schema.table
         )
-    write = full_write(schema, obj, ttl)
+    write = put_object(schema, obj, ttl)
     binding = bind(schema)
     binding.check_writable()
     if binding.indexed:
         try:
-            writer = IndexedWriter(schema, binding.written, clock.bound, adopting=binding.adopting)
+            writer = IndexedRowPlanner(schema, binding.written, clock.bound, adopting=binding.adopting)
             drive(store, insert_indexed(writer, write), clock)
         except SchemaMismatch:
             # The lease ran out after the row was in place, and its indexes have changed: write it again as they are now.
@@ -56,4 +56,4 @@ def insert(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerCl
     )
     if column is None:
         raise CapabilityError('insert() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table)
-    drive(store, insert_plain(PlainWriter(schema), write, column, clock.bound))
+    drive(store, insert_unindexed(UnindexedRowPlanner(schema), write, column, clock.bound))

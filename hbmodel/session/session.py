@@ -22,7 +22,7 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, ServerClock
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.verify_entries import newest_of
-from hbmodel.protocol.writes import Outcome, PartialWriteOf, RowDelete, full_write
+from hbmodel.protocol.writes import DeleteRow, Outcome, UpdateFields, put_object
 from hbmodel.query.paging import FernetSeal, Seal
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
@@ -247,7 +247,7 @@ class Session:
 
     def _add(self, obj: Any, ttl: timedelta | None) -> None:
         schema = schema_of(type(obj))
-        self._work.add(Pending(schema, obj, [full_write(schema, obj, milliseconds(schema, ttl))]))
+        self._work.add(Pending(schema, obj, [put_object(schema, obj, milliseconds(schema, ttl))]))
 
     @guarded
     def insert(self, obj: T, *, ttl: timedelta | None = None) -> T:
@@ -298,7 +298,7 @@ class Session:
             check_size(schema, declared, cell, row)
             written[name] = declared.decode_cell(cell)  # as it is now: the caller may change a list before the commit
         changed = changed_copy(obj, changes)
-        self._work.add(Pending(schema, obj, [PartialWriteOf(obj, row, key, written, ttl)]))
+        self._work.add(Pending(schema, obj, [UpdateFields(obj, row, key, written, ttl)]))
         return changed
 
     @guarded
@@ -314,7 +314,7 @@ class Session:
         self._delete(schema, dict(key), KeyMapper(schema).complete(key))
 
     def _delete(self, schema: TableSchema, subject: Any, key: tuple[Any, ...]) -> None:
-        self._work.add(Pending(schema, subject, [RowDelete(subject, row) for row in KeyMapper(schema).rows(key)]))
+        self._work.add(Pending(schema, subject, [DeleteRow(subject, row) for row in KeyMapper(schema).rows(key)]))
 
     @guarded
     def increment(self, obj: Any, counter: FieldExpression[int], amount: int = 1) -> int:

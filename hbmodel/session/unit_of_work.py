@@ -1,4 +1,4 @@
-"""The unit of work: pending writes in the order they were asked for, carried out in rounds that touch each row once."""
+"""The unit of work: pending writes in the order they were asked for, carried out in batches that touch each row once."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from hbmodel.errors import HbmodelError, PartialWrite, StoreError
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import ServerClock, let_tick_pass
 from hbmodel.protocol.driver import Resumable
-from hbmodel.protocol.indexed_plan import IndexedWriter
-from hbmodel.protocol.indexed_write import write_round
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.indexed_write import write_indexed_batch
 from hbmodel.protocol.operations import Protocol
-from hbmodel.protocol.unindexed_plan import PlainWriter
-from hbmodel.protocol.unindexed_write import plain_round
-from hbmodel.protocol.writes import FullWrite, Outcome, RowWrite
+from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.unindexed_write import write_unindexed_batch
+from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
 
 log = logging.getLogger("hbmodel")
 
 ROUND_ROWS = 5_000
-"""Most writes in one round; what a commit holds beyond that follows in further rounds."""
+"""Most writes in one batch; what a commit holds beyond that follows in further batches."""
 
 UNSWEPT_ROUNDS = 16
-"""Most rounds whose old index entries could not be deleted that a session remembers."""
+"""Most batches whose old index entries could not be deleted that a session remembers."""
 
 
 @define(eq=False)
@@ -72,14 +72,14 @@ class Round:
 
 
 def split_rounds(pending: Iterable[Pending]) -> list[Round]:
-    """Puts writes into rounds: order between writes of one row is kept, and a put followed by a put of the same row is dropped.
+    """Puts writes into batches: order between writes of one row is kept, and a put followed by a put of the same row is dropped.
 
     Sets how many outcomes each pending call waits for.
     """
     rounds: list[Round] = []
     of_model: dict[int, list[Round]] = {}
     first_open: dict[int, int] = {}
-    latest: dict[tuple[int, bytes], tuple[int, int]] = {}  # row -> round of its model, place in it
+    latest: dict[tuple[int, bytes], tuple[int, int]] = {}  # row -> batch of its model, place in it
     drawn: dict[tuple[int, bytes], bytes] = {}  # key without a random salt -> row of its last put
     for call in pending:
         model = id(call.schema)
@@ -87,18 +87,18 @@ def split_rounds(pending: Iterable[Pending]) -> list[Round]:
         call.left = len(call.writes)
         for asked in call.writes:
             write = asked
-            if isinstance(write, FullWrite) and call.schema.salt.random:
+            if isinstance(write, PutObject) and call.schema.salt.random:
                 # Puts of one key in several buckets would share a timestamp, and readers could not tell which is the newest.
                 bare = (model, write.row[call.schema.salt.width :])
                 earlier = latest.get((model, drawn.get(bare, b"")))
-                if earlier is not None and isinstance(own[earlier[0]].writes[earlier[1]], FullWrite):
+                if earlier is not None and isinstance(own[earlier[0]].writes[earlier[1]], PutObject):
                     write = write.moved_to(drawn[bare])
                 drawn[bare] = write.row
             key = (model, write.row)
             before = latest.get(key)
-            if before is not None and isinstance(write, FullWrite):
+            if before is not None and isinstance(write, PutObject):
                 holder, place = own[before[0]], before[1]
-                if isinstance(holder.writes[place], FullWrite):
+                if isinstance(holder.writes[place], PutObject):
                     call.superseded = holder.owners[place]
                     holder.owners[place], holder.writes[place] = call, write
                     continue
@@ -130,7 +130,7 @@ class UnitOfWork:
         self._pending: list[Pending] = []
         self._committing: list[Pending] = []
         self._rounds: list[Round] = []
-        self._begun = False  # whether a round of the commit under way is done
+        self._begun = False  # whether a batch of the commit under way is done
         self._unswept: list[Resumable] = []
 
     @property
@@ -158,7 +158,7 @@ class UnitOfWork:
                 if self._begun or self._rounds[0].wrote:
                     raise self._partial(error) from error
                 raise
-            self._rounds.pop(0).running = None  # it refers back to its round: neither would be freed before the garbage collector runs
+            self._rounds.pop(0).running = None  # it refers back to its batch: neither would be freed before the garbage collector runs
             self._begun = True
         self._sweep()
         self._begun = False
@@ -206,9 +206,9 @@ class UnitOfWork:
         binding = self._bind(current.schema)
         binding.check_writable()
         if not binding.indexed:
-            return plain_round(PlainWriter(current.schema), current.writes, self._clock.bound, self._store.capabilities)
-        writer = IndexedWriter(current.schema, binding.written, self._clock.bound, adopting=binding.adopting)
-        return write_round(writer, current.writes, self._store.capabilities.mutate_row)
+            return write_unindexed_batch(UnindexedRowPlanner(current.schema), current.writes, self._clock.bound, self._store.capabilities)
+        planner = IndexedRowPlanner(current.schema, binding.written, self._clock.bound, adopting=binding.adopting)
+        return write_indexed_batch(planner, current.writes, self._store.capabilities.mutate_row)
 
     def _partial(self, error: HbmodelError) -> HbmodelError:
         pending = [call for call in self._committing if call.left]
