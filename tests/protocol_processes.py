@@ -174,7 +174,7 @@ def reader(
     page: int = 9,
     rules: Rules = SHIPPED,
 ) -> Callable[[], Steps]:
-    """A query through an index: pages of entries, each verified by one multi-get, as in `PlanReader`."""
+    """A query through an index: pages of entries, each verified by one multi-get, as in `PlanExecutor`."""
     rows, keys = RowDecoder(schema, indexed=True, names=frozenset(f.name for f in schema.columns)), KeyMapper(schema)
 
     def run() -> Steps:

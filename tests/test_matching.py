@@ -9,7 +9,7 @@ import pytest
 import hbmodel as hb
 from hbmodel.encoding.key_layout import Bounds
 from hbmodel.mapping.predicates import Predicate
-from hbmodel.query.key_conditions import Match, match
+from hbmodel.query.key_conditions import KeyConditions, match
 
 
 @hb.model(table="t")
@@ -20,7 +20,7 @@ class Row:
     d: hb.Column[int] = hb.column("d")
 
 
-def matched(*predicates: Predicate, most: int = 100) -> Match:
+def matched(*predicates: Predicate, most: int = 100) -> KeyConditions:
     schema = hb.schema_of(Row)
     return match(schema.layout, predicates, schema, most)
 

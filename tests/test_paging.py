@@ -53,7 +53,7 @@ TOKENS = st.builds(
     query=st.binary(min_size=8, max_size=8),
     path=st.text(max_size=20),
     position=st.binary(max_size=40),
-    left=st.one_of(st.none(), st.integers(0, 2**64 - 2)),
+    remaining=st.one_of(st.none(), st.integers(0, 2**64 - 2)),
 )
 
 
@@ -83,7 +83,7 @@ def test_sealed_tokens_read_back(token: Token) -> None:
 
 
 def test_a_limit_beyond_every_table_is_none() -> None:
-    assert decode_token(encode_token(Token(bytes(8), "primary", b"", 2**70)), None).left is None
+    assert decode_token(encode_token(Token(bytes(8), "primary", b"", 2**70)), None).remaining is None
 
 
 @given(TOKENS, st.data())
@@ -298,10 +298,10 @@ def test_an_altered_token_does_not_widen_the_query(store: hb.Store) -> None:
     query = events(store).limit(4)
     token = decode_token(query.page(2).next_token or "", None)
     for position in (b"", b"\x00", b"\x00\x00\x05", b"\xff" * 9, b"\x01\x00\x00"):
-        for left in (None, 0, 1, 99):
-            items = query.page(99, after=encode_token(Token(token.query, token.path, position, left))).items
+        for remaining in (None, 0, 1, 99):
+            items = query.page(99, after=encode_token(Token(token.query, token.path, position, remaining))).items
             assert {item.user for item in items} <= {1}
-            assert len(items) <= min(4, 99 if left is None else left)
+            assert len(items) <= min(4, 99 if remaining is None else remaining)
 
 
 def test_sealed_sessions(store: hb.Store) -> None:

@@ -40,7 +40,7 @@ Found = tuple[bytes, Values]
 
 
 @frozen(eq=False)
-class PlanReader:
+class PlanExecutor:
     """Reads what a plan says from a store.
 
     Attributes:
@@ -282,19 +282,19 @@ def read_page(store: Store, query: Query[Any], plan: Plan, size: int, token: Tok
 
     One item more than the page holds is read to tell whether something follows.
     """
-    left = query.maximum if token is None else token.left
-    take = size if left is None else min(size, left)
+    allowed = query.maximum if token is None else token.remaining
+    take = size if allowed is None else min(size, allowed)
     skip = query.skipped if token is None else 0
     if take == 0:
         return Page((), None)
     made = shape(query, plan)
-    reader, after = PlanReader(store, plan, skip + take + 1), None if token is None else token.position
+    reader, after = PlanExecutor(store, plan, skip + take + 1), None if token is None else token.position
     if skip:
         with closing(reader.items(after)) as items:
             found = list(itertools.islice(itertools.islice(items, skip, None), take + 1))
     else:
         found = reader.taken(take + 1, after)
-    remaining = None if left is None else left - take
+    remaining = None if allowed is None else allowed - take
     page = [made(values) for _, values in found[:take]]
     if len(found) <= take or remaining == 0:
         return Page(page, None)
@@ -318,6 +318,6 @@ def read_token(text: str, query: Query[Any], plan_for: Callable[[str], Plan], se
     if unchecked.query != plan.digest:
         raise TokenError("The continuation token belongs to another query.")
     if query.maximum is not None:  # whatever an altered token says, the query's own limit holds
-        left = query.maximum if unchecked.left is None else min(unchecked.left, query.maximum)
-        return evolve(unchecked, left=left), plan
-    return evolve(unchecked, left=None), plan
+        allowed = query.maximum if unchecked.remaining is None else min(unchecked.remaining, query.maximum)
+        return evolve(unchecked, remaining=allowed), plan
+    return evolve(unchecked, remaining=None), plan

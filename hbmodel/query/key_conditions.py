@@ -14,7 +14,7 @@ from hbmodel.mapping.schema import Field, TableSchema
 
 
 @frozen(eq=False)
-class Match:
+class KeyConditions:
     """What a query says about the leading fields of one key.
 
     Attributes:
@@ -42,7 +42,7 @@ class Match:
         return len(self.parts) == len(layout.names)
 
 
-def match(layout: KeyLayout, predicates: Sequence[Predicate], schema: TableSchema, max_ranges: int) -> Match:
+def match(layout: KeyLayout, predicates: Sequence[Predicate], schema: TableSchema, max_ranges: int) -> KeyConditions:
     """Matches the conjunction of `predicates` with the fields of `layout`, from the first on.
 
     Args:
@@ -58,14 +58,14 @@ def match(layout: KeyLayout, predicates: Sequence[Predicate], schema: TableSchem
         own = [p for p in predicates if p.names() == {name}]
         values = _values(own, name)
         if values is None:
-            return _bounded(layout, at, own, schema.by_name[name], Match(parts, None, consumed))
+            return _bounded(layout, at, own, schema.by_name[name], KeyConditions(parts, None, consumed))
         packed = sorted({layout.pack_field(at, value) for value in values})
         if ranges * len(packed) > max_ranges:
-            return _bounded(layout, at, own, schema.by_name[name], Match(parts, None, consumed, excess=name))
+            return _bounded(layout, at, own, schema.by_name[name], KeyConditions(parts, None, consumed, excess=name))
         ranges *= max(len(packed), 1)
         parts.append(packed)
         consumed += own
-    return Match(parts, None, consumed)
+    return KeyConditions(parts, None, consumed)
 
 
 def _values(own: Sequence[Predicate], name: str) -> Sequence[Any] | None:
@@ -77,7 +77,7 @@ def _values(own: Sequence[Predicate], name: str) -> Sequence[Any] | None:
     return [value for value in given if all(test({name: value}) for test in tests)]
 
 
-def _bounded(layout: KeyLayout, at: int, own: Sequence[Predicate], of: Field, found: Match) -> Match:
+def _bounded(layout: KeyLayout, at: int, own: Sequence[Predicate], of: Field, found: KeyConditions) -> KeyConditions:
     """Adds the bounds on the field at a position to what was found before it."""
     bounds, settled = _bounds(own, of)
     if bounds is not None:

@@ -51,13 +51,13 @@ class Token:
         query: digest of the query with its values.
         path: name of the path that was read, `primary` or an index.
         position: the last key delivered, without its salt.
-        left: how many items the query's limit still allows, or None.
+        remaining: how many items the query's limit still allows, or None.
     """
 
     query: bytes
     path: str
     position: bytes
-    left: int | None
+    remaining: int | None
 
 
 class Seal(Protocol):
@@ -80,8 +80,8 @@ def digest_of(*parts: object) -> bytes:
 def encode_token(token: Token, seal: Seal | None = None) -> str:
     """The token as URL-safe text."""
     path = token.path.encode()
-    left = _NO_LIMIT if token.left is None else min(token.left, _NO_LIMIT)
-    body = bytes((TOKEN_VERSION,)) + token.query + left.to_bytes(8, "big") + bytes((len(path),)) + path + token.position
+    remaining = _NO_LIMIT if token.remaining is None else min(token.remaining, _NO_LIMIT)
+    body = bytes((TOKEN_VERSION,)) + token.query + remaining.to_bytes(8, "big") + bytes((len(path),)) + path + token.position
     data = body + zlib.crc32(body).to_bytes(4, "big") if seal is None else seal.encrypt(body)
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
@@ -109,13 +109,13 @@ def decode_token(text: str, query: bytes | None, seal: Seal | None = None) -> To
     digest = body[1 : 1 + _DIGEST]
     if query is not None and digest != query:
         raise TokenError("The continuation token belongs to another query.")
-    left = int.from_bytes(body[1 + _DIGEST : head], "big")
+    remaining = int.from_bytes(body[1 + _DIGEST : head], "big")
     name_end = head + 1 + body[head]
     try:
         path = body[head + 1 : name_end].decode()
     except UnicodeDecodeError:
         raise TokenError("The continuation token is damaged.") from None
-    return Token(digest, path, body[name_end:], None if left == _NO_LIMIT else left)
+    return Token(digest, path, body[name_end:], None if remaining == _NO_LIMIT else remaining)
 
 
 def _unchecked(data: bytes) -> bytes:

@@ -13,7 +13,7 @@ from hbmodel.encoding.salts import BoundSalt
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import And, Predicate, Test
 from hbmodel.mapping.schema import Index
-from hbmodel.query.key_conditions import Match
+from hbmodel.query.key_conditions import KeyConditions
 from hbmodel.query.paging import digest_of
 from hbmodel.query.query import Query
 from hbmodel.store.filters import Filter
@@ -67,7 +67,7 @@ class Plan:
     filter: Filter | None
     residual: Sequence[Predicate]
     rows: Sequence[bytes] | None
-    match: Match
+    match: KeyConditions
 
     @cached_property
     def accepts(self) -> Test | None:

@@ -13,7 +13,7 @@ from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
 from hbmodel.query.explanation import Access, Explanation, describe_filter
-from hbmodel.query.key_conditions import Match, match
+from hbmodel.query.key_conditions import KeyConditions, match
 from hbmodel.query.plan import Bucket, Path, Plan
 from hbmodel.query.pushdown import server_filter
 from hbmodel.query.query import Query
@@ -58,7 +58,7 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
         paths = [_named(schema, paths, wanted)]
     parts = conjuncts(query.predicate)
     never_none = _never_none(parts)
-    candidates: list[tuple[tuple[bool, int, bool, bool], Path, Match, bool]] = []
+    candidates: list[tuple[tuple[bool, int, bool, bool], Path, KeyConditions, bool]] = []
     for path in paths:
         found = _match(path, parts, schema)
         direction = _direction(path.layout, found, query.ordering, never_none)
@@ -97,7 +97,7 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
     return made
 
 
-def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> Match:
+def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> KeyConditions:
     found = match(path.layout, predicates, schema, MAX_RANGES)
     ranges = math.prod(len(values) for values in found.parts)
     if ranges * path.salt.buckets > MAX_SCANS and not _located(path, found):
@@ -133,7 +133,7 @@ def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
     raise UnknownIndex("The model has no such index.", table=schema.table, index=wanted)
 
 
-def _mention_none(query: Query[Any], ways: Sequence[tuple[KeyLayout, Match]], never_none: Set[str]) -> None:
+def _mention_none(query: Query[Any], ways: Sequence[tuple[KeyLayout, KeyConditions]], never_none: Set[str]) -> None:
     """Raises `OrderNotAvailable` where a path would give the order but for the place of None in it."""
     wrong = [part.field.name for part in query.ordering if part.field.nullable and part.field.name not in never_none]
     if wrong and any(_direction(layout, found, query.ordering, never_none | set(wrong)) is not None for layout, found in ways):
@@ -150,7 +150,7 @@ def _never_none(parts: Sequence[Predicate]) -> Set[str]:
     return {name for name, test in alone if not test({name: None})}
 
 
-def _direction(layout: KeyLayout, found: Match, ordering: Sequence[Ordering], never_none: Set[str]) -> bool | None:
+def _direction(layout: KeyLayout, found: KeyConditions, ordering: Sequence[Ordering], never_none: Set[str]) -> bool | None:
     """Whether the path gives the order forwards (False) or backwards (True); None where it does not give it at all.
 
     Fields that the query fixes to one value may stand anywhere in an order, or be left out. None comes before every value, and
@@ -178,7 +178,7 @@ def _direction(layout: KeyLayout, found: Match, ordering: Sequence[Ordering], ne
     return bool(backwards)
 
 
-def _build(query: Query[Any], path: Path, found: Match, backwards: bool, indexed: bool, adopting: bool) -> Plan:
+def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool, indexed: bool, adopting: bool) -> Plan:
     schema = query.schema
     every = conjuncts(query.predicate)
     residual = tuple(p for p in every if not any(p is consumed for consumed in found.consumed))
@@ -212,12 +212,12 @@ def _build(query: Query[Any], path: Path, found: Match, backwards: bool, indexed
     )
 
 
-def _located(path: Path, found: Match) -> bool:
+def _located(path: Path, found: KeyConditions) -> bool:
     """Whether the fixed fields tell the bucket."""
     return not path.salt.random and set(path.salt.by) <= set(path.layout.names[: len(found.parts)])
 
 
-def _ranges(path: Path, found: Match) -> Mapping[int, list[KeyRange]]:
+def _ranges(path: Path, found: KeyConditions) -> Mapping[int, list[KeyRange]]:
     """The key ranges of each bucket that can hold a match, salt included."""
     layout, salt = path.layout, path.salt
     fixed = layout.names[: len(found.parts)]

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from hbmodel.errors import QueryError, SchemaMismatch, SessionClosed
 from hbmodel.mapping.schema import PRIMARY, TableSchema, schema_of
-from hbmodel.query.executor import PlanReader, read_page, read_token, shape
+from hbmodel.query.executor import PlanExecutor, read_page, read_token, shape
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page, Seal
 from hbmodel.query.part import QueryPart, described, layout_digest, rebuilt
@@ -64,7 +64,7 @@ class QueryReader:
         wanted = None if query.maximum is None else query.skipped + query.maximum
         item = shape(query, made)
         left, skip = query.maximum, query.skipped
-        with closing(PlanReader(self._store, made, wanted).items()) as found:
+        with closing(PlanExecutor(self._store, made, wanted).items()) as found:
             for _, values in found:
                 if skip:
                     skip -= 1
@@ -91,7 +91,7 @@ class QueryReader:
         made = self._plan(query)
         if query.maximum is not None:
             return sum(1 for _ in self._items(query, made))
-        return max(0, PlanReader(self._store, made).count() - query.skipped)
+        return max(0, PlanExecutor(self._store, made).count() - query.skipped)
 
     def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
         """At most `count` parts."""
