@@ -12,7 +12,7 @@ from attrs import frozen
 from hbmodel.errors import CapabilityError, FamilyNotFound, NamespaceExists, NamespaceNotFound, SchemaMismatch, TableExists
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
-from hbmodel.tables.declared import PlannedTable, SplitsOption, plan_tables
+from hbmodel.tables.declared import DeclaredTable, SplitsOption, plan_tables
 from hbmodel.tables.diff import Difference, compare_families, unbuilt
 from hbmodel.tables.layout_text import check_layout
 from hbmodel.tables.live import as_registered, missing_namespaces, namespace_of, needs_creation, registrations
@@ -146,7 +146,7 @@ def _check_unregistered(schema: TableSchema, existing: Collection[str], registry
         )  # fmt: skip
 
 
-def _check_creatable(store: Store, tables: Sequence[PlannedTable], namespaces: Sequence[str]) -> None:
+def _check_creatable(store: Store, tables: Sequence[DeclaredTable], namespaces: Sequence[str]) -> None:
     """Raises `CapabilityError` with the lines for `hbase shell` if the store cannot create something as planned."""
     able = store.capabilities
     lines = [] if able.namespaces else [shell_line(store.create_namespace, namespace) for namespace in namespaces]
@@ -181,11 +181,11 @@ def shell_line(call: Callable[..., object], *arguments: object) -> str:
     raise AssertionError("A store did what its capabilities exclude.")
 
 
-def _configured(table: PlannedTable) -> bool:
+def _configured(table: DeclaredTable) -> bool:
     return any(family.configuration or family.block_size is not None for family in table.families)
 
 
-def _create(store: Store, table: PlannedTable) -> bool:
+def _create(store: Store, table: DeclaredTable) -> bool:
     """Creates a table; returns whether it was this call that did."""
     try:
         store.create_table(table.name, table.families, table.split_keys)
@@ -198,7 +198,7 @@ def _create(store: Store, table: PlannedTable) -> bool:
     return True
 
 
-def _compare_live(store: Store, table: PlannedTable) -> list[Difference]:
+def _compare_live(store: Store, table: DeclaredTable) -> list[Difference]:
     differences = list(compare_families(store, table))
     for difference in differences:
         if difference.kind == "family":

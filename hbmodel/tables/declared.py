@@ -17,7 +17,7 @@ SplitsOption = Splits | Mapping[Any, Splits] | None
 
 
 @frozen
-class PlannedTable:
+class DeclaredTable:
     """A table as models declare it.
 
     Attributes:
@@ -35,7 +35,7 @@ class PlannedTable:
     index: Index | None = None
 
 
-def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: str) -> list[PlannedTable]:
+def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: str) -> list[DeclaredTable]:
     """The tables that models need, index tables first.
 
     Args:
@@ -54,7 +54,7 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
     _check_shared(schemas)
     strategies = _Strategies(schemas, splits)
     planned = [
-        PlannedTable(index.table, index_families(schema, index), strategies.of(index.table, [schema], index), [schema], index)
+        DeclaredTable(index.table, index_families(schema, index), strategies.of(index.table, [schema], index), [schema], index)
         for schema in schemas
         for index in schema.indexes.values()
     ]
@@ -63,12 +63,12 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
         shared.setdefault(schema.table, []).append(schema)
     for table, those in shared.items():
         families = {family.name: family for schema in those for family in schema.families}
-        planned.append(PlannedTable(table, [families[name] for name in sorted(families)], strategies.of(table, those, None), those))
+        planned.append(DeclaredTable(table, [families[name] for name in sorted(families)], strategies.of(table, those, None), those))
     _check_names(planned, registry)
     return planned
 
 
-def _check_names(planned: Sequence[PlannedTable], registry: str) -> None:
+def _check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
     taken = {registry: "the registry"}
     for table in planned:
         if table.name in taken:

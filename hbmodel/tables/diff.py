@@ -11,7 +11,7 @@ from hbmodel.errors import DeclarationError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Family
-from hbmodel.tables.declared import PlannedTable, SplitsOption, plan_tables
+from hbmodel.tables.declared import DeclaredTable, SplitsOption, plan_tables
 from hbmodel.tables.layout_text import compare_layouts, differing, same_spec
 from hbmodel.tables.live import as_registered, is_live, missing_namespaces, namespace_of, needs_creation, registrations, state_of
 from hbmodel.tables.registration import ABSENT, READABLE, Registration
@@ -131,7 +131,7 @@ def diff(store: Store, *models: type[Any], splits: SplitsOption = None, registry
     return Diff(tuple(_differences(store, planned, Registry(store, registry))))
 
 
-def _differences(store: Store, planned: Sequence[PlannedTable], catalog: Registry) -> Iterator[Difference]:
+def _differences(store: Store, planned: Sequence[DeclaredTable], catalog: Registry) -> Iterator[Difference]:
     existing = set(store.tables())
     entries = registrations(planned, catalog, existing)
     wanted = [as_registered(table, entries) for table in planned]
@@ -160,7 +160,7 @@ def _differences(store: Store, planned: Sequence[PlannedTable], catalog: Registr
 # --- tables and families ----------------------------------------------------------------------------------------------
 
 
-def compare_families(store: Store, table: PlannedTable) -> Iterator[Difference]:
+def compare_families(store: Store, table: DeclaredTable) -> Iterator[Difference]:
     """What differs in the families of a live table."""
     live = {family.name: family for family in store.families(table.name)}
     configurable = store.capabilities.family_configuration
@@ -198,7 +198,7 @@ def _loss(option: str, declared: Any, live: Any) -> str | None:
     return None
 
 
-def _compare_splits(store: Store, table: PlannedTable) -> Iterator[Difference]:
+def _compare_splits(store: Store, table: DeclaredTable) -> Iterator[Difference]:
     if not table.split_keys:
         return
     live = [region.range.start for region in store.regions(table.name)][1:]
@@ -242,7 +242,7 @@ def unbuilt(schema: TableSchema, name: str) -> Difference:
     return Difference(schema.table, "index", f"index {name}", READABLE, ABSENT, "left", _UNBUILT)
 
 
-def _compare_index(table: PlannedTable, entry: Registration | None, existing: Collection[str]) -> Iterator[Difference]:
+def _compare_index(table: DeclaredTable, entry: Registration | None, existing: Collection[str]) -> Iterator[Difference]:
     """What differs in an index of a live primary table."""
     index, schema = table.index, table.schemas[0]
     if index is None:

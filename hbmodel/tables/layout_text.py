@@ -13,7 +13,7 @@ from hbmodel.tables.registration import ABSENT, Registration
 
 def differing(declared: Any, live: Any) -> tuple[str, str]:
     """Two descriptions as text, without what is the same in both."""
-    declared, live = plain(declared), plain(live)
+    declared, live = jsonable(declared), jsonable(live)
     if _are_fields(declared) and _are_fields(live) and [f["name"] for f in declared] == [f["name"] for f in live]:
         pairs = [pair for pair in zip(declared, live, strict=True) if pair[0] != pair[1]]
         declared, live = [mine for mine, _ in pairs], [theirs for _, theirs in pairs]
@@ -50,11 +50,11 @@ def _are_fields(spec: Any) -> bool:
     return isinstance(spec, list) and bool(spec) and all(map(_is_field, spec))
 
 
-def plain(spec: Any) -> Any:
+def jsonable(spec: Any) -> Any:
     """With the lists and dictionaries that JSON knows."""
     if isinstance(spec, Mapping):
-        return {name: plain(value) for name, value in spec.items()}
-    return [plain(value) for value in spec] if isinstance(spec, Sequence) and not isinstance(spec, str | bytes) else spec
+        return {name: jsonable(value) for name, value in spec.items()}
+    return [jsonable(value) for value in spec] if isinstance(spec, Sequence) and not isinstance(spec, str | bytes) else spec
 
 
 def canonical_json(value: Mapping[str, Any]) -> bytes:
@@ -91,12 +91,12 @@ def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> lis
     """What differs between two layouts, each with what is declared and what is live."""
     found: list[tuple[str, Any, Any]] = []
     for part in ("format", "key", "salt", "exists"):
-        if plain(declared[part]) != plain(live.get(part)):
+        if jsonable(declared[part]) != jsonable(live.get(part)):
             found.append((part, declared[part], live.get(part)))
     for column, spec in declared["columns"].items():
         other = live.get("columns", {}).get(column)
         if other is not None:
-            changed = [name for name in ("kind", "codec", "nullable", "null") if plain(spec[name]) != plain(other.get(name))]
+            changed = [name for name in ("kind", "codec", "nullable", "null") if jsonable(spec[name]) != jsonable(other.get(name))]
             found += [(f"column {column} {name}", spec[name], other.get(name)) for name in changed]
     return found
 

@@ -9,7 +9,7 @@ from attrs import evolve
 from hbmodel.errors import CapabilityError
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
-from hbmodel.tables.declared import PlannedTable
+from hbmodel.tables.declared import DeclaredTable
 from hbmodel.tables.registration import ABSENT, IndexState, Registration
 from hbmodel.tables.registry import Registry
 
@@ -30,13 +30,13 @@ def missing_namespaces(store: Store, tables: Iterable[str], existing: Collection
         return []
 
 
-def registrations(planned: Sequence[PlannedTable], catalog: Registry, existing: Collection[str]) -> dict[TableSchema, Registration | None]:
+def registrations(planned: Sequence[DeclaredTable], catalog: Registry, existing: Collection[str]) -> dict[TableSchema, Registration | None]:
     """What the registry says of each model."""
     schemas = [schema for table in planned if table.index is None for schema in table.schemas]
     return {schema: catalog.read(schema) if catalog.table in existing else None for schema in schemas}
 
 
-def as_registered(table: PlannedTable, entries: Mapping[TableSchema, Registration | None]) -> PlannedTable:
+def as_registered(table: DeclaredTable, entries: Mapping[TableSchema, Registration | None]) -> DeclaredTable:
     """The table under its live name: the registry says where an index lives."""
     state = state_of(table, entries)
     return evolve(table, name=state.table) if state is not None and is_live(state) else table
@@ -47,12 +47,12 @@ def is_live(state: IndexState | None) -> bool:
     return state is not None and state.state != ABSENT
 
 
-def state_of(table: PlannedTable, entries: Mapping[TableSchema, Registration | None]) -> IndexState | None:
+def state_of(table: DeclaredTable, entries: Mapping[TableSchema, Registration | None]) -> IndexState | None:
     """What the registry says of an index table; None for a primary table, or where it says nothing."""
     entry = entries[table.schemas[0]]
     return None if table.index is None or entry is None else entry.indexes.get(table.index.name)
 
 
-def needs_creation(table: PlannedTable, existing: Collection[str]) -> bool:
+def needs_creation(table: DeclaredTable, existing: Collection[str]) -> bool:
     """Whether a table is to be created; the index tables of a primary table that is there are for the build to make."""
     return table.name not in existing and (table.index is None or table.schemas[0].table not in existing)

@@ -40,7 +40,7 @@ class Registration:
     layout: Mapping[str, Any]
     indexes: Mapping[str, IndexState]
     rows: RowState
-    raw: Mapping[bytes, bytes] = field(repr=False)
+    cells: Mapping[bytes, bytes] = field(repr=False)
 
 
 @frozen(eq=False)

@@ -64,19 +64,19 @@ class Registry:
             return {}
         return {} if row is None else _cells_of(row)
 
-    def _parse(self, schema: TableSchema, raw: Mapping[bytes, bytes]) -> Registration | None:
-        if not raw.get(LAYOUT):
+    def _parse(self, schema: TableSchema, cells: Mapping[bytes, bytes]) -> Registration | None:
+        if not cells.get(LAYOUT):
             return None
         try:
-            layout = json.loads(raw[LAYOUT])
+            layout = json.loads(cells[LAYOUT])
             indexes = {
                 column[len(INDEX_PREFIX) :].decode(): _index_state(value)
-                for column, value in raw.items()
+                for column, value in cells.items()
                 if column.startswith(INDEX_PREFIX) and value
             }
-            rows = _row_state(raw.get(ROWS), indexes)
+            rows = _row_state(cells.get(ROWS), indexes)
             if isinstance(layout, dict) and rows is not None:
-                return Registration(layout, indexes, rows, raw)
+                return Registration(layout, indexes, rows, cells)
         except (ValueError, TypeError, KeyError):
             pass  # reported below, as for JSON of another shape
         raise StoreError("The registry entry of the table cannot be read.", table=schema.table, registry=self.table)
@@ -118,8 +118,8 @@ class Registry:
         self.check_neighbours(schema)
         row = registry_row(schema)
         while True:
-            raw = self._cells(schema)
-            found = self._parse(schema, raw)
+            cells = self._cells(schema)
+            found = self._parse(schema, cells)
             layout = dict(schema.layout_spec)
             if found is not None:
                 check_layout(schema, found)
@@ -138,7 +138,7 @@ class Registry:
                 wanted[ROWS] = canonical_json({"state": "indexed" if new_state == READABLE and schema.indexes else "unindexed"})
             # The layout is written last: an entry without one is not an entry, so an interrupted registration is begun anew.
             wanted[LAYOUT] = canonical_json(layout)
-            if all(self._change(row, column, raw.get(column), value) for column, value in wanted.items() if raw.get(column) != value):
+            if all(self._change(row, column, cells.get(column), value) for column, value in wanted.items() if cells.get(column) != value):
                 return
 
     def check_neighbours(self, schema: TableSchema) -> None:
