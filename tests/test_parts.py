@@ -29,7 +29,7 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.query.part import QueryPart, described, rebuilt
 from hbmodel.query.partition import partition
 from hbmodel.query.query import Query
-from hbmodel.session.query_runner import QueryReader
+from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard
 from hbmodel.store import Family, Put, Store
 from hbmodel.store.ranges import KeyRange, merge_ranges
@@ -254,7 +254,7 @@ def keys_of(items: Sequence[Any], schema: TableSchema) -> list[tuple[bytes, ...]
     return sorted(tuple(KeyMapper(schema).parts(key_of(schema, item))) for item in items)
 
 
-def filled(store: Store, of: RandomModel, objects: Sequence[StoredObject], cuts: Sequence[tuple[int, int]]) -> hb.Session | QueryReader:
+def filled(store: Store, of: RandomModel, objects: Sequence[StoredObject], cuts: Sequence[tuple[int, int]]) -> hb.Session | QueryRunner:
     """A reader of tables that hold the objects, split at some of their keys, or at beginnings of them."""
     schema = of.schema
     families = [Family(name) for name in schema.family_names]
@@ -268,7 +268,7 @@ def filled(store: Store, of: RandomModel, objects: Sequence[StoredObject], cuts:
         else:
             store.put(table, [Put(key, {schema.version_column: b"\x01" + bytes(8)}, 1) for key in keys])
     indexes = tuple(schema.indexes.values())
-    return QueryReader(store, lambda found: Binding(found, indexes, indexes, ()), None, Guard())
+    return QueryRunner(store, lambda found: Binding(found, indexes, indexes, ()), None, Guard())
 
 
 def check_parts(store: Store, data: st.DataObject) -> None:
@@ -347,7 +347,7 @@ STARTS = st.lists(KEYS, max_size=6)
 @given(st.lists(st.tuples(KEYS, st.none() | KEYS), max_size=5), STARTS, st.integers(1, 6))
 def test_parts_hold_every_key_of_the_plan_once(ranges: list[tuple[bytes, bytes | None]], starts: list[bytes], count: int) -> None:
     with fresh(Sample) as store:
-        reader = QueryReader(store, lambda schema: Binding(schema, (), (), ()), None, Guard())
+        reader = QueryRunner(store, lambda schema: Binding(schema, (), (), ()), None, Guard())
         query = Query(hb.schema_of(Sample), reader).allow_full_scan()
         plan = reader._plan(query)
     (bucket,) = plan.buckets

@@ -16,7 +16,7 @@ from models import Hit, Logged, Order, Person, Sample, day, order
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
-from hbmodel.session.unit_of_work import Pending, Round, split_rounds
+from hbmodel.session.unit_of_work import Batch, Pending, split_batches
 
 
 def call(kind: str, number: int) -> Pending:
@@ -37,12 +37,12 @@ def call(kind: str, number: int) -> Pending:
 @given(st.lists(st.tuples(st.sampled_from(["add", "update", "delete"]), st.integers(0, 3)), max_size=15), st.integers(1, 4))
 def test_rounds_keep_the_order_of_every_row_and_touch_it_once(kinds: list[tuple[str, int]], room: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hbmodel.session.unit_of_work.ROUND_ROWS", room)
+        patch.setattr("hbmodel.session.unit_of_work.BATCH_ROWS", room)
         calls = [call(*kind) for kind in kinds]
-        rounds = split_rounds(calls)
+        rounds = split_batches(calls)
     assert all(1 <= len(r.writes) <= room for r in rounds)
     assert all(len({write.row for write in r.writes}) == len(r.writes) for r in rounds)
-    assert all(made.left == 1 for made in calls)
+    assert all(made.remaining == 1 for made in calls)
     written = [(owner, write) for r in rounds for owner, write in zip(r.owners, r.writes, strict=True)]
     for row in {made.writes[0].row for made in calls}:
         asked = [made for made in calls if made.writes[0].row == row]
@@ -62,7 +62,7 @@ def test_rounds_keep_the_order_of_every_row_and_touch_it_once(kinds: list[tuple[
 
 def test_models_have_rounds_of_their_own() -> None:
     sample = Sample(station="s", label="l", level=1)
-    rounds = split_rounds(
+    rounds = split_batches(
         [call("add", 1), Pending(hb.schema_of(Sample), sample, [put_object(hb.schema_of(Sample), sample)]), call("add", 2)]
     )
     assert [(r.schema.table, len(r.writes)) for r in rounds] == [("orders", 2), ("samples", 1)]
@@ -77,7 +77,7 @@ def _logged(kind: str) -> Pending:
 
 @given(st.lists(st.sampled_from(["add", "delete"]), max_size=8))
 def test_a_random_salt_keeps_the_order_of_every_bucket(kinds: list[str]) -> None:
-    rounds = split_rounds([_logged(kind) for kind in kinds])
+    rounds = split_batches([_logged(kind) for kind in kinds])
     rows: dict[bytes, bool] = {}
     for r in rounds:
         assert len({write.row for write in r.writes}) == len(r.writes)
@@ -93,11 +93,11 @@ def test_a_delete_of_many_buckets_settles_once_and_tells_what_it_found() -> None
         (["deleted", "failed", "absent"], "failed"),
     ):
         pending = _logged("delete")
-        split_rounds([pending])
+        split_batches([pending])
         for action in found:
-            assert pending.left > 0
+            assert pending.remaining > 0
             pending.settle(hb.Outcome(action, b"r"))  # type: ignore[arg-type]
-        assert pending.left == 0
+        assert pending.remaining == 0
         assert pending.outcome is not None
         assert pending.outcome.action == expected
 
@@ -241,7 +241,7 @@ def test_row_values_are_in_no_log_and_no_message(caplog: pytest.LogCaptureFixtur
 
 
 def test_only_so_many_failed_deletes_of_old_entries_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hbmodel.session.unit_of_work.UNSWEPT_ROUNDS", 2)
+    monkeypatch.setattr("hbmodel.session.unit_of_work.UNSWEPT_BATCHES", 2)
 
     class Undeletable(RecordingStore):
         def delete(self, table: str, deletes: Sequence[Any]) -> None:
@@ -275,4 +275,4 @@ def test_the_bucket_of_a_random_salt_is_kept_when_a_commit_is_tried_again() -> N
 
 
 def test_a_round_knows_whether_it_wrote() -> None:
-    assert not Round(hb.schema_of(Order), [], []).wrote
+    assert not Batch(hb.schema_of(Order), [], []).wrote

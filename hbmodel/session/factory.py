@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from hbmodel.session.metadata_cache import Knowledge
+from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.session.options import LEASE, SessionOptions
 from hbmodel.session.session import Session
 from hbmodel.store.port import Store
@@ -28,7 +28,7 @@ class Sessions:
         Session(store, **options).close()  # wrong options are told here
         self._store = store
         self._options = options
-        self._knowledge = Knowledge(options.get("lease", LEASE))
+        self._knowledge = MetadataCache(options.get("lease", LEASE))
 
     def __call__(self) -> Session:
         """A new session."""

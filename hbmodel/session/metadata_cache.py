@@ -10,7 +10,7 @@ from hbmodel.tables.registration import Binding
 from hbmodel.tables.registry import Registry
 
 
-class Knowledge:
+class MetadataCache:
     """Bindings, each read once in a lease, and the offset of the server's clock.
 
     Thread-safe without locks: at worst two threads learn the same at the same time.

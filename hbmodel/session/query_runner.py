@@ -26,7 +26,7 @@ PLANS_KEPT = 32
 """Queries whose plan is remembered, since page after page of one query is planned alike."""
 
 
-class QueryReader:
+class QueryRunner:
     """Carries out queries; the `Source` of a session's queries.
 
     Args:
@@ -63,7 +63,7 @@ class QueryReader:
             return
         wanted = None if query.maximum is None else query.skipped + query.maximum
         item = shape(query, made)
-        left, skip = query.maximum, query.skipped
+        remaining, skip = query.maximum, query.skipped
         with closing(PlanExecutor(self._store, made, wanted).items()) as found:
             for _, values in found:
                 if skip:
@@ -72,9 +72,9 @@ class QueryReader:
                 if self._guard.closed:
                     raise SessionClosed("The session was closed while a query was being read.")
                 yield item(values)
-                if left is not None:
-                    left -= 1
-                    if not left:
+                if remaining is not None:
+                    remaining -= 1
+                    if not remaining:
                         return
 
     def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:

@@ -28,9 +28,9 @@ from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
 from hbmodel.session.insert import insert
-from hbmodel.session.metadata_cache import Knowledge
+from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.session.options import LEASE, check_seconds, whole_number
-from hbmodel.session.query_runner import QueryReader
+from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import Pending, UnitOfWork
 from hbmodel.store.observed import ObservedStore, OnCall
@@ -75,7 +75,7 @@ class Session:
         clock_bound: float = CLOCK_BOUND / 1000,
         token_key: bytes | str | None = None,
         on_call: OnCall | None = None,
-        knowledge: Knowledge | None = None,
+        knowledge: MetadataCache | None = None,
     ) -> None:
         if isinstance(store, str):
             raise SessionError("A session takes a store: Session(hb.connect(url)).")
@@ -85,7 +85,7 @@ class Session:
         check_seconds(lease=lease, grace=grace, clock_bound=clock_bound)
         self.store = store
         self._registry = Registry(store, registry)
-        self._knowledge = Knowledge(lease) if knowledge is None else knowledge
+        self._knowledge = MetadataCache(lease) if knowledge is None else knowledge
         self._bindings: dict[TableSchema, Binding] = {}
         sealing = token_key if token_key is not None else getattr(store, "token_key", None)
         self._seal: Seal | None = None if sealing is None else FernetSeal(sealing)
@@ -98,7 +98,7 @@ class Session:
         )
         self._work = UnitOfWork(store, self._bind, self._clock)
         self._guard = Guard()
-        self._reader = QueryReader(store, self._planning_binding, self._seal, self._guard)
+        self._runner = QueryRunner(store, self._planning_binding, self._seal, self._guard)
 
     def __reduce__(self) -> NoReturn:
         raise SessionError("A session cannot be pickled: open one in each process, on a store of its own.")
@@ -118,7 +118,7 @@ class Session:
         self.close()
 
     def __del__(self) -> None:
-        if "_reader" in vars(self) and not self._guard.closed:  # else it was never made, or has ended
+        if "_runner" in vars(self) and not self._guard.closed:  # else it was never made, or has ended
             self._mention_lost()
 
     def __repr__(self) -> str:
@@ -212,7 +212,7 @@ class Session:
 
     def query(self, model: type[T]) -> Query[T]:
         """A query over a model; refine it with `where` and read it by iterating, `all`, `page`, ..."""
-        return Query(schema_of(model), self._reader)
+        return Query(schema_of(model), self._runner)
 
     def read(self, part: QueryPart[T]) -> Query[T]:
         """The query of a part that `split` gave, here or in another process; every use of it reads anew.
@@ -220,7 +220,7 @@ class Session:
         Raises:
             SchemaMismatch: the model is declared otherwise here than where the query was split.
         """
-        return self._reader.of_part(part)
+        return self._runner.of_part(part)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

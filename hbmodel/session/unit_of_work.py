@@ -23,10 +23,10 @@ from hbmodel.tables.registration import Binding
 
 log = logging.getLogger("hbmodel")
 
-ROUND_ROWS = 5_000
+BATCH_ROWS = 5_000
 """Most writes in one batch; what a commit holds beyond that follows in further batches."""
 
-UNSWEPT_ROUNDS = 16
+UNSWEPT_BATCHES = 16
 """Most batches whose old index entries could not be deleted that a session remembers."""
 
 
@@ -38,7 +38,7 @@ class Pending:
     subject: Any
     writes: Sequence[RowWrite]
     outcome: Outcome | None = None
-    left: int = field(default=0)
+    remaining: int = field(default=0)
     superseded: Pending | None = None
 
     def settle(self, outcome: Outcome) -> None:
@@ -46,18 +46,18 @@ class Pending:
 
         The earlier put that this one replaced shares its fate, so that it counts as pending until this one is written.
         """
-        self.left -= 1
+        self.remaining -= 1
         if self.outcome is None or outcome.action == "failed" or (self.outcome.action == "absent" and outcome.action == "deleted"):
             self.outcome = outcome
         earlier, outcome = self.superseded, outcome if outcome.error is not None else Outcome("superseded", outcome.key)
         while earlier is not None:
-            earlier.left -= 1
+            earlier.remaining -= 1
             earlier.outcome = outcome
             earlier = earlier.superseded
 
 
 @define(eq=False)
-class Round:
+class Batch:
     """Writes of one model, each row at most once, and the protocol that carries them out."""
 
     schema: TableSchema
@@ -71,20 +71,20 @@ class Round:
         return self.running is not None and self.running.wrote
 
 
-def split_rounds(pending: Iterable[Pending]) -> list[Round]:
+def split_batches(pending: Iterable[Pending]) -> list[Batch]:
     """Puts writes into batches: order between writes of one row is kept, and a put followed by a put of the same row is dropped.
 
     Sets how many outcomes each pending call waits for.
     """
-    rounds: list[Round] = []
-    of_model: dict[int, list[Round]] = {}
+    batches: list[Batch] = []
+    of_model: dict[int, list[Batch]] = {}
     first_open: dict[int, int] = {}
     latest: dict[tuple[int, bytes], tuple[int, int]] = {}  # row -> batch of its model, place in it
     drawn: dict[tuple[int, bytes], bytes] = {}  # key without a random salt -> row of its last put
     for call in pending:
         model = id(call.schema)
         own = of_model.setdefault(model, [])
-        call.left = len(call.writes)
+        call.remaining = len(call.writes)
         for asked in call.writes:
             write = asked
             if isinstance(write, PutObject) and call.schema.salt.random:
@@ -103,17 +103,17 @@ def split_rounds(pending: Iterable[Pending]) -> list[Round]:
                     holder.owners[place], holder.writes[place] = call, write
                     continue
             at = max(-1 if before is None else before[0], first_open.get(model, 0) - 1) + 1
-            while at < len(own) and len(own[at].writes) >= ROUND_ROWS:
+            while at < len(own) and len(own[at].writes) >= BATCH_ROWS:
                 at += 1
                 if before is None:
                     first_open[model] = at
             if at == len(own):
-                own.append(Round(call.schema, [], []))
-                rounds.append(own[-1])
+                own.append(Batch(call.schema, [], []))
+                batches.append(own[-1])
             latest[key] = (at, len(own[at].writes))
             own[at].owners.append(call)
             own[at].writes.append(write)
-    return rounds
+    return batches
 
 
 class UnitOfWork:
@@ -129,14 +129,14 @@ class UnitOfWork:
         self._store, self._bind, self._clock = store, bind, clock
         self._pending: list[Pending] = []
         self._committing: list[Pending] = []
-        self._rounds: list[Round] = []
+        self._batches: list[Batch] = []
         self._begun = False  # whether a batch of the commit under way is done
         self._unswept: list[Resumable] = []
 
     @property
     def waiting(self) -> int:
         """How many calls are not committed."""
-        return len(self._pending) + sum(1 for call in self._committing if call.left)
+        return len(self._pending) + sum(1 for call in self._committing if call.remaining)
 
     def add(self, call: Pending) -> None:
         """Takes a call in."""
@@ -144,21 +144,21 @@ class UnitOfWork:
 
     def discard(self) -> None:
         """Drops what is pending."""
-        self._pending, self._committing, self._rounds, self._begun = [], [], [], False
+        self._pending, self._committing, self._batches, self._begun = [], [], [], False
 
     def commit(self) -> list[Outcome]:
         """Carries out what is pending, or goes on with the commit that stopped; see `Session.commit`."""
-        self._rounds += split_rounds(self._pending)
+        self._batches += split_batches(self._pending)
         self._committing += self._pending
         self._pending = []
-        while self._rounds:
+        while self._batches:
             try:
-                self._run(self._rounds[0])
+                self._run(self._batches[0])
             except HbmodelError as error:
-                if self._begun or self._rounds[0].wrote:
+                if self._begun or self._batches[0].wrote:
                     raise self._partial(error) from error
                 raise
-            self._rounds.pop(0).running = None  # it refers back to its batch: neither would be freed before the garbage collector runs
+            self._batches.pop(0).running = None  # it refers back to its batch: neither would be freed before the garbage collector runs
             self._begun = True
         self._sweep()
         self._begun = False
@@ -174,7 +174,7 @@ class UnitOfWork:
             )  # fmt: skip
         return outcomes
 
-    def _run(self, current: Round) -> None:
+    def _run(self, current: Batch) -> None:
         if current.running is None:
             current.running = Resumable(lambda: self._protocol(current), self._clock)
         running = current.running
@@ -195,14 +195,14 @@ class UnitOfWork:
 
     def _sweep(self) -> None:
         """Tries again to delete the old index entries that earlier commits left behind; another failure is no error either."""
-        again, self._unswept = self._unswept[-UNSWEPT_ROUNDS:], []
+        again, self._unswept = self._unswept[-UNSWEPT_BATCHES:], []
         for running in again:
             try:
                 running.run(self._store)
             except StoreError:
                 self._unswept.append(running)
 
-    def _protocol(self, current: Round) -> Protocol[None]:
+    def _protocol(self, current: Batch) -> Protocol[None]:
         binding = self._bind(current.schema)
         binding.check_writable()
         if not binding.indexed:
@@ -211,8 +211,8 @@ class UnitOfWork:
         return write_indexed_batch(planner, current.writes, self._store.capabilities.mutate_row)
 
     def _partial(self, error: HbmodelError) -> HbmodelError:
-        pending = [call for call in self._committing if call.left]
-        applied = [call.outcome for call in self._committing if not call.left and call.outcome is not None]
+        pending = [call for call in self._committing if call.remaining]
+        applied = [call.outcome for call in self._committing if not call.remaining and call.outcome is not None]
         return PartialWrite(
             "The commit stopped part of the way: what is listed as applied is written, the rest is pending; commit() goes on.",
             applied=[outcome for outcome in applied if outcome.error is None],
