@@ -50,7 +50,7 @@ bench: $(STAMP)  ## hbmodel beside hand-written happybase, as ratios, on a real 
 	$(BIN)/python -m tests.benchmarks
 
 docs: $(STAMP)  ## run every example of the documentation
-	$(BIN)/python -m pytest tests/test_docs.py
+	$(BIN)/python -m pytest tests/project/test_docs.py
 
 update:  ## the newest versions of all that development installs, for every Python and platform; runs nothing else
 	$(PYTHON) -m venv --clear $(VENV)-update

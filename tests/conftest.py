@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from beds import ATOMIC, HBASE, KINDS, Bed, open_bed
 from hypothesis import settings
+
+from tests.support.beds import ATOMIC, HBASE, KINDS, Bed, open_bed
 
 settings.register_profile("busy machines", settings(), deadline=None)  # an example may take any time there
 settings.load_profile("busy machines")
@@ -19,6 +20,10 @@ Beds = Callable[[str], Bed]
 LONGEST = ("test_killed_processes.py", "test_soaks.py")
 
 
+MARKED = {"checker": pytest.mark.model}
+"""Folders whose tests all have a marker."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the modules that take minutes first, so that in the end no worker of pytest-xdist waits for another.
@@ -27,6 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     items.sort(key=lambda item: item.path.name not in LONGEST)
     for item in items:
+        for folder in MARKED.keys() & set(item.path.parent.parts):
+            item.add_marker(MARKED[folder])
         if "local_hbase" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.hbase)
 

@@ -1,0 +1,1 @@
+"""The tests, in folders like the rooms of the package."""

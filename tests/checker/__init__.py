@@ -1,0 +1,1 @@
+"""The model checker on the protocols of the library."""

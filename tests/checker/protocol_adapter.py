@@ -1,0 +1,493 @@
+"""Puts the shipped protocol generators into the explicit-state model checker: operations become checker steps, cells become rows.
+
+The checker (`../shared/protocol/mc.py` beside the checkout) holds a small HBase: per row and column the newest cell that no
+tombstone masks. Here tables, rows, columns and values are the real bytes. A cell of a primary row also says which write put it,
+which no generator ever sees: the invariants need it. Calls of several rows land in any order and, after a crash, in any subset.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from attrs import define, evolve, field, frozen
+
+from hbmodel.errors import HbmodelError
+from hbmodel.mapping.schema import LIVE
+from hbmodel.protocol.operations import (
+    Acknowledge,
+    CheckAndMutate,
+    CheckLease,
+    DeleteRows,
+    GetRows,
+    MutateRow,
+    Operation,
+    Protocol,
+    PutRows,
+    ReadClock,
+    Together,
+)
+from hbmodel.store import Delete, Put
+
+CHECKER = Path(__file__).parents[3] / "shared" / "protocol" / "mc.py"
+
+
+def load_checker() -> ModuleType:
+    """The checker as a module; without it the tests are skipped, but fail where CI is set."""
+    if not CHECKER.exists() and not os.environ.get("CI"):
+        pytest.skip(f"the model checker is not there: {CHECKER}", allow_module_level=True)
+    spec = importlib.util.spec_from_file_location("protocol_checker", CHECKER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+mc: Any = load_checker()
+
+BOUND = 1_000
+BEGAN, ACKNOWLEDGED, BROKEN, REPAIRED = "begun", ("acknowledged", 0), ("broken", 0), ("repaired", 0)
+EXPIRED, AGED = ("expired", 0), ("aged", 0)
+"""Keys of the checker's store that are no rows: each write that began (with its number), those acknowledged, a violation seen by a step,
+the latest time that a repairer took to be older than the grace time, whether what has a TTL of its own has expired, and the latest time
+whose cells have expired with a family's TTL."""
+
+NO_ROWS = frozenset((BEGAN, ACKNOWLEDGED[0], BROKEN[0], REPAIRED[0], EXPIRED[0], AGED[0]))
+BENEATH = "beneath"
+"""A row whose cells may expire is kept once more without them, in the table (BENEATH, table), as long as that differs."""
+
+END = 1_000
+"""Puts that end by then do so when time passes; those that end later live for ever."""
+
+Store = dict[Any, Any]
+Step = tuple[Any, ...]
+Steps = Generator[Step, Any, None]
+
+
+class Row(tuple[Any, ...]):
+    """State of one row in the checker's store, (tombstone, columns): states are compared often, so its hash is kept."""
+
+    def __hash__(self) -> int:
+        found: int | None = self.__dict__.get("hash")
+        if found is None:
+            found = self.__dict__["hash"] = tuple.__hash__(self)
+        return found
+
+
+class Told(tuple[Any, ...]):
+    """A step or an answer that prints short."""
+
+    def __repr__(self) -> str:
+        text: str | None = self.__dict__.get("text")
+        if text is None:
+            text = self.__dict__["text"] = "(" + ", ".join(_short(part) for part in self) + ")"
+        return text
+
+
+def _short(part: Any) -> str:
+    return ascii(part).replace("\\x00", ".") if isinstance(part, bytes) else repr(part)
+
+
+@frozen
+class StoredCell:
+    value: bytes
+    timestamp: int
+
+
+@frozen
+class StoredRow:
+    row: bytes
+    columns: dict[bytes, StoredCell]
+
+
+@frozen(cache_hash=True)
+class Began:
+    """What is known of a write that has begun.
+
+    Attributes:
+        row: that it writes.
+        kind: `full`, `insert`, `partial`, `delete` or `increment`.
+        timestamp: of its put, or -1 before it.
+        columns: of its put.
+        revives: whether the row was dead or absent when it was read.
+        over: the writes that were over by then.
+        new: whether those of crashed writers are still to be added.
+        expires: whether its put does.
+        again: `revives` and `over` of a further attempt after one that wrote: they hold once that one writes too.
+    """
+
+    row: bytes
+    kind: str
+    timestamp: int
+    columns: tuple[bytes, ...]
+    revives: bool
+    over: frozenset[int]
+    new: bool = True
+    expires: bool = False
+    again: tuple[bool, frozenset[int]] | None = None
+
+    def written(self, timestamp: int, columns: tuple[bytes, ...], expires: bool) -> Began:
+        """The same once its put has landed."""
+        revives, over = self.again or (self.revives, self.over)
+        return evolve(self, timestamp=timestamp, columns=columns, revives=revives, over=over, expires=expires, again=None)
+
+    def completed(self, dead: frozenset[int]) -> Began:
+        """The same with the writes of crashed writers, which are over too."""
+        if self.again is not None:
+            return evolve(self, again=(self.again[0], self.again[1] | dead), new=False)
+        return evolve(self, over=self.over | dead, new=False)
+
+
+# --- what happens in the store ----------------------------------------------------------------------------------------
+# A put of a primary row holds (value, number of the write) in its cells, one of an index just the value.
+
+
+def visible(store: Store, table: str, row: bytes, columns: Sequence[bytes] = ()) -> tuple[tuple[bytes, int, bytes], ...]:
+    """What a get of these columns or families answers: (column, timestamp, value)."""
+    cells = mc.vis(store, table, row)
+    families = {column for column in columns if b":" not in column}
+    return tuple(
+        (column, timestamp, value[0] if isinstance(value, tuple) else value)
+        for column, timestamp, value in cells
+        if not columns or column in columns or column.partition(b":")[0] in families
+    )
+
+
+def _read(store: Store, step: Step) -> Told:
+    _, table, row, columns = step
+    return Told(visible(store, table, row, columns))
+
+
+def _begin(store: Store, step: Step) -> Told:
+    """The read that a write starts with, and which writes were over by then; those of crashed writers are added later.
+
+    Answers with the time of the latest repair or expiry too: that is so long ago that every clock has passed it.
+    """
+    _, table, row, columns, write, kind = step
+    over = store.get(ACKNOWLEDGED, frozenset((0,)))
+    alive = _is_live(visible(store, table, row))
+    before = store.get((BEGAN, write))
+    if before is None or before.timestamp == mc.NEG:
+        store[(BEGAN, write)] = Began(row, kind, mc.NEG, (), not alive, over)
+    else:
+        store[(BEGAN, write)] = evolve(before, again=(not alive, over), new=True)
+    passed = max(store.get(key, mc.NEG) for key in (REPAIRED, EXPIRED, AGED))
+    return Told((passed, Told(visible(store, table, row, columns))))
+
+
+def _write(store: Store, step: Step) -> None:
+    """One atomic call on one row."""
+    _, table, row, changes, write = step
+    record = store.get((BEGAN, write))
+    if record is not None and record.kind == "insert":
+        # Only the check-and-mutate of an insert may put its row; what comes later would undo what others did to it since.
+        whose = {value[1] for _, _, value in mc.vis(store, table, row)}
+        if whose != {write}:
+            store[BROKEN] = f"OVER: insert {write} puts its row again, over what writes {whose} left"
+    _put(store, table, row, changes, write)
+
+
+def _put(store: Store, table: str, row: bytes, changes: Sequence[Step], write: int | None) -> None:
+    beneath = (BENEATH, table)
+    for change in changes:
+        expires = change[0] == "put" and change[3]
+        if expires and (beneath, row) not in store:
+            store[(beneath, row)] = store.get((table, row), NOTHING)
+        if expires and EXPIRED in store:
+            store[EXPIRED] = max(store[EXPIRED], change[2])
+        else:
+            _apply(store, table, row, change)
+        if not expires and (beneath, row) in store:
+            _apply(store, beneath, row, change)
+        if change[0] == "put" and write is not None and (BEGAN, write) in store:
+            store[(BEGAN, write)] = store[(BEGAN, write)].written(change[2], tuple(column for column, _ in change[1]), expires)
+    _settle(store, table, row)
+
+
+NOTHING = Row((mc.NEG, ()))
+
+
+def _apply(store: Store, table: Any, row: bytes, change: Step) -> None:
+    if change[0] == "put":
+        mc._put(store, table, row, change[1], change[2])
+    elif change[0] == "row":
+        mc._delrow(store, table, row, change[1])
+    else:
+        for column in change[1]:
+            mc._delcol(store, table, row, column, change[2])
+
+
+def _settle(store: Store, table: Any, row: bytes) -> None:
+    """One state for what is the same."""
+    for key in ((table, row), ((BENEATH, table), row)):
+        if key in store:
+            store[key] = Row(store[key])
+    if store.get(((BENEATH, table), row)) == store.get((table, row), NOTHING):
+        del store[((BENEATH, table), row)]
+
+
+def _expire(store: Store, step: Step) -> None:
+    """Every cell with a TTL ends, in all tables at once; those that come later have ended by then.
+
+    Remembers their latest time: TTLs are longer than clocks may differ, so every clock has passed it.
+    """
+    latest = 0
+    for key in [key for key in store if isinstance(key[0], tuple)]:
+        left = store.pop(key)
+        _, columns = store.pop((key[0][1], key[1]), NOTHING)
+        latest = max(latest, *(timestamp for _, (_, timestamp, _) in columns))
+        if left != NOTHING:
+            store[(key[0][1], key[1])] = left
+    store[EXPIRED] = latest
+
+
+COUNTER = b"d:v"
+"""The column of the one counter of the models."""
+
+
+def _age(store: Store, step: Step) -> None:
+    """Every cell of these rows up to a time has expired with its family's TTL, those too that come later."""
+    _, rows, timestamp = step
+    for table, row in rows:
+        _put(store, table, row, [("row", timestamp)], None)
+    store[AGED] = timestamp
+
+
+def _repair(store: Store, step: Step) -> None:
+    """A repairer's delete of a whole row, with the time that it has found to be older than the grace time before, or -1."""
+    _, table, row, timestamp, aged = step
+    before = visible(store, table, row)
+    _put(store, table, row, [("row", timestamp)], None)
+    _old(store, ("old", aged))
+    # A counter's older increments may go: a delete that crashed between its two calls, beside a full write that had read the row
+    # alive and so left the counter alone, has the purge end what the delete began.
+    kept = visible(store, table, row)
+    if _is_live(before) and any(cell not in kept for cell in before if cell[0] != COUNTER):
+        store[BROKEN] = f"PURGED: cells of the live row {before}"
+
+
+def _is_live(cells: Sequence[tuple[bytes, int, bytes]]) -> bool:
+    return any(column.endswith(b":_l") and value[:1] == LIVE for column, _, value in cells)
+
+
+def _check(store: Store, step: Step) -> bool:
+    """A check-and-mutate, as an insert uses it: nobody's row is overwritten, and the row is there after it."""
+    _, table, row, column, expected, changes, write = step
+    cells = visible(store, table, row)
+    if ({c: value for c, _, value in cells}.get(column) or None) != expected:
+        return False
+    _put(store, table, row, changes, write)
+    after = {c: (timestamp, value) for c, timestamp, value in visible(store, table, row)}
+    ((_, put, timestamp, expires),) = [change for change in changes if change[0] == "put"]
+    if _is_live(cells):
+        store[BROKEN] = f"TWICE: insert {write} succeeds over a live row"
+    elif timestamp <= store.get(AGED, mc.NEG) or (EXPIRED in store and (expires or _one_expired(store, store[(BEGAN, write)].over))):
+        pass  # it came too late, or a row that expires began and ended meanwhile, to which it has lost
+    elif after.get(column) != (timestamp, dict(put).get(column, (LIVE,))[0]) or any(after.get(c, (mc.NEG,))[0] < timestamp for c, _ in put):
+        store[BROKEN] = f"HIDDEN: insert {write}@{timestamp} succeeds, and the row is {after}"
+    return True
+
+
+def _one_expired(store: Store, over: frozenset[int]) -> bool:
+    """Whether a write that was not over then has expired."""
+    return any(key[1] not in over and began.expires for key, began in store.items() if key[0] == BEGAN)
+
+
+def _increment(store: Store, step: Step) -> None:
+    """HBase's increment: atomic, at the server's time or that of the cell if it is later."""
+    _, table, row, column, amount, write, server = step
+    found = {c: (timestamp, value) for c, timestamp, value in mc.vis(store, table, row)}.get(column)
+    timestamp, (value, putter) = found if found is not None else (mc.NEG, (bytes(8), write))
+    if len(value) != 8:
+        store[BROKEN] = f"INCREMENT of {value!r}"
+        return
+    total = (int.from_bytes(value, "big") + amount).to_bytes(8, "big")
+    _put(store, table, row, (("put", ((column, (total, putter)),), max(server, timestamp), False),), None)
+
+
+def _old(store: Store, step: Step) -> None:
+    """A repairer finds by its clock that what has this time is older than the grace time."""
+    if step[1] > store.get(REPAIRED, mc.NEG):
+        store[REPAIRED] = step[1]
+
+
+def _late(store: Store, step: Step) -> int:
+    return int(store.get(REPAIRED, mc.NEG))
+
+
+mc.OPS.update(
+    old=_old, late=_late, read=_read, begin=_begin, write=_write, repair=_repair, check=_check, inc=_increment, expire=_expire, age=_age
+)
+
+
+# --- from operations to steps -----------------------------------------------------------------------------------------
+
+
+def found_row(row: bytes, cells: Sequence[tuple[bytes, int, bytes]]) -> StoredRow | None:
+    """What the store port answers for these cells."""
+    return StoredRow(row, {column: StoredCell(value, timestamp) for column, timestamp, value in cells}) if cells else None
+
+
+def _changes(mutations: Iterable[Put | Delete], write: int | None) -> tuple[Any, ...]:
+    changes: list[Any] = []
+    for mutation in mutations:
+        assert mutation.timestamp is not None, "every cell of an indexed row is written with its time (rule 1)"
+        if isinstance(mutation, Put):
+            cells = sorted(mutation.cells.items())
+            expires = mutation.ttl is not None and mutation.timestamp + mutation.ttl <= END
+            changes.append(("put", tuple((c, v if write is None else (v, write)) for c, v in cells), mutation.timestamp, expires))
+        elif mutation.columns:
+            changes.append(("columns", tuple(mutation.columns), mutation.timestamp))
+        else:
+            changes.append(("row", mutation.timestamp))
+    return tuple(Told(change) for change in changes)
+
+
+def _writes(operation: Operation) -> Iterator[tuple[str, bytes, Sequence[Put | Delete]]]:
+    match operation:
+        case PutRows(table, mutations) | DeleteRows(table, mutations):
+            yield from ((table, mutation.row, [mutation]) for mutation in mutations)
+        case MutateRow(table, mutations):
+            yield table, mutations[0].row, mutations
+        case CheckAndMutate(table, row, _, _, mutations):
+            yield table, row, mutations
+        case Together(operations):
+            for part in operations:
+                yield from _writes(part)
+
+
+@define
+class SetClock:
+    """A clock that stands; after an attempt that took too long it has gone on.
+
+    Attributes:
+        reading: of `now`, in ms.
+        slow: how many attempts take longer than half the grace time.
+        repaired: the latest time that a repairer took to be older than the grace time.
+    """
+
+    reading: int
+    slow: int = 0
+    repaired: int = -1
+
+    def now(self) -> int:
+        return self.reading
+
+    def fresh(self, since: int) -> bool:
+        self.slow -= 1
+        if self.slow < 0 and self.repaired < since:
+            return True
+        self.reading = max(self.reading + 8, self.repaired + 1)
+        return False
+
+
+@define
+class Translation:
+    """One protocol of one process, as steps of the checker.
+
+    Attributes:
+        table: the primary table.
+        clock: of the process.
+        kinds: number and kind of the write of each row.
+        order: numbers of the writes, by position in the round.
+        sent: the mutating steps so far.
+        repeat: which of them gets no answer and is therefore carried out twice in a row, or None.
+        paused: whether the process may stand still for longer than the grace time, which its clock then shows.
+    """
+
+    table: str
+    clock: SetClock
+    kinds: dict[bytes, tuple[int, str]]
+    order: Sequence[int]
+    sent: list[Step] = field(factory=list)
+    repeat: int | None = None
+    paused: bool = False
+
+    def steps(self, protocol: Protocol[Any]) -> Steps:
+        """Drives the protocol to its end."""
+        answer: Any = None
+        earliest: int | None = None
+        inserted = False
+        begun: set[bytes] = set()
+        checked = False  # a read just after a check-and-mutate looks for the own nonce; any other begins an attempt
+        while True:
+            try:
+                operation = protocol.send(answer)
+            except (StopIteration, HbmodelError):
+                return
+            answer = None
+            if isinstance(operation, ReadClock):
+                answer = self.clock.now()
+                continue
+            if isinstance(operation, CheckLease):
+                answer = self.clock.fresh(operation.since)
+                continue
+            if isinstance(operation, GetRows):
+                earliest = earliest if checked else None
+                answer = []
+                for row in operation.rows:
+                    step = self._get(operation, row, checked)
+                    cells = yield step
+                    if step[0] == "begin":
+                        begun.add(row)
+                        repaired, cells = cells
+                        self.clock.reading = max(self.clock.reading, repaired + 1)
+                    answer.append(found_row(row, cells))
+                checked = False
+                continue
+            if isinstance(operation, Acknowledge):
+                done = [n for n, outcome in zip(self.order, operation.outcomes, strict=True) if outcome.action in {"put", "deleted"}]
+                yield ("acknowledge", frozenset(done))
+                continue
+            for row in self.kinds.keys() - begun:  # a write that reads nothing
+                begun.add(row)
+                yield Told(("begin", self.table, row, (), *self.kinds[row]))
+            times = [m.timestamp for _, _, mutations in _writes(operation) for m in mutations if isinstance(m, Put)]
+            if times and (earliest is None or min(times) < earliest):
+                earliest = min(times)
+                yield ("issue", earliest)
+            step = self._step(operation)
+            if len(self.sent) == self.repeat:
+                yield step
+            self.sent.append(step)
+            answer = yield step
+            checked = isinstance(operation, CheckAndMutate)
+            inserted |= checked and answer
+            if self.paused and (inserted or any(table == self.table for table, _, _ in _writes(operation))):
+                self.clock.repaired = yield ("late",)  # the protocol may ask the clock next
+
+    def _get(self, operation: GetRows, row: bytes, checked: bool) -> Step:
+        columns = tuple(operation.columns)
+        if operation.table == self.table and row in self.kinds and not checked:
+            return Told(("begin", operation.table, row, columns, *self.kinds[row]))
+        return Told(("read", operation.table, row, columns))
+
+    def _step(self, operation: Operation) -> Step:
+        if isinstance(operation, CheckAndMutate):
+            write = self.kinds[operation.row][0]
+            changes = _changes(operation.mutations, write)
+            return Told(("check", operation.table, operation.row, operation.column, operation.expected, changes, write))
+        steps = []
+        for table, row, mutations in _writes(operation):
+            write_number = self.kinds[row][0] if table == self.table else None
+            steps.append(Told(("write", table, row, _changes(mutations, write_number), write_number)))
+        return steps[0] if len(steps) == 1 else Told(("par", tuple(steps)))
+
+
+def alone(steps: Steps, store: Store) -> None:
+    """Takes the steps one after the other, with nobody beside them."""
+    answer: Any = None
+    try:
+        while True:
+            step = steps.send(answer)
+            parts = step[1] if step[0] == "par" else (step,)
+            answers = [mc.apply_op(store, part, 0) for part in parts if part[0] not in {"issue", "acknowledge"}]
+            answer = answers[0] if len(answers) == 1 else None
+    except StopIteration:
+        return

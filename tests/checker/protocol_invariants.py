@@ -1,0 +1,361 @@
+"""What must hold in every state of the checker's store while the shipped generators run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from attrs import define, field, frozen
+
+from hbmodel.errors import HbmodelError
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder
+from hbmodel.mapping.schema import LIVE, TableSchema
+from tests.checker.protocol_adapter import (
+    ACKNOWLEDGED,
+    AGED,
+    BEGAN,
+    BROKEN,
+    EXPIRED,
+    NO_ROWS,
+    Began,
+    Step,
+    Steps,
+    Store,
+    found_row,
+    mc,
+    visible,
+)
+
+NOTHING: frozenset[int] = frozenset()
+
+
+@frozen(eq=False)
+class View:
+    """One row as the invariants see it.
+
+    Attributes:
+        live: whether it is.
+        times: timestamp of each visible cell.
+        writers: which writes each cell comes from: one, but for a counter every write that it has counted too.
+        values: of a live row, decoded.
+        version: the version cell.
+        entries: its current entries, (table, entry).
+        wrong: what no row may look like.
+    """
+
+    live: bool
+    times: dict[bytes, int]
+    writers: dict[bytes, frozenset[int]]
+    values: tuple[tuple[str, Any], ...] = ()
+    version: bytes | None = None
+    entries: Sequence[tuple[str, bytes]] = ()
+    wrong: str | None = None
+
+
+@define(eq=False)
+class Watch:
+    """The invariants of one model.
+
+    Attributes:
+        schema: of the model.
+        strict: whether a row whose delete is acknowledged must also be rid of every earlier cell at once.
+    """
+
+    schema: TableSchema
+    strict: bool = True
+    _views: dict[Any, View] = field(factory=dict)
+
+    @cached_property
+    def _keys(self) -> KeyMapper:
+        return KeyMapper(self.schema)
+
+    @cached_property
+    def _reader(self) -> RowDecoder:
+        return RowDecoder(self.schema, indexed=True, names=frozenset(f.name for f in self.schema.columns))
+
+    @cached_property
+    def _counters(self) -> frozenset[bytes]:
+        return frozenset(f.column for f in self.schema.columns if f.kind == "counter")
+
+    @cached_property
+    def _group(self) -> frozenset[bytes]:
+        used = {name for index in self.schema.indexes.values() for name in (*index.fields, *index.covers)}
+        return frozenset(f.column for f in self.schema.columns if f.name in used) | {self.schema.version_column}
+
+    def view(self, store: Store, row: bytes) -> View:
+        """The row as it is."""
+        state = store.get((self.schema.table, row))
+        found = self._views.get((row, state))
+        if found is None:
+            found = self._views[(row, state)] = self._viewed(store, row)
+        return found
+
+    def _viewed(self, store: Store, row: bytes) -> View:
+        cells = mc.vis(store, self.schema.table, row)
+        times = {column: timestamp for column, timestamp, _ in cells}
+        writers = {column: frozenset((value[1],)) for column, _, value in cells}
+        for column, _, (value, _) in cells:
+            if column in self._counters:
+                total = int.from_bytes(value, "big")
+                writers[column] |= {number for number in range(total.bit_length()) if total >> number & 1}
+        bare = {column: value[0] for column, _, value in cells}
+        if bare.get(self.schema.liveness_column, b"")[:1] != LIVE:
+            return View(False, times, writers)
+        if missing := sorted(self._group - bare.keys()):
+            return View(True, times, writers, wrong=f"GHOST: the live row lacks {missing}")
+        stored = found_row(row, visible(store, self.schema.table, row))
+        assert stored is not None
+        try:
+            values = self._reader.values(stored)  # type: ignore[arg-type]
+        except HbmodelError as error:
+            return View(True, times, writers, wrong=f"GHOST: {error}")
+        entries = [(index.table, self._keys.entry(index, values, row)) for index in self.schema.indexes.values()]
+        return View(True, times, writers, tuple(sorted(values.items())), bare[self.schema.version_column], entries)
+
+    def rows(self, store: Store) -> list[bytes]:
+        """Every row that has any cell or tombstone."""
+        return [row for table, row in store if table == self.schema.table]
+
+    def live(self, store: Store) -> tuple[tuple[bytes, Any], ...]:
+        """The live rows with their values: what readers may return."""
+        views = ((row, self.view(store, row)) for row in self.rows(store))
+        return tuple((row, view.values) for row, view in views if view.live)
+
+    # --- invariants ---------------------------------------------------------------------------------------------------
+
+    def check(self, store: Store) -> str | None:
+        """The first invariant that does not hold."""
+        return next(self._broken(store), None)
+
+    def _broken(self, store: Store) -> Iterator[str]:
+        if BROKEN in store:
+            yield store[BROKEN]
+        history: dict[bytes, dict[int, Began]] = {}
+        for key, value in store.items():
+            if key[0] == BEGAN:
+                history.setdefault(value.row, {})[key[1]] = value
+        for row in {*self.rows(store), *history}:
+            view = self.view(store, row)
+            if view.wrong is not None:
+                yield f"{view.wrong}; row {row!r}"
+            yield from self._entries(store, row, view)
+        if EXPIRED in store:
+            yield from self._outlived(store, history)
+        for row in {*self.rows(store), *history}:
+            view = self.view(store, row)
+            yield from self._writes(store, row, view, history.get(row, {}))
+
+    def _entries(self, store: Store, row: bytes, view: View) -> Iterator[str]:
+        """The index is a superset, and an entry of the row's own version says what the row says."""
+        for (table, entry), index in zip(view.entries, self.schema.indexes.values(), strict=False):
+            cells = {column: value for column, _, value in mc.vis(store, table, entry)}
+            if not cells:
+                yield f"MISSING entry {entry!r} in {table} of row {row!r}"
+            elif cells[self.schema.version_column] == view.version:
+                covered = [self.schema.by_name[name].column for name in index.covers]
+                found = {column: value for column, _, value in visible(store, self.schema.table, row)}
+                if any(cells.get(column) != found.get(column) for column in covered):
+                    yield f"COVER: entry {entry!r} has the version of row {row!r} and other values"
+
+    def _outlived(self, store: Store, history: dict[bytes, dict[int, Began]]) -> Iterator[str]:
+        """Entries end with their rows: after that there is none of a process whose every put has ended."""
+        ended: dict[int, bool] = {}
+        for number, write in ((number, write) for writes in history.values() for number, write in writes.items()):
+            ended[number // 10] = ended.get(number // 10, True) and write.expires
+        tables = {index.table for index in self.schema.indexes.values()}
+        for table, entry in ((key[0], key[1]) for key in store if key[0] in tables):
+            for column, _, value in mc.vis(store, table, entry):
+                if column == self.schema.version_column and ended.get(value[1], False):
+                    yield f"OUTLIVES: entry {entry!r} of process {value[1]} in {table}, whose rows have expired"
+
+    def _writes(self, store: Store, row: bytes, view: View, history: dict[int, Began]) -> Iterator[str]:
+        acknowledged = store.get(ACKNOWLEDGED, NOTHING)
+        for number, write in history.items():
+            done = number in acknowledged
+            if view.live and done:
+                for column in self._covered(write, history):
+                    if old := view.writers.get(column, NOTHING) & write.over:
+                        yield f"STALE: {column!r} of write {set(old)} shows, though the acknowledged {_name(number, write)} began after it"
+            if view.live and write.revives and number in view.writers[self.schema.liveness_column]:
+                for column, whose in view.writers.items():
+                    if old := whose & write.over:
+                        yield f"LEFTOVER: {column!r} of write {set(old)} shows in the row that {_name(number, write)} put over a dead one"
+            purged = view.times and self.schema.liveness_column not in view.times and not store.keys() & {EXPIRED, AGED}
+            if self.strict and write.kind == "delete" and (done or purged):
+                for column in view.writers.keys() - self._counters:
+                    if old := view.writers[column] & write.over:
+                        yield f"KEPT: {column!r} of write {set(old)} is still there after {_name(number, write)}"
+            ended = (write.expires and EXPIRED in store) or write.timestamp <= store.get(AGED, mc.NEG)
+            if done and write.kind != "delete" and not ended and self._lost(number, write, view) and not _excused(number, write, history):
+                yield f"LOST: {_name(number, write)} is acknowledged, nothing after it deletes, cells {sorted(view.times.items())}"
+
+    def _covered(self, write: Began, history: dict[int, Began]) -> frozenset[bytes]:
+        """The columns of which a write says everything.
+
+        An increment beside a delete may carry what was counted before over the delete, to be shown if a full write that read the
+        live row lands after both (DESIGN: a full write leaves the counters of a live row out).
+        """
+        everything = frozenset(f.column for f in self.schema.columns) | {self.schema.version_column, self.schema.liveness_column}
+        if write.kind == "delete":
+            beside = any(other.kind == "increment" and name not in write.over for name, other in history.items())
+            return everything - self._counters if beside else everything
+        if write.kind in {"full", "insert"}:
+            return everything if write.revives else everything - self._counters
+        return frozenset(write.columns)
+
+    def _lost(self, number: int, write: Began, view: View) -> bool:
+        if write.kind == "increment":
+            return not view.live or not any(number in view.writers.get(column, NOTHING) for column in self._counters)
+        return not view.live or any(view.times.get(column, mc.NEG) < write.timestamp for column in write.columns)
+
+    def healed(self, store: Store) -> str | None:
+        """When everything has stopped and the grace time is over, one pass of repair leaves exactly the entries of live rows."""
+        after = dict(store)
+        current = {entry for row in self.rows(store) for entry in self.view(store, row).entries}
+        tables = {index.table for index in self.schema.indexes.values()}
+        for table, row in store:
+            cells = mc.vis(store, table, row) if table in tables else ()
+            if cells and (table, row) not in current:
+                mc._delrow(after, table, row, max(timestamp for _, timestamp, _ in cells))
+        if broken := self.check(after):
+            return f"after repair: {broken}"
+        orphans = [key for key in after if key[0] in tables and mc.vis(after, *key) and key not in current]
+        return f"ORPHAN survives repair: {orphans}" if orphans else None
+
+
+def _name(number: int, write: Began) -> str:
+    return f"write {number} ({write.kind}@{write.timestamp})"
+
+
+def _excused(number: int, write: Began, history: dict[int, Began]) -> bool:
+    """Whether a delete that was not over when the write began may have won: any for a partial update, else one not below it in time.
+
+    A put that expires is one too, of all that is older.
+    """
+    return any(
+        (other.kind == "delete" or (other.expires and name != number))
+        and name not in write.over
+        and (write.kind not in {"full", "insert"} or other.timestamp >= write.timestamp or number in other.over)
+        for name, other in history.items()
+    )
+
+
+class ProtocolModel(mc.Model):  # type: ignore[misc]
+    """The checker over the processes of one model.
+
+    Args:
+        watch: the invariants.
+        store: to begin with.
+        processes: name (`W...` writes), steps, reading of its clock.
+        crashes: how many writers may crash.
+        compaction: `any`, `grace` (tombstones younger than the grace time stay) or None; one at most.
+        unmoved: name of the indexed field if readers may miss rows in which it changes (a range), else None.
+        always: whether the invariants hold in every state or, once everything has stopped, only then.
+    """
+
+    def __init__(
+        self,
+        watch: Watch,
+        store: Store,
+        processes: Sequence[tuple[str, Callable[[], Steps], int]],
+        crashes: int = 1,
+        compaction: str | None = None,
+        unmoved: str | None = None,
+        *,
+        always: bool = True,
+    ) -> None:
+        self.watch, self.compaction, self.unmoved = watch, compaction, unmoved
+        self._checked: dict[frozenset[Any], str | None] = {}
+        super().__init__(dict(store), list(processes), self._check if always else None, watch.live, watch.healed, crashes)
+
+    def _check(self, store: Store) -> str | None:
+        """The invariants; many states share their store."""
+        key = frozenset(store.items())
+        if key not in self._checked:
+            self._checked[key] = self.watch.check(store)
+        return self._checked[key]
+
+    def push(self, h: int, res: Any) -> int:
+        """Of an entry that a scan found only the key and the time are of interest."""
+        if type(res) is tuple and len(res) == 2:
+            res = (res[0], max(timestamp for _, timestamp, _ in res[1]))
+        return int(super().push(h, res))
+
+    def eager(self, st: Any, i: int) -> Any:
+        """Acknowledgements and the ends of reads, at once after the step before them."""
+        while True:
+            step = self._next(st, i)
+            if step is not None and step[0] == "end":
+                self._read(self.preds[i], dict(st[2])[("rd", i)], step)
+            st = self._completed(super().eager(st, i))
+            step = self._next(st, i)
+            if step is None or step[0] != "acknowledge":
+                return st
+            store, processes, *rest = st
+            store = dict(store)
+            store[ACKNOWLEDGED] = store.get(ACKNOWLEDGED, frozenset((0,))) | step[1]
+            if self.invariant and (broken := self.invariant(store)):
+                raise mc.Violation(broken)
+            moved = ("run", self.push(processes[i][1], None), None)
+            st = (store, (*processes[:i], moved, *processes[i + 1 :]), *rest)
+
+    def _next(self, st: Any, i: int) -> Step | None:
+        status, history, _ = st[1][i]
+        return self.next_op(i, history) if status == "run" else None  # type: ignore[no-any-return]
+
+    def _read(self, matches: Callable[[Any], bool], monitor: Any, step: Step) -> None:
+        """What a query returned matches it, and no row comes twice; the checker looks for the rest."""
+        if wrong := [found for found in step[1] if not matches(found)]:
+            raise mc.Violation(f"DIRTY: the query returned {wrong}, which do not match")
+        rows = [found[0] for found in step[1]]
+        for row in {row for row in rows if rows.count(row) > 1}:
+            if self.unmoved is None or len(self._moves(row, monitor[1])) == 1:
+                raise mc.Violation(f"TWICE: the query returned row {row!r} {rows.count(row)} times")
+
+    def _moves(self, row: bytes, states: Any) -> set[Any]:
+        return {dict(values)[self.unmoved] for found, values in states if found == row}
+
+    def _completed(self, st: Any) -> Any:
+        """What crashed writers wrote is over too for a write that begins now."""
+        new = [key for key, value in st[0].items() if key[0] == BEGAN and value.new]
+        if not new:
+            return st
+        dead = frozenset(10 * (j + 1) + n for j, process in enumerate(st[1]) if process[0] == "dead" for n in range(10))
+        store = dict(st[0])
+        for key in new:
+            store[key] = store[key].completed(dead)
+        return (store, *st[1:])
+
+    def observe(self, store: Store, mon: Any, begin: Any = None) -> Any:
+        """Rows that moved in the index need not be found by a range."""
+        mon = super().observe(store, mon, begin)
+        if self.unmoved is None:
+            return mon
+        watched = (
+            (key, (frozenset(row for row in value[0] if len(self._moves(row, value[1])) == 1), value[1]) if key[0] == "rd" else value)
+            for key, value in mon
+        )
+        return tuple(watched)
+
+    def events(self, st: Any) -> Iterator[Any]:
+        """One major compaction."""
+        store, processes, mon, crashes, compactions = st
+        if self.compaction is None or ("compacted", 0) in dict(mon):
+            return
+        after = {}
+        for key, state in store.items():
+            if key[0] in NO_ROWS:
+                after[key] = state
+                continue
+            columns = tuple((c, (self._kept(ct, processes, mon), ts, v)) for c, (ct, ts, v) in state[1])
+            columns = tuple(c for c in columns if c[1][0] != mc.NEG or c[1][1] != mc.NEG)
+            kept = type(state)((self._kept(state[0], processes, mon), columns))
+            if kept != (mc.NEG, ()) or isinstance(key[0], tuple):  # nothing beneath a row is something to know
+                after[key] = kept
+        if after != store:
+            yield (after, processes, tuple(sorted((*mon, (("compacted", 0), 1)), key=repr)), crashes, compactions), "COMPACTION"
+
+    def _kept(self, tombstone: int, processes: Any, mon: Any) -> int:
+        young = self.compaction == "grace" and tombstone != mc.NEG and not self.grace_ok(processes, mon, tombstone)
+        return tombstone if young else int(mc.NEG)

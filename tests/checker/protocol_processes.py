@@ -1,0 +1,333 @@
+"""The processes that the model checker runs: writers and readers drive the shipped generators; the repairer is that of the models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from attrs import frozen
+
+import hbmodel as hb
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder, Values
+from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.expiry import end_of_live
+from hbmodel.protocol.indexed_plan import DEAD, IndexedRowPlanner
+from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
+from hbmodel.protocol.operations import GetRows, Protocol
+from hbmodel.protocol.verify_entries import EntryVerifier
+from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
+from tests.checker.protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, Translation, alone, found_row
+
+
+@frozen
+class Insert:
+    """`Session.insert` of an object."""
+
+    write: PutObject
+
+
+@frozen
+class Increment:
+    """`Session.increment` by an amount that names the write, at the server's time."""
+
+    row: bytes
+    server: int = 11
+
+
+Action = RowWrite | Insert | Increment | tuple[RowWrite, ...]
+
+
+@frozen
+class Rules:
+    """The code under test: the shipped one, or a mutant of it.
+
+    Attributes:
+        writer: plans mutations.
+        around: changes what a protocol of writes does.
+        verifier: decides what readers return.
+        clock: of the writers.
+        partial_reads: columns that a partial update reads, or None for every family.
+        grace: how the repairer waits for it: `wait` also for every writer under way whose time is not later (they stop after half of
+            it), `clock` by its clock alone, `never`.
+        reread: whether the repairer reads the row again before it deletes.
+        repair_at: time at which it deletes an entry, from the entry's own.
+        spare: whether it leaves the entries of rows that expire alone.
+    """
+
+    writer: type[IndexedRowPlanner] = IndexedRowPlanner
+    around: Callable[[Protocol[Any]], Protocol[Any]] = lambda protocol: protocol
+    verifier: type[EntryVerifier] = EntryVerifier
+    clock: type[SetClock] = SetClock
+    partial_reads: Callable[[IndexedRowPlanner, UpdateFields], Sequence[bytes]] | None = None
+    grace: Literal["wait", "clock", "never"] = "wait"
+    reread: bool = True
+    repair_at: Callable[[int], int] = lambda timestamp: timestamp
+    spare: bool = True
+
+
+SHIPPED = Rules()
+
+
+def kind_of(write: RowWrite | Insert) -> str:
+    """How the invariants call it."""
+    return {PutObject: "full", Insert: "insert", UpdateFields: "partial", DeleteRow: "delete"}[type(write)]
+
+
+def writer(
+    schema: TableSchema,
+    process: int,
+    actions: Sequence[Action],
+    reading: int,
+    rules: Rules = SHIPPED,
+    *,
+    atomic: bool = True,
+    slow: int = 0,
+    repeat: int | None = None,
+    again: int | None = None,
+    paused: bool = False,
+) -> Callable[[], Steps]:
+    """A process that carries out actions one after the other.
+
+    Args:
+        schema: of the model.
+        process: its number, from 1; its writes are numbered from ten times that.
+        actions: a tuple is one round of several writes.
+        reading: of its clock.
+        rules: the code under test.
+        atomic: whether the store mutates rows atomically.
+        slow: how many attempts take too long to be acknowledged.
+        repeat: which mutating step is carried out twice in a row, because its answer was lost.
+        again: which one is delivered once more at any time after the last.
+        paused: whether the process may stand still for longer than the grace time.
+    """
+
+    def run() -> Steps:
+        nonces = iter(range(1, 100))
+        planner = rules.writer(schema, tuple(schema.indexes.values()), BOUND, lambda: bytes((process, next(nonces))) + bytes(6))
+        clock = rules.clock(reading, slow)
+        number = 10 * process
+        sent: list[Step] = []
+        for action in actions:
+            if number > 10 * process:
+                yield ("issue", clock.now())
+            writes: Sequence[Any] = action if isinstance(action, tuple) else (action,)
+            numbers = range(number, number + len(writes))
+            number += len(writes)
+            if isinstance(action, Increment):
+                yield from _incremented(schema, action, numbers[0])
+                continue
+            if isinstance(action, Insert):
+                writes = [action.write]
+                protocol: Protocol[Any] = insert_indexed(planner, action.write)
+            else:
+                protocol = write_indexed_batch(planner, writes, atomic)
+            if rules.partial_reads is not None:
+                protocol = _reading_less(protocol, planner, writes, rules.partial_reads)
+            kinds = {
+                write.row: (n, kind_of(action if isinstance(action, Insert) else write)) for n, write in zip(numbers, writes, strict=True)
+            }
+            yield from Translation(schema.table, clock, kinds, numbers, sent, repeat, paused).steps(rules.around(protocol))
+        if again is not None and again < len(sent):
+            yield sent[again]
+
+    return run
+
+
+def _incremented(schema: TableSchema, action: Increment, number: int) -> Steps:
+    reader = RowDecoder(schema, indexed=True, names=frozenset())
+    (counter,) = (f.column for f in schema.columns if f.kind == "counter")
+    _, cells = yield Told(("begin", schema.table, action.row, tuple(reader.columns), number, "increment"))
+    found = found_row(action.row, cells)
+    if found is not None and reader.exists(found):
+        yield Told(("inc", schema.table, action.row, counter, amount_of(number), number, action.server))
+        yield ("acknowledge", frozenset((number,)))
+
+
+def amount_of(number: int) -> int:
+    """What an increment adds: one bit for each write, so that a counter says which it has seen."""
+    return 1 << number
+
+
+def _reading_less(protocol: Protocol[Any], planner: IndexedRowPlanner, writes: Sequence[RowWrite], columns: Any) -> Protocol[Any]:
+    """The protocol, but rows of partial updates are read in just these columns."""
+    asked = {write.row: columns(planner, write) for write in writes if isinstance(write, UpdateFields)}
+    answer: Any = None
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        if isinstance(operation, GetRows):
+            answer = []
+            for row in operation.rows:
+                answer += yield GetRows(operation.table, [row], asked.get(row, operation.columns))
+        else:
+            answer = yield operation
+
+
+def reader(
+    schema: TableSchema,
+    index: Index,
+    low: bytes,
+    high: bytes,
+    accepts: Callable[[Values], bool],
+    page: int = 9,
+    rules: Rules = SHIPPED,
+) -> Callable[[], Steps]:
+    """A query through an index: pages of entries, each verified by one multi-get, as in `PlanExecutor`."""
+    rows, keys = RowDecoder(schema, indexed=True, names=frozenset(f.name for f in schema.columns)), KeyMapper(schema)
+
+    def run() -> Steps:
+        verifier = rules.verifier(schema, index, rows, accepts)
+        after: bytes | None = None
+        got: list[Any] = []
+        watch: tuple[Any, ...] = (lambda found: accepts(dict(found[1])),)  # what the first step of the scan tells the checker
+        ended = False
+        while not ended:
+            entries: list[bytes] = []
+            while len(entries) < page and not ended:
+                found = yield ("scan", index.table, after, low, high, *watch)
+                watch = ()
+                ended = found is None
+                if found is not None:
+                    after = found[0]
+                    entries.append(found[0])
+            homes = [keys.row_of_entry(index, entry)[0] for entry in entries]
+            yield from Translation(schema.table, SetClock(0), {}, ()).steps(_kept(verifier.verify(entries), got, homes))
+        yield ("end", tuple(got))
+
+    return run
+
+
+def _kept(protocol: Protocol[list[Values | None]], got: list[Any], rows: Sequence[bytes]) -> Protocol[None]:
+    for row, values in zip(rows, (yield from protocol), strict=True):
+        if values is not None:
+            got.append((row, tuple(sorted(values.items()))))
+
+
+def dead_marker(cells: Sequence[tuple[bytes, int, bytes]], schema: TableSchema) -> tuple[bytes, int, bytes] | None:
+    """The liveness cell of a dead row."""
+    return next((cell for cell in cells if cell[0] == schema.liveness_column and cell[2].startswith(DEAD)), None)
+
+
+def _aged(rules: Rules, times: Sequence[int]) -> Steps:
+    if rules.grace == "wait":
+        yield ("grace", max(times))
+    elif rules.grace == "clock":
+        yield ("old", max(times))
+
+
+def repairer(
+    schema: TableSchema, index: Index, rules: Rules = SHIPPED, *, purge: bytes | None = None, entries: bool = True
+) -> Callable[[], Steps]:
+    """Rule 6, as in the models: mismatched entries go at their own time once they and their row are older than the grace time.
+
+    Args:
+        schema: of the model.
+        index: whose entries are looked at.
+        rules: the code under test.
+        purge: a row whose dead marker is then purged (rule 4), or None.
+        entries: whether entries are repaired.
+    """
+    keys, decoder = KeyMapper(schema), RowDecoder(schema, indexed=True, names=frozenset(index.fields))
+
+    def aged(timestamp: int) -> int:
+        return timestamp if rules.grace == "wait" else -1
+
+    def expires(row: bytes, cells: Sequence[tuple[bytes, int, bytes]]) -> bool:
+        """Whether what lies under the row shows again some day, whose entries must then be there."""
+        found = found_row(row, cells)
+        return rules.spare and found is not None and end_of_live(found, schema.liveness_column) is not None  # type: ignore[arg-type]
+
+    def current(row: bytes, cells: Sequence[tuple[bytes, int, bytes]]) -> bytes | None:
+        found = found_row(row, cells)
+        return None if found is None or not decoder.exists(found) else keys.entry(index, decoder.values(found), row)  # type: ignore[arg-type]
+
+    def run() -> Steps:
+        after: bytes | None = None
+        seen: list[tuple[bytes, int]] = []
+        while entries:
+            found = yield ("scan", index.table, after, b"", b"\xff" * 9)
+            if found is None:
+                break
+            seen.append(found)
+            after = found[0]
+        for entry, timestamp in seen:
+            (row,) = keys.row_of_entry(index, entry)
+            get = Told(("read", schema.table, row, (*schema.family_names,)))
+            cells = yield get
+            if current(row, cells) == entry or expires(row, cells):
+                continue
+            yield from _aged(rules, [timestamp, *(cell[1] for cell in cells if cell[0].rpartition(b":")[2] in {b"_v", b"_l"})])
+            cells = (yield get) if rules.reread else cells
+            if rules.reread and (current(row, cells) == entry or expires(row, cells)):
+                continue
+            yield Told(("repair", index.table, entry, rules.repair_at(timestamp), aged(timestamp)))
+        if purge is None:
+            return
+        get = Told(("read", schema.table, purge, (schema.liveness_column,)))
+        marker = dead_marker((yield get), schema)
+        if marker is None:
+            return
+        yield from _aged(rules, [marker[1]])
+        if rules.reread and dead_marker((yield get), schema) != marker:
+            return
+        yield Told(("repair", schema.table, purge, rules.repair_at(marker[1]), aged(marker[1])))
+
+    return run
+
+
+# --- models of the tests ----------------------------------------------------------------------------------------------
+
+
+@hb.model(table="things", family="d")
+class Thing:
+    """One index over one column, with a covered column; two columns and a counter outside."""
+
+    name: hb.Key[str] = hb.key()
+    tag: hb.Column[str] = hb.column("t")
+    extra: hb.Column[str | None] = hb.column("e", default=None)
+    note: hb.Column[str | None] = hb.column("n", default=None)
+    views: hb.Column[int] = hb.counter("v")
+
+    by_tag = hb.index("tag", covers=("extra",))
+
+
+@hb.model(table="places", family="d")
+class Place:
+    """Two indexes, one of them over two columns that change apart."""
+
+    name: hb.Key[str] = hb.key()
+    city: hb.Column[str] = hb.column("c")
+    street: hb.Column[str] = hb.column("s")
+    note: hb.Column[str | None] = hb.column("n", default=None)
+
+    by_place = hb.index("city", "street")
+    by_street = hb.index("street")
+
+
+THING, PLACE = hb.schema_of(Thing), hb.schema_of(Place)
+
+
+def put(obj: Any) -> PutObject:
+    """A full write."""
+    return put_object(hb.schema_of(type(obj)), obj)
+
+
+def change(model: type[Any], name: str, **changes: Any) -> UpdateFields:
+    """A partial update."""
+    return UpdateFields(None, hb.row_key(model, name=name), {"name": name}, changes)
+
+
+def gone(model: type[Any], name: str) -> DeleteRow:
+    """A delete."""
+    return DeleteRow(None, hb.row_key(model, name=name))
+
+
+def prepared(schema: TableSchema, *rounds: tuple[int, Action]) -> Store:
+    """A store in which these actions were carried out, each at its clock's reading; they count as write 0."""
+    store: Store = {}
+    for reading, action in rounds:
+        alone(writer(schema, 0, [action], reading)(), store)
+    tables = {schema.table, *(i.table for i in schema.indexes.values())}
+    return {key: value for key, value in store.items() if key[0] in tables or isinstance(key[0], tuple)}

@@ -1,0 +1,439 @@
+"""The protocols of models without indexes in the model checker: a row on a server that gives the time, and what its writers may see.
+
+Besides the writers the server's clock moves, a row's life ends and a program reads, at any moment. Whatever is acknowledged or read
+must be what the calls would give one after the other, in some order that keeps what was over before something else began.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+import hbmodel as hb
+from hbmodel.errors import IncompleteRow, RowExists, RowNotFound
+from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.protocol.operations import (
+    Acknowledge,
+    CheckAndMutate,
+    CheckAndPut,
+    DeleteRows,
+    GetRows,
+    LetClockTick,
+    MutateRow,
+    Operation,
+    PutRows,
+)
+from hbmodel.protocol.unindexed_insert import insert_unindexed
+from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.unindexed_write import write_unindexed_batch
+from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
+from hbmodel.store import Capabilities, Delete, Put
+from tests.checker.protocol_adapter import Step, Steps, StoredCell, StoredRow, Told, mc
+
+LIFE = 1_000
+BEGINS = 5
+LATER = 2 * LIFE
+"""How far time moves when lives end."""
+
+CELLS, TOMBSTONES, CLOCK, HISTORY, LATE = ("cells", 0), ("tombstones", 0), ("clock", 0), ("history", 0), ("late", 0)
+DISTINCT = ("distinct", 0)
+EXPIRY = 99
+"""The end of lives, as one of the calls of a history."""
+
+ATOMIC = Capabilities(
+    check_and_mutate=True, mutate_row=True, presplit=True, family_configuration=True, put_ttl_mixed=True, alter=True, namespaces=True,
+    one_call_scans=True,
+)  # fmt: skip
+APART = evolve(ATOMIC, check_and_mutate=False, mutate_row=False)
+
+
+@hb.model(table="slips", family="d")
+class Slip:
+    """Two required columns and an optional one."""
+
+    name: hb.Key[str] = hb.key()
+    page: hb.Column[str] = hb.column("p")
+    line: hb.Column[str] = hb.column("l")
+    note: hb.Column[str | None] = hb.column("n", default=None)
+
+
+@hb.model(table="sparse", family="d", exists=hb.flag("e"))
+class Sparse:
+    """A flag, and a column whose None is the absence of its cell."""
+
+    name: hb.Key[str] = hb.key()
+    page: hb.Column[str] = hb.column("p")
+    line: hb.Column[str | None] = hb.column("l", default=None, null="delete")
+    note: hb.Column[str | None] = hb.column("n", default=None, null="delete")
+
+
+@frozen
+class Insert:
+    write: PutObject
+
+
+@frozen
+class Read:
+    """`Session.get`."""
+
+
+Call = RowWrite | Insert | Read
+
+
+def calls_of(model: Any) -> Mapping[str, Call]:
+    """What the processes do, by name."""
+    schema, key = hb.schema_of(model), {"name": "k"}
+    row = hb.row_key(model, **key)
+
+    def whole(ttl: int | None = None, **values: Any) -> PutObject:
+        return put_object(schema, model(name="k", **{"page": "x", "line": "x", **values}), ttl)
+
+    def change(ttl: int | None = None, **changes: Any) -> UpdateFields:
+        return UpdateFields(None, row, key, changes, ttl)
+
+    return {
+        "add": whole(page="a", line="a", note="a"),
+        "add b": whole(page="b", line="b"),
+        "expiring add": whole(LIFE, page="e", line="e", note="e"),
+        "expiring add f": whole(LIFE, page="f", line="f"),
+        "update page": change(page="u"),
+        "update line": change(line="w"),
+        "update note": change(note="v"),
+        "update both": change(page="y", note="y"),
+        "forget": change(note=None),
+        "expiring update": change(LIFE, page="z"),
+        "delete": DeleteRow(None, row),
+        "insert": Insert(whole(page="i", line="i")),
+        "expiring insert": Insert(whole(LIFE, page="j", line="j")),
+        "get": Read(),
+    }
+
+
+# --- the server -------------------------------------------------------------------------------------------------------
+# A cell is (column, timestamp, value, end or None); of equal times the later arrival is the newer one.
+
+Cell = tuple[bytes, int, bytes, int | None]
+
+
+def visible(store: Any, columns: Sequence[bytes] = ()) -> dict[bytes, StoredCell]:
+    """The newest cell of each column that no tombstone hides and whose life has not ended."""
+    now, (whole, single) = store[CLOCK], store[TOMBSTONES]
+    hidden = dict(single)
+    found: dict[bytes, StoredCell] = {}
+    for column, timestamp, value, end in store[CELLS]:
+        wanted = not columns or column in columns or column.partition(b":")[0] in columns
+        if not wanted or timestamp <= whole or timestamp <= hidden.get(column, -1) or (end is not None and end <= now):
+            continue
+        if column not in found or timestamp >= found[column].timestamp:
+            found[column] = StoredCell(value, timestamp)
+    return found
+
+
+def _apply(store: Any, mutations: Sequence[Put | Delete]) -> None:
+    store[CLOCK] += store.get(DISTINCT, 0)
+    now, (whole, single) = store[CLOCK], store[TOMBSTONES]
+    hidden = dict(single)
+    cells: list[Cell] = list(store[CELLS])
+    for mutation in mutations:
+        at = now if mutation.timestamp is None else mutation.timestamp
+        if isinstance(mutation, Put):
+            end = None if mutation.ttl is None else at + mutation.ttl
+            cells += [(column, at, value, end) for column, value in mutation.cells.items()]
+        elif mutation.columns:
+            hidden.update((column, max(at, hidden.get(column, -1))) for column in mutation.columns)
+        else:
+            whole = max(whole, at)
+    store[TOMBSTONES] = (whole, tuple(sorted((c, t) for c, t in hidden.items() if t > whole)))
+    # A cell under a newer one that does not end, or of its own time and end, is never seen again.
+    kept: list[Cell] = []
+    for n, (column, at, value, end) in enumerate(cells):
+        covered = any(c == column and e is None and (t > at or (t == at and m > n)) for m, (c, t, _, e) in enumerate(cells))
+        if at > whole and at > hidden.get(column, -1) and not covered and not (end is not None and end <= now):
+            kept.append((column, at, value, end))
+    store[CELLS] = tuple(kept)
+
+
+def _step(store: Any, step: Step) -> Any:
+    """One call, with the record of the write that begins with it."""
+    _, number, operation = step
+    if number is not None:
+        done = frozenset(n for n, (_, result) in store[HISTORY] if result is not None)
+        store[HISTORY] = tuple(sorted((*store[HISTORY], (number, (done, None)))))
+    match operation:
+        case GetRows(_, _, columns):
+            return Told(sorted((column, cell.timestamp, cell.value) for column, cell in visible(store, columns).items()))
+        case PutRows(_, (put,)):
+            _apply(store, [put])
+        case DeleteRows(_, deletes):
+            _apply(store, deletes)
+        case MutateRow(_, mutations):
+            _apply(store, mutations)
+        case CheckAndMutate(_, _, column, expected, mutations):
+            return _check(store, column, expected, mutations)
+        case CheckAndPut(_, _, column, expected, put):
+            return _check(store, column, expected, [put])
+    return None
+
+
+def _check(store: Any, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+    held = visible(store).get(column)
+    if (None if held is None else held.value or None) != expected:
+        return False
+    _apply(store, mutations)
+    return True
+
+
+def _done(store: Any, step: Step) -> None:
+    _, number, result = step
+    store[HISTORY] = tuple(sorted((n, (over, result if n == number else told)) for n, (over, told) in store[HISTORY]))
+
+
+def _tick(store: Any, step: Step) -> None:
+    store[CLOCK] += step[1]
+    if step[1] == LATER:
+        store[LATE] = frozenset(n for n, (_, result) in store[HISTORY] if result is None)
+        done = frozenset(n for n, (_, result) in store[HISTORY] if result is not None)
+        store[HISTORY] = tuple(sorted((*store[HISTORY], (EXPIRY, (done, "over")))))
+
+
+mc.OPS.update(unindexed=_step, done=_done, tick=_tick)
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+
+def caller(model: Any, number: int, calls: Sequence[Call], can: Capabilities, rules: Rules) -> Callable[[], Steps]:
+    """A process that makes calls one after the other."""
+
+    def run() -> Steps:
+        drawn = itertools.count()
+        writer = rules.writer(hb.schema_of(model), lambda: bytes((number, next(drawn))))
+        for at, call in enumerate(calls):
+            yield from _called(model, writer, 10 * number + at, call, can, rules)
+
+    return run
+
+
+def _called(model: Any, writer: UnindexedRowPlanner, number: int, call: Call, can: Capabilities, rules: Rules) -> Steps:
+    begins: int | None = number
+    schema = writer.schema
+    if isinstance(call, Read):
+        protocol: Any = _get(schema.table, RowDecoder.of(schema, False))
+    elif isinstance(call, Insert):
+        column = schema.exists_column or schema.required_columns[0]
+        protocol = insert_unindexed(writer, call.write, column, LIFE // 2)
+    else:
+        protocol = write_unindexed_batch(writer, [call], LIFE // 2, can)
+    protocol = rules.around(protocol)
+    answer: Any = None
+    outcome: Any = None
+    while True:
+        try:
+            operation: Operation = protocol.send(answer)
+        except StopIteration as stop:
+            result = _result(outcome if stop.value is None else stop.value)
+            break
+        except RowExists:
+            result = "exists"
+            break
+        answer = None
+        if isinstance(operation, Acknowledge):
+            (outcome,) = operation.outcomes
+        elif isinstance(operation, LetClockTick):
+            yield ("tick", 1)
+        else:
+            answer = yield ("unindexed", begins, operation)
+            begins = None
+            if isinstance(operation, GetRows):
+                answer = [StoredRow(operation.rows[0], {c: StoredCell(v, t) for c, t, v in answer}) if answer else None]
+            elif rules.ticks and _deletes_now(operation):
+                yield ("tick", 1)  # the store's own pause
+    yield ("done", number, result)
+
+
+def _get(table: str, reader: RowDecoder) -> Any:
+    (row,) = yield GetRows(table, [b"k"], reader.columns)
+    return shown(reader, row)
+
+
+def _deletes_now(operation: Any) -> bool:
+    mutations = getattr(operation, "deletes", None) or getattr(operation, "mutations", ())
+    return any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations)
+
+
+def _result(outcome: Any) -> Any:
+    if not isinstance(outcome, hb.Outcome):
+        return outcome
+    if isinstance(outcome.error, RowNotFound):
+        return "not found"
+    return outcome.action if outcome.error is None else repr(outcome.error)
+
+
+def shown(reader: RowDecoder, row: Any) -> Any:
+    """What a reader makes of a row: its values, `absent` or `incomplete`."""
+    if row is None or not reader.exists(row):
+        return "absent"
+    try:
+        return tuple(sorted(reader.values(row).items()))
+    except IncompleteRow:
+        return "incomplete"
+
+
+# --- what must hold ---------------------------------------------------------------------------------------------------
+
+
+def explained(calls: Mapping[int, Call], history: Mapping[int, Any], end: Any, initial: Any) -> bool:
+    """Whether the answers, and what is there in the end, come from the calls one after the other in some order."""
+    sure = [number for number, (_, result) in history.items() if result is not None]
+    lost = [number for number, (_, result) in history.items() if result is None]
+    for count in range(len(lost) + 1):
+        for some in itertools.combinations(lost, count):  # of a program that died a call may have been carried out
+            if _ordered(frozenset((*sure, *some)), calls, history, end, [((), initial)]):
+                return True
+    return False
+
+
+def _ordered(left: frozenset[int], calls: Mapping[int, Call], history: Mapping[int, Any], end: Any, states: Any) -> bool:
+    """Whether those left can follow `states`, each behind the calls that led to it."""
+    done, state = states[-1]
+    if not left:
+        return bool((state if state == "absent" else state[0]) == end)
+    for number in left:
+        over, result = history[number]
+        if over & left:
+            continue  # something that was over before it began must come first
+        call = calls.get(number)
+        concurrent = any(n not in over and n in calls and _rewrites(calls[n]) for n in done)
+        found = [_carried_out(call, result, state, concurrent)]
+        if call is not None and _rewrites(call) and isinstance(call, UpdateFields):
+            # A row that expires is written whole, as it was read: the later of two at the same time wins with all its columns.
+            found += [_carried_out(call, result, earlier) for before, earlier in states if over <= {*before}]
+        following = [after for after in found if after is not None]
+        if any(_ordered(left - {number}, calls, history, end, [*states, ((*done, number), after)]) for after in following):
+            return True
+    return False
+
+
+def _rewrites(call: Call) -> bool:
+    """Whether a call gives the row a time that was drawn before."""
+    return _expires(call) or isinstance(call, UpdateFields)
+
+
+def _carried_out(call: Call | None, result: Any, state: Any, over: bool = False) -> Any:
+    """The state after a call, or None where it cannot have this result in this state: `absent`, or values and whether they end."""
+    there = state != "absent"
+    if call is None:  # the end of lives
+        return "absent" if there and state[1] else state
+    if isinstance(call, Read):
+        return state if result in {None, state[0] if there else "absent"} else None
+    if isinstance(call, DeleteRow):
+        return "absent"
+    if isinstance(call, Insert):
+        if result is None:
+            return state if there else _values(call.write)
+        if result == "exists":
+            return state if there else None
+        return None if there and not over else _values(call.write)
+    if isinstance(call, PutObject):
+        return _values(call)
+    if result == "not found":
+        return None if there else state
+    if not there:
+        return None if result is not None else state
+    values = tuple(sorted({**dict(state[0]), **call.changes}.items()))
+    return values, state[1] or call.ttl is not None
+
+
+def _expires(call: Call) -> bool:
+    ttl = getattr(call.write if isinstance(call, Insert) else call, "ttl", None)
+    return ttl is not None
+
+
+def _values(write: PutObject) -> Any:
+    return tuple(sorted(write.values.items())), write.ttl is not None
+
+
+@frozen
+class Rules:
+    """The code under test, or a mutant of it.
+
+    Attributes:
+        writer: plans mutations.
+        around: changes what a protocol does.
+        ticks: whether the store lets the clock tick after a delete at its own time.
+    """
+
+    writer: type[UnindexedRowPlanner] = UnindexedRowPlanner
+    around: Callable[[Any], Any] = lambda protocol: protocol
+    ticks: bool = True
+
+
+SHIPPED = Rules()
+
+
+class RowModel(mc.Model):  # type: ignore[misc]
+    """The checker over calls of one row."""
+
+    def __init__(
+        self, model: Any, begin: str, programs: Sequence[Sequence[str]], can: Capabilities = ATOMIC, rules: Rules = SHIPPED,
+        *, crashes: int = 0, ends: bool = True, ticks: int = 1, distinct: bool = False,
+    ) -> None:  # fmt: skip
+        known = calls_of(model)
+        self._model, self._whole = model, can.check_and_mutate
+        self._reader = RowDecoder.of(hb.schema_of(model), False)
+        self._calls = {10 * n + at: known[name] for n, names in enumerate(programs, 1) for at, name in enumerate(names)}
+        self._first, self._explained = "absent", {}
+        store: Any = {CELLS: (), TOMBSTONES: (-1, ()), CLOCK: BEGINS, HISTORY: (), DISTINCT: int(distinct)}
+        for name in [] if begin == "absent" else begin.split(", "):
+            for step in _alone(caller(model, 0, [known[name]], can, rules)(), store):
+                assert step
+            self._first = _carried_out(known[name], None, self._first)
+            store[HISTORY] = ()
+            store[CLOCK] += 1
+        processes: list[Any] = [
+            (f"W{n}", caller(model, n, [known[name] for name in names], can, rules), 0) for n, names in enumerate(programs, 1)
+        ]
+        processes += [("T", _time(ticks, ends), 0)]
+        super().__init__(store, processes, self._check, None, self._settled, crashes)
+
+    def _check(self, store: Any) -> str | None:
+        found = "absent" if EXPIRY in dict(store[HISTORY]) else self._shown(store)
+        return "INCOMPLETE: a row lacks some of its required columns" if found == "incomplete" and self._whole else None
+
+    def _shown(self, store: Any) -> Any:
+        cells = visible(store)
+        return shown(self._reader, StoredRow(b"k", cells) if cells else None)
+
+    def _settled(self, store: Any) -> str | None:
+        if any(_expires(call) or isinstance(call, Insert) for call in (self._calls[number] for number in store.get(LATE, ()))):
+            return None  # a life must be longer than the call that begins it
+        key = (store[HISTORY], self._shown(store))
+        if key not in self._explained:
+            self._explained[key] = explained(self._calls, dict(key[0]), key[1], self._first)
+        if self._explained[key]:
+            return None
+        return f"UNEXPLAINED: {key[1]} after {[(n, result) for n, (_, result) in key[0]]}"
+
+
+def _time(ticks: int, ends: bool) -> Callable[[], Steps]:
+    def run() -> Steps:
+        for _ in range(ticks):
+            yield ("tick", 1)
+        if ends:
+            yield ("tick", LATER)
+
+    return run
+
+
+def _alone(steps: Steps, store: Any) -> Iterator[Step]:
+    answer: Any = None
+    try:
+        while True:
+            step = steps.send(answer)
+            answer = mc.apply_op(store, step, 0)
+            yield step
+    except StopIteration:
+        return

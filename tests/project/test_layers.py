@@ -1,0 +1,226 @@
+"""The structure of the package, read from its source: which room may import which, and what every module looks like."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "hbmodel"
+
+KNOWS: dict[str, set[str]] = {
+    "errors": set(),
+    "_version": set(),
+    "store": {"errors"},
+    "encoding": {"store", "errors"},
+    "mapping": {"encoding", "store", "errors"},
+    "protocol": {"mapping", "encoding", "store", "errors"},
+    "query": {"protocol", "mapping", "encoding", "store", "errors"},
+    "tables": {"protocol", "mapping", "encoding", "store", "errors"},
+    "session": {"query", "tables", "protocol", "mapping", "encoding", "store", "errors"},
+    "localhbase": {"errors"},
+    "tools": {"session", "query", "tables", "protocol", "mapping", "encoding", "store", "localhbase", "errors", "_version"},
+}
+"""The rooms, and two modules at the top: what each may know of the others."""
+
+ABOVE = {"", "__main__"}
+"""The package itself and its command may know every room; no room knows them."""
+
+EXECUTES = {"encoding.codegen"}
+"""The only module that compiles code."""
+
+LONGEST_FILE = 400
+
+FORBIDDEN_WORDS = {"manager", "helper", "helpers", "util", "utils", "entity", "entities", "document", "documents"}
+
+
+def name_of(path: Path) -> str:
+    """`a.b` of `hbmodel/a/b.py`, `a` of `hbmodel/a/__init__.py`, nothing of the package itself."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(), str(path)) for name, path in MODULES.items()}
+
+
+def imports_of(tree: ast.Module) -> Iterator[str]:
+    """The package's own modules that a module imports anywhere in its text: lazily and for type checkers too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "hbmodel":
+                    yield alias.name.partition(".")[2]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"line {node.lineno}: relative imports are not used here"
+            if node.module is not None and node.module.split(".")[0] == "hbmodel":
+                base = node.module.partition(".")[2]
+                for alias in node.names:
+                    inner = f"{base}.{alias.name}" if base else alias.name
+                    yield inner if inner in MODULES else base
+
+
+def room_of(name: str) -> str:
+    """The first part of a module's name."""
+    return name.partition(".")[0]
+
+
+IMPORTS = {name: set(imports_of(tree)) for name, tree in TREES.items()}
+
+
+def test_every_module_stands_in_a_room() -> None:
+    assert {room_of(name) for name in MODULES} == {*KNOWS, *ABOVE}
+    assert {name for name in KNOWS if MODULES[name].name != "__init__.py"} == {"errors", "_version"}
+
+
+def test_rooms_have_an_order() -> None:
+    list(TopologicalSorter(KNOWS).static_order())
+    for room, known in KNOWS.items():
+        assert all(KNOWS[other] <= known for other in known), f"{room} may know a room without what that one knows"
+
+
+@pytest.mark.parametrize("name", sorted(set(MODULES) - ABOVE))
+def test_arrows_between_rooms_go_one_way(name: str) -> None:
+    room = room_of(name)
+    allowed = KNOWS.get(room, set()) | {room}
+    wrong = sorted(imported for imported in IMPORTS[name] if room_of(imported) not in allowed)
+    assert not wrong, f"{name} imports {wrong}; {room} may know {sorted(allowed)}"
+
+
+def cycle_in(graph: Mapping[str, set[str]]) -> list[str]:
+    """The names of a cycle, or nothing."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_files_import_each_other() -> None:
+    assert not cycle_in(IMPORTS)
+
+
+def siblings() -> Mapping[str, Mapping[str, set[str]]]:
+    """By package: its modules and packages, each with those of the same package that it imports; a package is all it holds."""
+    found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for name, imported in IMPORTS.items():
+        for other in imported:
+            mine, theirs = name.split("."), other.split(".")
+            shared = next((at for at, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), min(len(mine), len(theirs)))
+            if shared < min(len(mine), len(theirs)):
+                found[".".join(mine[:shared])][mine[shared]].add(theirs[shared])
+    return found
+
+
+@pytest.mark.parametrize("package", sorted(siblings()), ids=lambda package: package or "hbmodel")
+def test_no_packages_import_each_other(package: str) -> None:
+    assert not cycle_in(siblings()[package])
+
+
+def test_the_library_imports_from_where_a_thing_is_defined() -> None:
+    wrong = sorted(name for name, imported in IMPORTS.items() if imported & {"", "store"})
+    assert not wrong, f"these import what the package or the room hands out: {wrong}"
+
+
+@pytest.mark.parametrize("adapter", ["store.embedded", "store.thrift1", "store.thrift2"])
+def test_only_open_knows_an_adapter(adapter: str) -> None:
+    inside = {name for name in MODULES if f"{name}.".startswith(f"{adapter}.")}
+    assert {name for name, imported in IMPORTS.items() if imported & inside} - inside <= {"store.open"}
+
+
+def test_a_cycle_is_found() -> None:
+    assert set(cycle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}
+    assert not cycle_in({"a": {"b", "c"}, "b": {"c"}})
+
+
+def test_lazy_imports_are_seen() -> None:
+    tree = ast.parse(
+        "def f():\n    from hbmodel.localhbase import pins\nif TYPE_CHECKING:\n    import hbmodel._version\n"
+        "from hbmodel import errors, connect\n"
+    )
+    assert sorted(imports_of(tree)) == ["", "_version", "errors", "localhbase.pins"]
+
+
+def test_every_module_opens_with_one_sentence() -> None:
+    for name, tree in TREES.items():
+        docstring = ast.get_docstring(tree)
+        assert docstring, f"{name} has no docstring"
+        first, _, rest = docstring.partition("\n")
+        assert first.endswith("."), f"the first line of {name} is not a sentence: {first}"
+        assert not re.search(r"\. [A-Z]", first), f"the first line of {name} is more than one sentence: {first}"
+        assert not rest or rest.startswith("\n"), f"the first sentence of {name} does not stand alone"
+
+
+def test_annotations_are_not_evaluated() -> None:
+    for name, tree in TREES.items():
+        if any(not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) for node in tree.body):
+            futures = {a.name for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__" for a in n.names}
+            assert "annotations" in futures or name == "_version", f"{name} lacks `from __future__ import annotations`"
+
+
+def test_no_file_is_long() -> None:
+    lengths = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
+    long = {name: length for name, length in lengths.items() if length > LONGEST_FILE}
+    assert not long, f"more than {LONGEST_FILE} lines; look for the second idea in them: {long}"
+
+
+def identifiers_of(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Every name that a module defines, binds or takes as an argument."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name, node.lineno
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield name, node.lineno
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name, node.lineno
+            case ast.alias(asname=str(name)):
+                yield name, node.lineno
+
+
+def words_of(identifier: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", identifier)}
+
+
+def test_names_say_what_things_are() -> None:
+    found = [
+        f"{name}:{line}: {identifier}"
+        for name, tree in TREES.items()
+        for identifier, line in identifiers_of(tree)
+        if words_of(identifier) & FORBIDDEN_WORDS
+    ]
+    found += [name for name in MODULES if words_of(name) & FORBIDDEN_WORDS]
+    assert not found, f"{sorted(FORBIDDEN_WORDS)} say nothing: {found}"
+
+
+def test_identifiers_are_taken_apart() -> None:
+    assert words_of("HTTPSessionManager_of2x") == {"http", "session", "manager", "of", "2", "x"}
+    tree = ast.parse("class Helper:\n    x = 1\n    def f(self, utils): self.entity = 1\nimport a as document")
+    assert {"Helper", "utils", "entity", "document"} <= {name for name, _ in identifiers_of(tree)}
+
+
+def calls_of(tree: ast.Module, *names: str) -> list[int]:
+    """Lines on which one of these builtins is called."""
+    return [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in names]
+
+
+def test_nothing_is_printed() -> None:
+    found = {name: lines for name, tree in TREES.items() if (lines := calls_of(tree, "print", "breakpoint"))}
+    assert not found, f"a library logs and a command line echoes: {found}"
+
+
+def test_nothing_foreign_is_executed() -> None:
+    evaluated = {name: lines for name, tree in TREES.items() if (lines := calls_of(tree, "eval"))}
+    assert not evaluated, evaluated
+    compiled = {name for name, tree in TREES.items() if calls_of(tree, "exec", "compile")}
+    assert compiled == EXECUTES, "code is made in one place, from text that holds no data"
+    unsafe = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+    for name, tree in TREES.items():
+        imported = {a.name.split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+        imported |= {n.module.split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
+        assert not imported & unsafe, f"{name} imports {imported & unsafe}"

@@ -1,0 +1,63 @@
+"""What type checkers must say of sessions and of what stands beside them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import assert_type
+
+import hbmodel as hb
+from hbmodel.store import Row
+from tests.project.typing.models import Action, User
+
+now = datetime.now().astimezone()
+
+with hb.connect("memory:", token_key=None) as store:
+    assert_type(store, hb.Store)
+    assert_type(hb.create_tables(store, Action, User), hb.Creation)
+    by_table = {"users": hb.Hexadecimal(4)}
+    hb.create_tables(store, User, splits=by_table)
+    hb.create_tables(store, Action, splits={Action: hb.ByBucket(), "actions.by_name": hb.AtKeys([b"m"])})
+    hb.create_tables(store, Action, splits=5)  # E: arg-type reportArgumentType
+    assert_type(hb.diff(store, Action, splits=hb.ByBucket(hb.Uniform(2))), hb.Diff)
+    assert_type(hb.alter(store, Action, lossy=True), hb.Alteration)
+    assert_type(hb.drop_tables(store, Action), list[str])
+    assert_type(hb.split_keys(Action, hb.ByBucket()), list[bytes])
+    assert_type(hb.check_regions(store, Action), list[hb.RegionUse])
+    with hb.Session(store, lease=3.0) as session:
+        assert_type(session, hb.Session)
+
+session = hb.Session(store)
+user = User(name="ann", nick=None, age=3)
+
+assert_type(session.get(User, name="ann", nick=None), User | None)
+assert_type(session.get_many(User, [{"name": "ann", "nick": None}, ("bob", None)]), list[User | None])
+assert_type(session.insert(user), User)
+assert_type(session.update(user, age=4), User)
+assert_type(session.increment(Action(user_id=1, at=now, action_id=1, name="x"), Action.views, 2), int)
+assert_type(session.load([user], batch_size=10, shuffle=3), int)
+assert_type(session.commit(), list[hb.Outcome])
+session.add(user)
+session.add_all([user])
+session.add(user, ttl=timedelta(hours=1))
+session.insert(user, ttl=timedelta(hours=1))
+session.update(user, ttl=timedelta(hours=1))
+session.delete(user)
+session.delete_key(User, name="ann", nick=None)
+session.discard()
+
+assert_type(hb.row_key(User, name="ann", nick=None), bytes)
+assert_type(hb.describe(User), hb.Description)
+
+
+def decoded(row: Row) -> User | None:
+    return hb.decode(User, row)
+
+
+session.get(user, name="ann")  # E: arg-type reportArgumentType
+session.get()  # E: call-arg reportCallIssue
+session.increment(user, User.name)  # E: arg-type reportArgumentType
+session.query("User")  # E: arg-type reportArgumentType
+session.add(user, ttl=3600)  # E: arg-type reportArgumentType
+session.add_all(user)  # E: arg-type reportArgumentType
+hb.Session("memory:")  # E: arg-type reportArgumentType
+hb.connect(3)  # E: arg-type reportArgumentType

@@ -1,0 +1,220 @@
+"""How protocols are driven: what each operation asks of a store, and how a stopped protocol is taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from attrs import frozen
+
+import hbmodel as hb
+from hbmodel.errors import RowExists, StoreUnavailable, TableNotFound, UnknownOutcome
+from hbmodel.protocol.driver import Resumable, drive, may_have_written, perform
+from hbmodel.protocol.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Protocol, PutRows, Together
+from hbmodel.store import BegunPut, Delete, Family, Put
+from tests.support.faulty import Call, FaultyStore, RecordingStore
+
+CELL = b"d:a"
+
+
+def put(row: bytes, value: bytes, timestamp: int = 10) -> Put:
+    return Put(row, {CELL: value}, timestamp)
+
+
+@pytest.fixture
+def prepared() -> Iterator[RecordingStore]:
+    with hb.connect("memory:") as store:
+        store.create_table("t", [Family(b"d")])
+        store.create_table("u", [Family(b"d")])
+        yield RecordingStore(store)
+
+
+def values(store: Any, table: str, *rows: bytes) -> list[bytes | None]:
+    return [None if row is None else row.columns[CELL].value for row in store.get(table, rows)]
+
+
+def test_every_operation_reaches_the_store(prepared: RecordingStore) -> None:
+    assert perform(prepared, PutRows("t", [put(b"r", b"1"), put(b"s", b"2")])) is None
+    answer = perform(prepared, GetRows("t", [b"s", b"x", b"r"], [CELL]))
+    assert [None if row is None else row.row for row in answer] == [b"s", None, b"r"]
+    assert perform(prepared, DeleteRows("t", [Delete(b"s", timestamp=10)])) is None
+    assert perform(prepared, MutateRow("t", [Delete(b"r", timestamp=10), put(b"r", b"3", 11)])) is None
+    assert perform(prepared, CheckAndMutate("t", b"r", CELL, b"3", [put(b"r", b"4", 12)])) is True
+    assert perform(prepared, CheckAndMutate("t", b"r", CELL, b"3", [put(b"r", b"5", 13)])) is False
+    assert perform(prepared, Together([PutRows("u", [put(b"r", b"6")]), DeleteRows("t", [Delete(b"q", timestamp=1)])])) is None
+    assert perform(prepared, Acknowledge(["done"])) is None
+    assert prepared.told() == [
+        "put t", "get t", "delete t", "mutate_row t", "check_and_mutate t", "check_and_mutate t", "put u", "delete t",
+    ]  # fmt: skip
+    assert values(prepared, "t", b"r", b"s") == [b"4", None]
+    assert values(prepared, "u", b"r") == [b"6"]
+
+
+class Beginning(RecordingStore):
+    """Tells when puts are begun, ended and abandoned."""
+
+    def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
+        self.calls.append(Call("begin", table))
+        return Begun(self, table, puts)
+
+
+@frozen
+class Begun:
+    store: Beginning
+    table: str
+    puts: Sequence[Put]
+
+    def end(self) -> None:
+        self.store.put(self.table, self.puts)
+
+    def abandon(self) -> None:
+        self.store.calls.append(Call("abandon", self.table))
+
+
+@pytest.mark.parametrize(
+    ("failing", "calls"),
+    [
+        (None, ["put t", "put u", "put t"]),
+        ("u", ["put t", "put u", "abandon t"]),
+        ("t", ["put t", "abandon u", "abandon t"]),  # once one has failed, nothing is waited for
+    ],
+)
+def test_puts_together_are_begun_before_one_is_waited_for(prepared: RecordingStore, failing: str | None, calls: list[str]) -> None:
+    store = Beginning(prepared.inner)
+    if failing is not None:
+        store.inner.delete_table(failing)
+    together = Together([PutRows("t", [put(b"r", b"1")]), PutRows("u", [put(b"s", b"2")]), PutRows("t", [put(b"q", b"3")])])
+    if failing is None:
+        perform(store, together)
+        assert values(store.inner, "t", b"r", b"q") == [b"1", b"3"]
+        assert values(store.inner, "u", b"s") == [b"2"]
+    else:
+        with pytest.raises(TableNotFound):
+            perform(store, together)
+    assert store.told() == ["begin t", "begin u", *calls]
+
+
+def test_an_interruption_is_not_waited_for(prepared: RecordingStore) -> None:
+    class Interrupted(Beginning):
+        def put(self, table: str, puts: Sequence[Put]) -> None:
+            super().put(table, puts)
+            raise KeyboardInterrupt
+
+    store = Interrupted(prepared.inner)
+    with pytest.raises(KeyboardInterrupt):
+        perform(store, Together([PutRows("t", [put(b"r", b"1")]), PutRows("u", [put(b"s", b"2")])]))
+    assert store.told() == ["begin t", "put u", "abandon t"]
+
+
+def test_deletes_together_follow_one_another(prepared: RecordingStore) -> None:
+    store = Beginning(prepared.inner)
+    perform(store, Together([DeleteRows("t", [Delete(b"q", timestamp=1)]), DeleteRows("u", [Delete(b"q", timestamp=1)])]))
+    assert store.told() == ["delete t", "delete u"]
+
+
+def copy(rows: Sequence[bytes]) -> Protocol[int]:
+    """Copies rows from one table to the other, deletes the old ones after the acknowledgement, and counts them."""
+    found = yield GetRows("t", rows, [CELL])
+    copied = [put(row.row, row.columns[CELL].value) for row in found if row is not None]
+    yield PutRows("u", copied)
+    yield Acknowledge([p.row for p in copied])
+    yield DeleteRows("t", [Delete(p.row, timestamp=10) for p in copied])
+    return len(copied)
+
+
+def test_drive_sends_answers_in_and_returns_the_result(prepared: RecordingStore) -> None:
+    prepared.put("t", [put(b"r", b"1"), put(b"s", b"2")])
+    assert drive(prepared, copy([b"r", b"s", b"x"])) == 2
+    assert values(prepared, "u", b"r", b"s") == [b"1", b"2"]
+    assert values(prepared, "t", b"r", b"s") == [None, None]
+
+
+def test_drive_ends_with_the_first_error_and_closes_the_protocol(prepared: RecordingStore) -> None:
+    store = FaultyStore(prepared, at=1)
+    protocol = copy([b"r"])
+    with pytest.raises(StoreUnavailable):
+        drive(store, protocol)
+    assert next(protocol, "closed") == "closed"
+
+    def refuse() -> Protocol[None]:
+        yield GetRows("t", [b"r"], [CELL])
+        raise RowExists("There is one already.")
+
+    with pytest.raises(RowExists):
+        drive(prepared, refuse())
+
+
+@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize("mode", ["before", "after"])
+def test_a_protocol_goes_on_at_the_operation_that_failed(prepared: RecordingStore, at: int, mode: Any) -> None:
+    prepared.put("t", [put(b"r", b"1"), put(b"s", b"2")])
+    store = FaultyStore(prepared, at, mode)
+    begun: list[Protocol[int]] = []
+
+    def begin() -> Protocol[int]:
+        begun.append(copy([b"r", b"s"]))
+        return begun[-1]
+
+    running = Resumable(begin)
+    with pytest.raises(UnknownOutcome if mode == "after" and at else StoreUnavailable):
+        running.run(store)
+    assert running.wrote == (at == 2 or (at == 1 and mode == "after"))
+    assert running.outcomes == ([b"r", b"s"] if at == 2 else None)
+    assert not running.finished
+    running.run(store)
+    assert running.finished
+    assert running.outcomes == [b"r", b"s"]
+    assert len(begun) == 1
+    names = [call.name for call in store.calls]
+    assert names == ["get", "put", "delete"][: at + 1] + ["get", "put", "delete"][at:]
+    sent = [call.items for call in store.calls if call.name == "put"]
+    assert sent[0] == sent[-1]
+    running.run(store)  # there is nothing left to do
+    assert len(store.calls) == len(names)
+
+
+def test_a_protocol_with_an_error_of_its_own_is_begun_anew(prepared: RecordingStore) -> None:
+    answers = iter([StoreUnavailable("The clock is away."), None])
+
+    def begin() -> Protocol[None]:
+        yield GetRows("t", [b"r"], [CELL])
+        error = next(answers)
+        if error is not None:
+            raise error
+        yield PutRows("t", [put(b"r", b"1")])
+        yield Acknowledge(["done"])
+
+    running = Resumable(begin)
+    with pytest.raises(StoreUnavailable):
+        running.run(prepared)
+    assert not running.wrote
+    running.run(prepared)
+    assert running.finished
+    assert running.wrote
+    assert [call.name for call in prepared.calls] == ["get", "get", "put"]
+
+
+def test_reading_and_acknowledging_are_no_writes(prepared: RecordingStore) -> None:
+    def begin() -> Protocol[None]:
+        yield GetRows("t", [b"r"], [CELL])
+        yield Acknowledge([])
+
+    running = Resumable(begin)
+    running.run(prepared)
+    assert running.finished
+    assert not running.wrote
+    assert running.outcomes == []
+
+
+def test_what_an_error_leaves_open() -> None:
+    unavailable, unknown = StoreUnavailable("Nobody is there."), UnknownOutcome("The connection broke.")
+    puts, deletes = PutRows("t", [put(b"r", b"1")]), DeleteRows("t", [Delete(b"r")])
+    assert not may_have_written(GetRows("t", [b"r"], []), unknown)
+    assert not may_have_written(Acknowledge([]), KeyboardInterrupt())
+    assert may_have_written(puts, unknown)
+    assert may_have_written(puts, KeyboardInterrupt())
+    assert not may_have_written(puts, unavailable)
+    assert not may_have_written(puts, TableNotFound("There is no such table."))
+    assert not may_have_written(Together([puts]), unavailable)
+    assert may_have_written(Together([puts, deletes]), unavailable)  # the first may be done

@@ -1,0 +1,229 @@
+"""What reads and writes cost in calls to the store."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.store.gateway.connection import ThriftConnection
+from tests.support.beds import Bed
+from tests.support.models import DAY, Fact, Hit, Order, Sample, day, order
+from tests.support.orders import filled, numbers
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def test_adds_of_indexed_objects_cost_one_call_per_table_and_phase(bed: Bed) -> None:
+    session = bed.use(Order)
+    session.add_all(order(n, amount=n) for n in range(50))
+    session.commit()
+    entries = ["put orders.by_state", "put orders.by_amount"]
+    assert bed.store.told() == ["get hbmodel", "get orders", "put hbmodel", "get hbmodel", *entries, "put orders"]
+    # The registry and the clock are asked once per session.
+    session.add_all(order(n, "paid", amount=n) for n in range(50))
+    session.commit()
+    assert bed.store.told() == ["get orders", *entries, "put orders", "delete orders.by_state"]
+
+
+def test_updates_write_indexes_only_when_they_must(bed: Bed) -> None:
+    session = bed.use(Order)
+    session.add_all(order(n) for n in range(3))
+    session.commit()
+    bed.store.told()
+    for n in range(3):
+        session.update(order(n), note="n")
+    session.commit()
+    assert bed.store.told() == ["get orders", "put orders"]
+    for n in range(3):
+        session.update(order(n), state="paid")
+    session.commit()
+    assert bed.store.told() == [
+        "get orders", "put orders.by_state", "put orders.by_amount", "put orders", "delete orders.by_state",
+    ]  # fmt: skip
+
+
+def test_deletes_cost_one_call_more_where_rows_cannot_be_changed_atomically(bed: Bed) -> None:
+    session = bed.use(Order)
+    session.add_all(order(n) for n in range(4))
+    session.commit()
+    bed.store.told()
+    session.delete(order(0))
+    session.commit()
+    row = ["mutate_row orders"] if bed.atomic else ["put orders", "delete orders"]
+    entries = ["delete orders.by_state", "delete orders.by_amount"]
+    assert bed.store.told() == ["get orders", *row, *entries]
+    for n in (1, 2, 3):
+        session.delete(order(n))
+    session.commit()
+    assert bed.store.told() == ["get orders", "put orders", "delete orders", *entries]
+
+
+def test_immutable_models_read_nothing_before_they_put(bed: Bed) -> None:
+    session = bed.use(Fact, Hit)
+    session.add_all(Fact(number=n, topic="t") for n in range(20))
+    session.commit()
+    assert bed.store.told() == ["get hbmodel", "put hbmodel", "get hbmodel", "put facts.by_topic", "put facts"]
+    session.add_all(Hit(at=DAY, serial=n, page="/") for n in range(20))
+    session.commit()
+    assert bed.store.told() == ["get hbmodel", "put hits.by_page", "put hits"]
+
+
+def test_unindexed_models_cost_one_put(bed: Bed) -> None:
+    session = bed.use(Sample)
+    session.add_all(Sample(station="s", label=str(n), level=n) for n in range(20))
+    session.commit()
+    assert bed.store.told() == ["get hbmodel", "put samples"]
+    session.update(Sample(station="s", label="1", level=0), level=2)
+    session.delete_key(Sample, station="s", label="2")
+    session.commit()
+    assert bed.store.told() == ["get samples", "put samples", "delete samples"]
+
+
+def test_calls_that_run_at_once_cost_what_they_must(bed: Bed) -> None:
+    session = bed.use(Order, Sample)
+    session.add_all([order(1), Sample(station="s", label="l", level=1)])
+    session.commit()
+    bed.store.told()
+    session.increment(order(1), Order.views)
+    assert bed.store.told() == ["get orders", "increment orders"]
+    if bed.atomic:
+        session.insert(order(2))
+        assert bed.store.told() == ["get orders", "put orders.by_state", "put orders.by_amount", "check_and_mutate orders"]
+        session.insert(Sample(station="s", label="m", level=1))
+        assert bed.store.told() == ["check_and_mutate samples"]
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_of_one_bucket_is_one_scan(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.customer == 1)
+    page = query.page(5)
+    assert numbers(page.items) == [37, 33, 29, 25, 21]
+    assert bed.store.told() == ["scan orders"]
+    page = query.page(5, after=page.next_token)
+    assert numbers(page.items) == [17, 13, 9, 5, 1]
+    assert page.at_end
+    assert bed.store.told() == ["scan orders"]
+    assert numbers(query.reversed().page(2).items) == [1, 5]
+    assert bed.store.told() == ["scan orders"]
+
+
+def test_the_first_page_of_a_salted_query_starts_all_buckets_in_one_call(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).allow_full_scan()
+    assert (query.explain().buckets, query.explain().ranges) == (4, 4)
+    page = query.page(12)
+    assert [(call.name, len(call.items)) for call in bed.store.calls] == [("scan", 4)]
+    assert all(scan.limit == 13 for scan in bed.store.calls[0].items)
+    assert numbers(page.items) == [36, 32, 28, 24, 20, 16, 12, 8, 4, 0, 37, 33]
+
+
+def test_a_page_through_an_index_is_a_scan_and_a_multi_get(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.state == "odd")
+    page = query.page(5)
+    assert numbers(page.items) == [39, 37, 35, 33, 31]
+    assert bed.store.told() == ["scan orders.by_state", "get orders"]
+    assert numbers(query.page(5, after=page.next_token).items) == [29, 27, 25, 23, 21]
+    assert bed.store.told() == ["scan orders.by_state", "get orders"]
+    assert len(query.all()) == 20
+    assert bed.store.told() == ["scan orders.by_state", "get orders"]
+
+
+def test_an_index_that_is_salted_is_read_bucket_by_bucket_at_once(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.amount.is_(None))
+    assert sorted(numbers(query.all())) == [0, 8, 16, 24, 32]
+    scan, get = bed.store.calls
+    assert (scan.name, len(scan.items), get.name, len(get.items)) == ("scan", 3, "get", 5)
+
+
+def test_exact_keys_are_gotten_not_scanned(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.customer == 1, Order.at.in_([day(1), day(5), day(6)]), Order.number.in_([1, 5]))
+    assert query.explain().access == "get"
+    assert numbers(query.all()) == [5, 1]
+    assert numbers(query.reversed().all()) == [1, 5]
+    assert numbers(query.page(1).items) == [5]
+    assert bed.store.told() == ["get orders"] * 3
+    assert query.where(Order.state == "even").all() == []
+
+
+def test_multi_gets_grow_where_many_keys_are_absent(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.customer == 1, Order.at == day(1), Order.number.in_([*range(2, 600), 1]))
+    assert numbers(query.all()) == [1]
+    found = session.query(Order).where(Order.customer == 1, Order.at == day(37), Order.number.in_(range(37, 600))).first()
+    assert found is not None
+    assert found.number == 37
+    bed.store.told()
+    last = session.query(Order).where(Order.customer == 1, Order.at == day(37), Order.number.in_(range(38))).first()
+    assert last is not None
+    assert last.number == 37
+    assert [len(call.items) for call in bed.store.calls] == [8, 16, 14]
+
+
+def test_nothing_is_asked_where_nothing_can_match(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.customer.in_([]))
+    assert (query.all(), query.count(), query.exists(), query.first()) == ([], 0, False, None)
+    assert query.page(3) == hb.Page([], None)
+    assert session.query(Order).where(Order.customer == 1).limit(0).all() == []
+    assert bed.store.told() == []
+
+
+def test_counting_reads_keys_and_no_more(bed: Bed) -> None:
+    session = filled(bed)
+    assert session.query(Order).where(Order.customer == 1).count() == 10
+    (call,) = bed.store.calls
+    assert set(call.items[0].columns) == {b"d:_l"}
+    bed.store.told()
+    assert session.query(Order).where(Order.state == "odd").count() == 20
+    assert bed.store.told() == ["scan orders.by_state", "get orders"]
+
+
+def test_a_selection_reads_only_its_cells(bed: Bed) -> None:
+    session = filled(bed)
+    query = session.query(Order).where(Order.customer == 1).select(Order.number, Order.state).limit(2)
+    assert query.all() == [(37, "odd"), (33, "odd")]
+    (call,) = bed.store.calls
+    assert set(call.items[0].columns) == {b"d:_l", b"d:s"}
+
+
+def test_long_scans_fetch_as_many_rows_as_are_wanted(bed: Bed) -> None:
+    session = filled(bed)
+    session.query(Order).where(Order.customer == 1).limit(3).all()
+    assert [scan.limit for call in bed.store.calls for scan in call.items] == [3]
+    bed.store.told()
+    session.query(Order).where(Order.customer == 1, Order.state == "odd").first()
+    assert [scan.limit for call in bed.store.calls for scan in call.items] == [None]  # the client may yet drop rows
+
+
+def test_explain_tells_the_calls_to_a_gateway_up_to_the_first_item(hbase_bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = filled(hbase_bed)
+    sent: list[str] = []
+    send = ThriftConnection.send
+
+    def noted(self: ThriftConnection, api: str, **arguments: object) -> None:
+        sent.append(api)
+        send(self, api, **arguments)
+
+    for query in (
+        session.query(Order).allow_full_scan(),
+        session.query(Order).where(Order.customer == 1),
+        session.query(Order).where(Order.customer == 1, Order.at == day(5), Order.number == 5),
+        session.query(Order).where(Order.state == "odd"),
+        session.query(Order).where(Order.amount == Decimal(3)),
+    ):
+        told = query.explain()
+        with monkeypatch.context() as watching:
+            watching.setattr(ThriftConnection, "send", noted)
+            sent.clear()
+            assert query.first() is not None
+        called = [api for api in sent if "lose" not in api]
+        assert len(called) == told.calls, f"{told}\n{called}"
+        assert bool(told.calls_saved) == (hbase_bed.kind == "thrift1" and told.access != "get")

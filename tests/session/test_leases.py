@@ -1,0 +1,222 @@
+"""When a session looks at the registry again, and how tables come to be registered."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.mapping.schema import schema_of
+from hbmodel.store import Put
+from hbmodel.tables.layout_text import canonical_json
+from hbmodel.tables.registration import ABSENT, READABLE
+from hbmodel.tables.registry import LAYOUT, registry_row
+from tests.support.beds import Bed, cells_of, fresh, rows_of, set_state
+from tests.support.faulty import MODES, Crash, FaultyStore, RecordingStore
+from tests.support.models import Order, Person, Sample, day, order
+from tests.support.scenarios import check_exact, check_queries
+
+# --- leases -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_registry_is_read_again_once_the_lease_is_over(time_passes: Callable[[float], None]) -> None:
+    with fresh(Order) as store:
+        session = hb.Session(store)
+        query = session.query(Order).where(Order.state == "new")
+        for seconds, reads in ((0, 1), (59, 0), (2, 1), (59, 0), (1, 1)):
+            time_passes(seconds)
+            query.all()
+            session.get(Order, customer=1, at=day(1), number=1)
+            assert store.told().count("get hbmodel") == reads
+        session = hb.Session(store, lease=5)
+        session.get(Order, customer=1, at=day(1), number=1)
+        time_passes(5)
+        session.get(Order, customer=1, at=day(1), number=1)
+        assert store.told().count("get hbmodel") == 2
+
+
+def test_a_change_of_layout_is_noticed_after_the_lease(time_passes: Callable[[float], None]) -> None:
+    with fresh(Sample) as store:
+        session = hb.Session(store)
+        session.add(Sample(station="s", label="l", level=1))
+        session.commit()
+        row = registry_row(schema_of(Sample))
+        layout = json.loads(cells_of(store, "hbmodel")[row][LAYOUT])
+        layout["columns"]["d:l"]["codec"] = "another"
+        store.put("hbmodel", [Put(row, {LAYOUT: canonical_json(layout)})])
+        session.add(Sample(station="s", label="m", level=1))
+        session.commit()
+        time_passes(61)
+        session.add(Sample(station="s", label="n", level=1))
+        for call in (session.commit, lambda: session.get(Sample, station="s", label="l"), session.query(Sample).allow_full_scan().all):
+            with pytest.raises(hb.SchemaMismatch, match="another layout"):
+                call()
+        assert len(rows_of(store, "samples")) == 2
+
+
+def test_an_index_that_comes_alive_is_kept_after_the_lease(time_passes: Callable[[float], None]) -> None:
+    with fresh(Order) as store:
+        set_state(store, Order, "by_amount", ABSENT)
+        session = hb.Session(store)
+        session.add(order(1, amount=1))
+        session.commit()
+        assert (len(rows_of(store, "orders.by_state")), rows_of(store, "orders.by_amount")) == (1, {})
+        set_state(store, Order, "by_amount", "write-only")
+        time_passes(61)
+        session.add(order(2, amount=1))
+        session.commit()
+        assert (len(rows_of(store, "orders.by_state")), len(rows_of(store, "orders.by_amount"))) == (2, 1)
+
+
+class Changing(RecordingStore):
+    """A store in which an index comes alive, and the lease runs out, once the first orders are put."""
+
+    def __init__(self, store: hb.Store, change: Callable[[], None]) -> None:
+        super().__init__(store)
+        self.change = change
+
+    def put(self, table: str, puts: Any) -> None:
+        super().put(table, puts)
+        self._now(table)
+
+    def check_and_mutate(self, table: str, *arguments: Any) -> bool:
+        applied = super().check_and_mutate(table, *arguments)
+        self._now(table)
+        return applied
+
+    def _now(self, table: str) -> None:
+        if table == "orders":
+            change, self.change = self.change, lambda: None
+            change()
+
+
+@pytest.mark.parametrize("how", ["commit", "load", "insert"])
+def test_an_index_that_comes_alive_during_a_write_is_kept_before_it_is_acknowledged(how: str, time_passes: Callable[[float], None]) -> None:
+    with fresh(Order) as inner:
+        set_state(inner, Order, "by_amount", ABSENT)
+
+        def change() -> None:
+            set_state(inner, Order, "by_amount", "write-only")
+            time_passes(61)
+
+        store = Changing(inner, change)
+        session = hb.Session(store)
+        if how == "insert":
+            session.insert(order(1, amount=1))
+        elif how == "load":
+            with pytest.raises(hb.PartialWrite, match="load"):
+                session.load([order(1, amount=1)])
+            session.load([order(1, amount=1)])
+        else:
+            session.add(order(1, amount=1))
+            with pytest.raises(hb.PartialWrite) as caught:
+                session.commit()
+            assert isinstance(caught.value.__cause__, hb.SchemaMismatch)
+            assert len(caught.value.pending) == 1
+            assert [outcome.action for outcome in session.commit()] == ["put"]
+        set_state(inner, Order, "by_amount", READABLE)
+        check_exact(inner, Order)
+        check_queries(inner, Order)
+
+
+def test_a_lease_that_runs_out_without_a_change_is_no_matter(time_passes: Callable[[float], None]) -> None:
+    with fresh(Order) as inner:
+        store = Changing(inner, lambda: time_passes(61))
+        session = hb.Session(store)
+        session.add(order(1))
+        assert [outcome.action for outcome in session.commit()] == ["put"]
+        assert store.told().count("put orders") == 1
+
+
+def test_a_commit_that_took_too_long_is_made_again_at_a_fresh_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = [0]
+    with fresh(Order) as inner:
+        with hb.Session(inner) as session:
+            session.add_all([order(1, "old"), order(2, "old")])
+        monkeypatch.setattr("hbmodel.protocol.clock.ServerClock.fresh", lambda self, since: bool(late) and not late.pop())
+        late[:] = [0, 1]
+        store = RecordingStore(inner)
+        session = hb.Session(store)
+        session.update(order(1), state="new")
+        session.delete(order(2))
+        assert [outcome.action for outcome in session.commit()] == ["put", "deleted"]
+        assert store.told().count("put orders") == 2
+        check_exact(inner, Order)
+        check_queries(inner, Order)
+
+
+# --- creating tables --------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_created_whatever_call_a_crash_followed() -> None:
+    with hb.connect("memory:") as store:
+        watched = RecordingStore(store)
+        hb.create_tables(watched, Order, Sample)
+        calls = watched.calls
+    assert {call.name for call in calls} >= {"create_table", "check_and_put", "tables"}
+    for at in range(len(calls)):
+        for mode in MODES[:2]:
+            with hb.connect("memory:") as store:
+                with pytest.raises(Crash):
+                    hb.create_tables(FaultyStore(store, at, mode, crash=True), Order, Sample)
+                hb.create_tables(store, Order, Sample)
+                with hb.Session(store) as session:
+                    session.add_all([order(1), Sample(station="s", label="l", level=1)])
+                assert hb.Session(store).query(Order).where(Order.state == "new").count() == 1
+                check_exact(store, Order)
+
+
+def test_many_programs_create_the_same_tables_at_once() -> None:
+    with hb.connect("memory:") as store:
+        failures: list[BaseException] = []
+        start = threading.Barrier(6)
+
+        def create() -> None:
+            start.wait()
+            try:
+                hb.create_tables(store, Order, Sample, Person)
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=create) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        with hb.Session(store) as session:
+            session.add_all([order(1), Person(name="ann", city="Oslo")])
+        assert hb.Session(store).query(Person).where(Person.city == "Oslo").count() == 1
+
+
+def test_two_models_share_a_table_each_in_its_families(bed: Bed) -> None:
+    @hb.model(table="shared", family="a")
+    class First:
+        name: hb.Key[str] = hb.key()
+        tag: hb.Column[str] = hb.column("t")
+        by_tag = hb.index("tag")
+
+    @hb.model(table="shared", family="b")
+    class Second:
+        name: hb.Key[str] = hb.key()
+        text: hb.Column[str] = hb.column("t")
+
+    session = bed.use(First, Second)
+    session.add_all([First(name="x", tag="1"), Second(name="x", text="one"), Second(name="y", text="two")])
+    session.commit()
+    assert session.query(First).where(First.tag == "1").all() == [First(name="x", tag="1")]
+    session.delete(First(name="x", tag=""))
+    session.commit()
+    assert session.get(First, name="x") is None
+    assert session.get(Second, name="x") == Second(name="x", text="one")
+    assert session.query(First).allow_full_scan().count() == 0
+    assert session.query(Second).allow_full_scan().count() == 2
+    session.delete_key(Second, name="x")
+    session.add(First(name="x", tag="2"))
+    session.commit()
+    assert session.get(First, name="x") == First(name="x", tag="2")
+    assert session.get(Second, name="x") is None

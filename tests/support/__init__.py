@@ -1,0 +1,1 @@
+"""What several test modules use and is no test itself."""

@@ -1,0 +1,114 @@
+"""Stores for tests to write into, each with the tables of some models, empty."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.store import Delete, Put, Scan
+from hbmodel.tables.layout_text import canonical_json
+from hbmodel.tables.registry import INDEX_PREFIX, registry_row
+from tests.support.faulty import RecordingStore
+
+HBASE = tuple(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2"))
+"""HBase itself, through each of its gateways."""
+
+KINDS = ("memory", "limited", "embedded", *HBASE)
+"""A store in memory; the same without atomic changes of rows; one in a file; and HBase."""
+
+ATOMIC = ("memory", "embedded", HBASE[1])
+"""The stores that change rows atomically, so that `insert` works."""
+
+
+class Bed:
+    """A store and what a test needs to know of it.
+
+    Attributes:
+        kind: `memory`, `limited`, `embedded`, `thrift1` or `thrift2`.
+        store: records its calls.
+    """
+
+    def __init__(self, kind: str, store: RecordingStore) -> None:
+        self.kind, self.store = kind, store
+
+    @property
+    def real(self) -> bool:
+        """Whether it is HBase."""
+        return self.kind.startswith("thrift")
+
+    @property
+    def atomic(self) -> bool:
+        """Whether rows can be changed atomically, and `insert` works."""
+        return self.store.capabilities.check_and_mutate
+
+    def use(self, *models: type[Any]) -> hb.Session:
+        """Makes the tables of the models, empties them, and opens a session."""
+        if self.real:
+            hb.create_tables(self.store, *models)
+            for model in models:
+                schema = hb.schema_of(model)
+                for table in (schema.table, *(index.table for index in schema.indexes.values())):
+                    self.wipe(table)
+        else:
+            for table in self.store.tables():
+                self.store.delete_table(table)
+            hb.create_tables(self.store, *models)
+        self.store.calls.clear()
+        return hb.Session(self.store)
+
+    def wipe(self, table: str) -> None:
+        """Deletes every row, at the time of its newest cell."""
+        rows = rows_of(self.store, table)
+        families = [family.name for family in self.store.families(table)]
+        self.store.delete(table, [Delete(row, families=families, timestamp=newest) for row, newest in rows.items()])
+        if rows:
+            time.sleep(0.005)  # a put of the same millisecond would be hidden
+
+
+def fresh(*models: type[Any]) -> RecordingStore:
+    """A store in memory with the tables of the models."""
+    store = RecordingStore(hb.connect("memory:"))
+    hb.create_tables(store, *models)
+    store.calls.clear()
+    return store
+
+
+def set_state(store: hb.Store, model: type[Any], index: str, state: str, table: str | None = None) -> None:
+    """Writes the state of an index into the registry, as whoever builds it would."""
+    schema = hb.schema_of(model)
+    declared = schema.indexes[index]
+    value = canonical_json({"state": state, "table": table or declared.table, "spec": declared.spec})
+    store.put("hbmodel", [Put(registry_row(schema), {INDEX_PREFIX + index.encode(): value})])
+
+
+def rows_of(store: hb.Store, table: str) -> dict[bytes, int]:
+    """Every row key of a table with the time of its newest cell."""
+    (batches,) = store.scan(table, [Scan()])
+    return {row.row: max(cell.timestamp for cell in row.columns.values()) for batch in batches for row in batch}
+
+
+def cells_of(store: hb.Store, table: str) -> dict[bytes, dict[bytes, bytes]]:
+    """Every row of a table with its cells."""
+    (batches,) = store.scan(table, [Scan()])
+    return {row.row: {column: cell.value for column, cell in row.columns.items()} for batch in batches for row in batch}
+
+
+@contextmanager
+def open_bed(kind: str, url: str) -> Iterator[Bed]:
+    """A bed; on HBase its tables have names of their own and are dropped in the end."""
+    real = kind.startswith("thrift")
+    if real:
+        url = f"{url}?table_prefix=t{uuid4().hex[:8]}"
+    with RecordingStore(hb.connect(url), limited=kind == "limited") as store:
+        try:
+            yield Bed(kind, store)
+        finally:
+            if real:
+                for table in store.tables():
+                    store.delete_table(table)

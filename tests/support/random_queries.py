@@ -1,0 +1,295 @@
+"""Hypothesis strategies for whole models, their rows and queries over them, each predicate with what Python makes of it."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+import attrs
+from hypothesis import strategies as st
+
+import hbmodel as hb
+from hbmodel.errors import KeyTooLong
+from hbmodel.mapping.mapper import FLAG, KeyMapper
+from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.schema import LIVE, Index, TableSchema
+from hbmodel.store import Row
+from hbmodel.store.embedded.cells import StoredCell, StoredRow
+from tests.support.strategies import KEY_CODECS, as_read, changes, instants, plain, values_of
+
+Values = Mapping[str, Any]
+Oracle = Callable[[Values], bool]
+
+STRUCTURED = hb.Json(list[int])
+COLUMN_CODECS = (*KEY_CODECS, STRUCTURED, hb.Text, hb.Bytes, hb.Text, hb.Int8)
+
+ORDERED_CODECS = tuple(codec for codec in KEY_CODECS if codec.order and codec.raw_order)
+"""Codecs whose order bytes keep wherever they stand."""
+
+DESCENDING_CODECS = tuple(codec for codec in KEY_CODECS if codec.order == "descending")
+"""Codecs that store the largest value first."""
+
+QUALIFIERS = ("a", "b", "x'y", "0", "ü", "a b", "z:z", "'", "\0")
+"""Aliases, some of which a filter string must escape."""
+
+
+@cache
+def codec_values(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
+    """The values that a codec of a column stores."""
+    return st.lists(st.integers(0, 3), max_size=3) if codec == STRUCTURED else values_of(codec)
+
+
+@attrs.frozen
+class RandomModel:
+    """A model, and for each of its fields the few values that its rows have."""
+
+    model: Any
+    pools: Mapping[str, Sequence[Any]]
+
+    @property
+    def schema(self) -> TableSchema:
+        """Of the model."""
+        return hb.schema_of(self.model)
+
+    def expression(self, name: str) -> Any:
+        """The field as it stands on the class."""
+        return getattr(self.model, name)
+
+
+def _salts(names: Sequence[str], random: bool) -> st.SearchStrategy[hb.Salt | None]:
+    by = st.sampled_from([(), (names[0],), tuple(names), (names[-1],)])
+    kinds: list[st.SearchStrategy[Any]] = [
+        st.none(),
+        st.builds(hb.HashSalt, st.sampled_from([2, 3, 256]), by=by),
+        st.builds(hb.TextSalt, st.just(("b-", "a-", "\xff\xff".encode("latin-1"))), by=by),
+        st.builds(hb.DigestSalt, st.just(1), by=by),
+    ]
+    return st.one_of(*kinds, st.builds(hb.RandomSalt, st.just(3))) if random else st.one_of(*kinds)
+
+
+def _factory(value: Any) -> Any:
+    return attrs.Factory(lambda: value)
+
+
+@st.composite
+def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS) -> RandomModel:
+    """A model of any layout: codecs (of the key these), directions, None, salts, defaults, families, a flag, indexes."""
+    body: dict[str, Any] = {}
+    hints: dict[str, Any] = {}
+    pools: dict[str, Sequence[Any]] = {}
+
+    def declare(name: str, spec: Any, kind: Any, codec: hb.Codec[Any], nullable: bool) -> None:
+        body[name], hints[name] = spec, kind[Any | None if nullable else Any]
+        found = draw(st.lists(codec_values(codec), min_size=1, max_size=4))
+        pools[name] = [*found, None] if nullable else found
+
+    keys = [f"k{number}" for number in range(draw(st.integers(1, 3)))]
+    for name in keys:
+        codec, nullable = draw(st.sampled_from(codecs)), draw(st.booleans())
+        declare(name, hb.key(codec, desc=draw(st.booleans())), hb.Key, codec, nullable)
+    columns = [f"c{number}" for number in range(draw(st.integers(1, 3)))]
+    aliases = draw(st.permutations(QUALIFIERS))
+    indexable = [*keys]
+    for name, alias in zip(columns, aliases, strict=False):
+        codec, nullable = draw(st.sampled_from(COLUMN_CODECS)), draw(st.booleans())
+        kinds = ["required", "value", *(["none"] if nullable else [])]
+        match draw(st.sampled_from(kinds)):
+            case "required":
+                options: dict[str, Any] = {}
+            case "none":
+                options = {"default": None}
+            case _:
+                value = draw(codec_values(codec))
+                options = {"default": _factory(value) if draw(st.booleans()) or codec == STRUCTURED else value}
+        family = draw(st.sampled_from(["d", "d", "x"]))
+        declare(name, hb.column(alias, codec, family=family, **options), hb.Column, codec, nullable)
+        if codec.key:
+            indexable.append(name)
+    if draw(st.booleans()):
+        body["n"], hints["n"] = hb.counter("n"), hb.Column[int]
+        pools["n"] = [0, 1, -1, -(2**63), 2**63 - 1]
+
+    salt = draw(_salts(keys, random=True))
+    for number in range(draw(st.integers(0, 2))):
+        names = draw(st.lists(st.sampled_from(indexable), min_size=1, max_size=2, unique=True))
+        turned: list[Any] = [draw(st.sampled_from([hb.asc(name), hb.desc(name), name])) for name in names]
+        body[f"i{number}"] = hb.index(*turned, salt=draw(_salts(names, random=False)))
+    cls = type("Made", (), {**body, "__annotations__": hints, "__module__": __name__})
+    flag = hb.flag("e") if draw(st.booleans()) else None
+    immutable = isinstance(salt, hb.RandomSalt)
+    has_index = any(name.startswith("i") for name in body)
+    if immutable and has_index and "n" in body:
+        del body["n"], hints["n"], pools["n"]
+        cls = type("Made", (), {**body, "__annotations__": hints, "__module__": __name__})
+    return RandomModel(hb.model(table="t", salt=salt, immutable=immutable, exists=flag)(cls), pools)
+
+
+@attrs.frozen
+class StoredObject:
+    """A row as it lies in a table: its values as they read, its row key and its cells; some cells may be missing."""
+
+    values: Values
+    row: bytes
+    cells: Mapping[bytes, bytes]
+
+    def read(self, columns: Sequence[bytes]) -> Row | None:
+        """What a scan of these columns or families sees of it."""
+        found = {
+            c: StoredCell(v, 1) for c, v in sorted(self.cells.items()) if not columns or c in columns or c.partition(b":")[0] in columns
+        }
+        return StoredRow(self.row, found) if found else None
+
+
+@st.composite
+def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: int = 8, blanks: bool = False) -> list[StoredObject]:
+    """Objects with different keys, as this library or, where a default allows it, an older program wrote them.
+
+    With `blanks` some cells are empty, as a full write of a dead row leaves what another program wrote.
+    """
+    absent = ["written", "absent", *(["blank"] if blanks else [])]
+    schema = of.schema
+    mapper = KeyMapper(schema)
+    made: dict[tuple[bytes, ...], StoredObject] = {}
+    for _ in range(draw(st.integers(1, max_size))):
+        values = {name: as_read(draw(st.sampled_from(pool))) for name, pool in of.pools.items()}
+        cells: dict[bytes, bytes] = {}
+        for f in schema.columns:
+            match draw(st.sampled_from(["written"] if f.required else absent)):
+                case "written":
+                    cells[f.column] = f.encode_cell(values[f.name])
+                case "absent":
+                    values[f.name] = as_read(f.default_value())
+                case _:
+                    cells[f.column] = b""
+                    values[f.name] = as_read(f.default_value()) if f.empty_is_missing else f.decode_cell(b"")
+        if schema.exists_column is not None:
+            cells[schema.exists_column] = FLAG
+        if indexed:
+            cells[schema.liveness_column], cells[schema.version_column] = LIVE, b"\x01" + bytes(8)
+        if not cells:
+            continue
+        key = tuple(values[name] for name in schema.layout.names)
+        try:
+            row = draw(st.sampled_from(mapper.rows(key)))
+            for index in schema.indexes.values():
+                mapper.entry(index, values, row)
+        except KeyTooLong:  # an empty text alone in a key
+            continue
+        made[tuple(mapper.parts(key))] = StoredObject(values, row, cells)
+    return list(made.values())
+
+
+# --- predicates -------------------------------------------------------------------------------------------------------
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+@st.composite
+def leaves(draw: st.DrawFn, of: RandomModel, name: str | None = None, only: Sequence[str] = ()) -> tuple[Predicate, Oracle]:
+    """A condition on one field (any, or the one named), of some kinds only, most often about a value that some rows have."""
+    if name is None:
+        name = draw(st.sampled_from(list(of.pools)))
+    field, expression = of.schema.by_name[name], of.expression(name)
+    given_values = [value for value in of.pools[name] if value is not None]
+    near = st.sampled_from(given_values) if given_values else codec_values(field.codec)
+    value = draw(st.one_of(near, near, codec_values(field.codec)))
+    kinds = ["=", "=", "!=", "in", "in", *COMPARISONS]
+    if field.codec.python_type in {str, bytes}:
+        kinds += ["prefix"] * 3
+    if field.nullable:
+        kinds += ["none", "not none"]
+    kind = draw(st.sampled_from([kind for kind in kinds if kind in only] or kinds))
+    match kind:
+        case "=":
+            return expression == value, lambda values: same(values[name], value)
+        case "!=":
+            return expression != value, lambda values: not same(values[name], value)
+        case "in":
+            pool = [*of.pools[name], value]
+            several = draw(st.lists(st.sampled_from(pool), max_size=4))
+            return expression.in_(several), lambda values: any(same(values[name], one) for one in several)
+        case "prefix":
+            length = draw(st.integers(0, len(value)))
+            prefix = value[:length]
+            return expression.startswith(prefix), lambda values: values[name] is not None and values[name].startswith(prefix)
+        case "none":
+            return expression.is_(None), lambda values: values[name] is None
+        case "not none":
+            return ~expression.is_(None), lambda values: values[name] is not None
+    compare = COMPARISONS[kind]
+    value = draw(st.one_of(st.just(value), st.just(value), beyond(field.codec)))
+    return compare(expression, value), lambda values: values[name] is not None and bool(compare(plain(values[name]), plain(value)))
+
+
+def beyond(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
+    """Bounds that a codec need not be able to store: below and above its values, and between them."""
+    if type(codec).floor is hb.Codec.floor:
+        return codec_values(codec)
+    if codec.python_type is int:
+        return st.sampled_from([-(10**30), -1, 0, 256, 10**30])
+    if codec.python_type is timedelta:
+        return st.sampled_from([timedelta.min, timedelta.max])
+    return st.one_of(instants(), changes())
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two values, or None, are equal."""
+    return bool(plain(left) == plain(right)) if left is not None and right is not None else left is right
+
+
+@st.composite
+def predicates(draw: st.DrawFn, of: RandomModel, depth: int = 2) -> tuple[Predicate, Oracle]:
+    """A condition, sometimes a combination."""
+    kind = draw(st.sampled_from(["leaf", "leaf", "leaf", "and", "or", "not"])) if depth else "leaf"
+    if kind == "leaf":
+        return draw(leaves(of))
+    predicate, oracle = draw(predicates(of, depth - 1))
+    if kind == "not":
+        return ~predicate, lambda values: not oracle(values)
+    other, second = draw(predicates(of, depth - 1))
+    if kind == "and":
+        return predicate & other, lambda values: oracle(values) and second(values)
+    return predicate | other, lambda values: oracle(values) or second(values)
+
+
+@st.composite
+def conditions(draw: st.DrawFn, of: RandomModel) -> tuple[list[Predicate], Oracle]:
+    """What `where` is given: conditions on the leading fields of some key, then a range, and any others."""
+    found: list[tuple[Predicate, Oracle]] = []
+    layouts = [of.schema.layout, *(index.layout for index in of.schema.indexes.values())]
+    names = draw(st.sampled_from(layouts)).names
+    fixed = draw(st.integers(0, len(names)))
+    found += [draw(leaves(of, name, ("=", "in", "none"))) for name in names[:fixed]]
+    if fixed < len(names):
+        ranges = (*COMPARISONS, *COMPARISONS, "prefix", "not none")
+        found += [draw(leaves(of, names[fixed], ranges)) for _ in range(draw(st.integers(0, 3)))]
+    found += draw(st.lists(predicates(of), max_size=2))
+    return [predicate for predicate, _ in found], lambda values: all(oracle(values) for _, oracle in found)
+
+
+def paths(schema: TableSchema) -> list[Index | None]:
+    """The primary table and every index."""
+    return [None, *schema.indexes.values()]
+
+
+def stored_key(schema: TableSchema, index: Index | None, obj: StoredObject) -> bytes:
+    """Where an object, or its entry in an index, lies."""
+    return obj.row if index is None else KeyMapper(schema).entry(index, obj.values, obj.row)
+
+
+def in_order(schema: TableSchema, ordering: Sequence[tuple[str, bool]], rows: Sequence[Values]) -> bool:
+    """Whether rows are sorted by fields, each with whether it descends; None comes before every value, where it descends behind them."""
+    return all(_compare(schema, ordering, a, b) <= 0 for a, b in itertools.pairwise(rows))
+
+
+def _compare(schema: TableSchema, ordering: Sequence[tuple[str, bool]], left: Values, right: Values) -> int:
+    for name, desc in ordering:
+        a, b = left[name], right[name]
+        sign = (a is not None) - (b is not None) if a is None or b is None else (plain(a) > plain(b)) - (plain(a) < plain(b))
+        if sign:
+            return -sign if desc else sign
+    return 0
