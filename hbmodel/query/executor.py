@@ -94,6 +94,9 @@ class PlanExecutor:
         if plan.filter is not None:
             # The filter needs the values, and of the columns just the one that it looks at.
             return sum(map(len, self._one_by_one(plan.buckets, plan.filter, plan.reader.columns)))
+        if plan.reader.anchor is None:  # a row may have cells of the system alone
+            exists = plan.reader.exists
+            return sum(sum(map(exists, batch)) for batch in self._one_by_one(plan.buckets, KeyOnly(), plan.reader.columns))
         keys_only = AllOf((FirstCellOnly(), KeyOnly()))
         return sum(map(len, self._one_by_one(plan.buckets, keys_only, plan.reader.columns)))
 
@@ -120,7 +123,9 @@ class PlanExecutor:
 
     def _get_sizes(self, width: int = 1) -> Iterator[int]:
         """How many rows each multi-get asks for: what is wanted first, then ever more, since many may be absent or not match."""
-        size = GET_CHUNK if self.wanted is None else min(GET_CHUNK, max(FIRST_GET, self.wanted * width))
+        # What the limit of an index scan leaves out would cost another scan.
+        least = 1 if self.plan.path.index is not None and self._scans_exactly else FIRST_GET
+        size = GET_CHUNK if self.wanted is None else min(GET_CHUNK, max(least, self.wanted * width))
         while True:
             yield size
             size = min(GET_CHUNK, 2 * size)

@@ -8,13 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from hbmodel.errors import HbmodelError, PartialWrite, SessionError
-from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.protocol.clock import ServerClock
+from hbmodel.mapping.schema import schema_of
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import PutObject, put_object
 from hbmodel.session.unit_of_work import Pending, UnitOfWork
-from hbmodel.store.port import Store
-from hbmodel.tables.registration import Binding
 
 DEFAULT_BATCH = 1000
 BATCH_BYTES = 8 * 1024 * 1024
@@ -28,9 +25,7 @@ class Loader:
 
     def __init__(
         self,
-        store: Store,
-        bind: Callable[[TableSchema], Binding],
-        clock: ServerClock,
+        work: UnitOfWork,
         batch_size: int,
         shuffle: int,
         progress: Progress | None,
@@ -38,7 +33,7 @@ class Loader:
     ) -> None:
         if not _whole(batch_size) or not _whole(shuffle) or batch_size < 1 or shuffle < 0:
             raise SessionError("batch_size is a number of at least 1, shuffle of at least 0.", batch_size=batch_size, shuffle=shuffle)
-        self._work = UnitOfWork(store, bind, clock)
+        self._work = work
         self._batch_size, self._shuffle, self._progress, self._ttl = batch_size, shuffle, progress, ttl
         self._read = self._certain = 0
         self._begun = False  # whether a batch is written; under shuffling that makes no position certain

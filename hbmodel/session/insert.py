@@ -19,13 +19,21 @@ from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
 
 
-def insert(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: Any, ttl: int | None) -> None:
+def insert(
+    store: Store,
+    bind: Callable[[TableSchema], Binding],
+    clock: ServerClock,
+    work: Callable[[], UnitOfWork],
+    obj: Any,
+    ttl: int | None,
+) -> None:
     """Puts an object if its key is free; see `Session.insert`.
 
     Args:
         store: to write to.
         bind: gives the current binding of a model.
         clock: for rows whose time does not come from the server.
+        work: opens a unit of work, for a row whose indexes have changed under it.
         obj: the object.
         ttl: of its row in ms, or None.
     """
@@ -47,7 +55,7 @@ def insert(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerCl
             drive(store, insert_indexed(writer, write), clock)
         except SchemaMismatch:
             # The lease ran out after the row was in place, and its indexes have changed: write it again as they are now.
-            again = UnitOfWork(store, bind, clock)
+            again = work()
             again.add(Pending(schema, obj, [write]))
             again.commit()
         return

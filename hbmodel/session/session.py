@@ -261,7 +261,7 @@ class Session:
             RowExists: it is not.
             CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty.
         """
-        insert(self.store, self._bind, self._clock, obj, milliseconds(schema_of(type(obj)), ttl))
+        insert(self.store, self._bind, self._clock, self._work.apart, obj, milliseconds(schema_of(type(obj)), ttl))
         return obj
 
     @guarded
@@ -373,7 +373,7 @@ class Session:
             EncodingError: an object cannot be stored; `position` is its place in the input, counted from 0, and `written` how
                 many leading objects are certainly written.
         """
-        return Loader(self.store, self._bind, self._clock, batch_size, shuffle, progress, ttl).load(objs)
+        return Loader(self._work.apart(), batch_size, shuffle, progress, ttl).load(objs)
 
     @guarded
     def commit(self) -> list[Outcome]:

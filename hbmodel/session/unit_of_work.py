@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import define, field
 
-from hbmodel.errors import HbmodelError, PartialWrite, StoreError
+from hbmodel.errors import HbmodelError, PartialWrite, SessionError, StoreError
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import ServerClock, let_tick_pass
 from hbmodel.protocol.driver import Resumable
@@ -123,15 +123,23 @@ class UnitOfWork:
         store: to write to.
         bind: gives the current binding of a model; raises if it cannot be used.
         clock: for indexed rows.
+        unswept: batches whose old index entries are still to be deleted; another unit of work may share them.
     """
 
-    def __init__(self, store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock) -> None:
+    def __init__(
+        self, store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, unswept: list[Resumable] | None = None
+    ) -> None:
         self._store, self._bind, self._clock = store, bind, clock
         self._pending: list[Pending] = []
         self._committing: list[Pending] = []
         self._batches: list[Batch] = []
         self._begun = False  # whether a batch of the commit under way is done
-        self._unswept: list[Resumable] = []
+        self._unswept: list[Resumable] = [] if unswept is None else unswept
+        self._writers: dict[tuple[str, bytes], TableSchema] = {}  # by table and column family
+
+    def apart(self) -> UnitOfWork:
+        """Another one for calls of their own; what it cannot sweep, this one sweeps at its next commit."""
+        return UnitOfWork(self._store, self._bind, self._clock, self._unswept)
 
     @property
     def waiting(self) -> int:
@@ -139,12 +147,31 @@ class UnitOfWork:
         return len(self._pending) + sum(1 for call in self._committing if call.remaining)
 
     def add(self, call: Pending) -> None:
-        """Takes a call in."""
+        """Takes a call in.
+
+        Raises:
+            SessionError: another model of the same table and column family has pending calls: their order would be lost.
+        """
+        schema = call.schema
+        if self._writers.get((schema.table, schema.family)) is not schema:
+            self._check_alone(schema)
         self._pending.append(call)
+
+    def _check_alone(self, schema: TableSchema) -> None:
+        places = [(schema.table, family) for family in schema.family_names]
+        for place in places:
+            other = self._writers.get(place, schema)
+            if other is not schema:
+                raise SessionError(
+                    "Another model of the same table and column family has pending calls: commit them first.",
+                    table=schema.table, family=place[1].decode(), model=other.model.__qualname__,
+                )  # fmt: skip
+        self._writers.update(dict.fromkeys(places, schema))
 
     def discard(self) -> None:
         """Drops what is pending."""
         self._pending, self._committing, self._batches, self._begun = [], [], [], False
+        self._writers.clear()
 
     def commit(self) -> list[Outcome]:
         """Carries out what is pending, or goes on with the commit that stopped; see `Session.commit`."""
@@ -162,6 +189,7 @@ class UnitOfWork:
             self._begun = True
         self._sweep()
         self._begun = False
+        self._writers.clear()
         done, self._committing = self._committing, []
         outcomes = [call.outcome for call in done if call.outcome is not None]
         failures = [outcome for outcome in outcomes if outcome.error is not None]
@@ -195,7 +223,8 @@ class UnitOfWork:
 
     def _sweep(self) -> None:
         """Tries again to delete the old index entries that earlier commits left behind; another failure is no error either."""
-        again, self._unswept = self._unswept[-UNSWEPT_BATCHES:], []
+        again = self._unswept[-UNSWEPT_BATCHES:]
+        self._unswept.clear()
         for running in again:
             try:
                 running.run(self._store)

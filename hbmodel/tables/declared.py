@@ -92,7 +92,7 @@ def _check_shared(schemas: Sequence[TableSchema]) -> None:
     """What two models of one table share, one would lose: a delete removes a model's families of a row, and an entry's whole row."""
     for at, one in enumerate(schemas):
         for other in schemas[at + 1 :]:
-            if one.table != other.table or one.family == other.family:  # those of one default family share their registry entry
+            if one.table != other.table:
                 continue
             families = sorted(set(one.family_names) & set(other.family_names))
             if families:

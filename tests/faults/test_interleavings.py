@@ -55,15 +55,14 @@ class Writer:
         key = {"name": person.name}
         row = hb.row_key(Person, **key)
         rounds: dict[str, Callable[[], Protocol[Any]]] = {
-            "add": lambda: write_indexed_batch(writer, [put_object(SCHEMA, person)], Clock(ahead), atomic),
-            "insert": lambda: insert_indexed(writer, put_object(SCHEMA, person), Clock(ahead)),
-            "city": lambda: write_indexed_batch(writer, [UpdateFields(person, row, key, {"city": person.city})], Clock(ahead), atomic),
-            "street": lambda: write_indexed_batch(
-                writer, [UpdateFields(person, row, key, {"street": person.street})], Clock(ahead), atomic
-            ),
-            "story": lambda: write_indexed_batch(writer, [UpdateFields(person, row, key, {"story": person.story})], Clock(ahead), atomic),
-            "delete": lambda: write_indexed_batch(writer, [DeleteRow(person, row)], Clock(ahead), atomic),
+            "add": lambda: write_indexed_batch(writer, [put_object(SCHEMA, person)], atomic),
+            "insert": lambda: insert_indexed(writer, put_object(SCHEMA, person)),
+            "city": lambda: write_indexed_batch(writer, [UpdateFields(person, row, key, {"city": person.city})], atomic),
+            "street": lambda: write_indexed_batch(writer, [UpdateFields(person, row, key, {"street": person.street})], atomic),
+            "story": lambda: write_indexed_batch(writer, [UpdateFields(person, row, key, {"story": person.story})], atomic),
+            "delete": lambda: write_indexed_batch(writer, [DeleteRow(person, row)], atomic),
         }
+        self.clock = Clock(ahead)
         self.protocol = rounds[kind]()
         self.operation: Operation | None = None
         self._advance(None)
@@ -71,7 +70,7 @@ class Writer:
     def step(self) -> None:
         """Carries out the next operation."""
         assert self.operation is not None
-        self._advance(perform(self.store, self.operation))
+        self._advance(perform(self.store, self.operation, self.clock))
 
     def _advance(self, answer: Any) -> None:
         try:

@@ -268,7 +268,7 @@ def filled(store: Store, of: RandomModel, objects: Sequence[StoredObject], cuts:
         else:
             store.put(table, [Put(key, {schema.version_column: b"\x01" + bytes(8)}, 1) for key in keys])
     indexes = tuple(schema.indexes.values())
-    return QueryRunner(store, lambda found: Binding(found, indexes, indexes, ()), None, Guard())
+    return QueryRunner(store, lambda found: Binding(found, indexes, indexes, (), "indexed" if indexes else "unindexed"), None, Guard())
 
 
 def check_parts(store: Store, data: st.DataObject) -> None:

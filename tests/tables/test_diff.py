@@ -521,13 +521,16 @@ def test_a_registry_entry_outlives_its_table_and_still_counts() -> None:
         assert not hb.diff(store, declare())
 
 
-def test_a_model_named_twice_and_two_views_of_one_family_are_told_once() -> None:
+def test_a_model_named_twice_is_told_once_and_two_models_of_one_family_are_refused() -> None:
     model, view = declare(), declare(extra=True)
     with hb.connect("memory:") as store:
         assert len(hb.diff(store, model, model)) == len(hb.diff(store, model))
-        made = hb.create_tables(store, model, model, view)
+        made = hb.create_tables(store, model, model)
         assert made.created == ["hbmodel", TABLE]
-        assert not hb.diff(store, model, view)
+        assert not hb.diff(store, model)
+        for call in (hb.create_tables, hb.diff):
+            with pytest.raises(hb.SchemaMismatch):
+                call(store, model, view)
         assert hb.drop_tables(store, model, model, view) == [TABLE]
 
 
