@@ -229,7 +229,7 @@ def test_first_requests_are_sent_before_any_reply_is_read_but_not_more_than_find
     scans = [Scan(KeyRange(key, key + b"\x00")) for key in KEYS] + [Scan(KeyRange(KEYS[0], b"k" * 30_000), limit=1)] * 5
     with opened(proxy.url + "?pool=1") as store:
         iterators = store.scan(TABLE, scans)
-        sent = sum(lane_cursor.under_way or lane_cursor.finished for lane_cursor in iterators[0]._lane.cursors)
+        sent = sum(cursor.under_way or cursor.finished for cursor in iterators[0]._multiplexer.cursors)
         assert 100 < sent < len(scans)
         assert [flat(iterator) for iterator in reversed(iterators)] == [[KEYS[0]]] * 5 + [[key] for key in reversed(KEYS)]
 
@@ -419,7 +419,7 @@ def test_an_interrupted_close_leaves_the_other_scans_of_the_connection_right(
 ) -> None:
     with opened(gateway.url + "?pool=1") as single:
         one, other = single.scan(TABLE, [Scan(NUMBERED, batch_size=20)] * 2)
-        assert one._lane is other._lane
+        assert one._multiplexer is other._multiplexer
         found = [[row.row for _ in range(3) for row in next(scan)] for scan in (one, other)]
         assert found == [KEYS[:60]] * 2
         send = scan_multiplexer.ThriftConnection.send
