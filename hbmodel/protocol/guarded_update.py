@@ -97,11 +97,11 @@ def _put_where_it_is(
             return plan
         (found,) = yield GetRows(table, [write.row], planner.columns)
         if planner.expires(found):
-            stamped = yield from planner.stamped([write.row], bound)
-            plan = planner.plan(write, stamped[write.row])
+            found = (yield from planner.stamped([write.row], bound))[write.row]
+        plan = planner.plan(write, found)
+        if plan.put is not None and plan.put.ttl is not None:  # its time lies below whatever deletes the row now
             yield from carry_out(table, [plan], can)
             return plan
-        plan = planner.plan(write, found)
         if found is not None:
             row = found
 

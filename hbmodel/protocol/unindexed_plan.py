@@ -119,9 +119,7 @@ class UnindexedRowPlanner:
         plan = self._put(write, cells)
         if plan.put is None and self.reader.anchor is None and not self.own(found).keys() - {*plan.blanks}:
             raise nothing_to_store(self.schema, write.row)
-        if isinstance(row, StampedRow):  # it was taken for one that expires
-            return UnindexedRowPlan(plan.outcome, plan.put, [*plan.deletes, unstamped(row)], plan.blanks)
-        return plan
+        return plan  # the stamp of a row that was taken for one that expires soon ends by itself
 
     def _end(self, write: PutObject | UpdateFields, row: Row | None) -> End | None:
         """When the row will end that a write makes of `row`."""

@@ -353,7 +353,8 @@ def _expires(call: Call) -> bool:
 
 
 def _values(write: PutObject) -> Any:
-    return tuple(sorted(write.values.items())), write.ttl is not None
+    values = {name: getattr(write.subject, name) for name in hb.schema_of(type(write.subject)).by_name}
+    return tuple(sorted(values.items())), write.ttl is not None
 
 
 @frozen

@@ -16,7 +16,7 @@ from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.store import Capabilities, Put
 from tests.checker.protocol_unindexed import APART, ATOMIC, SHIPPED, RowModel, Rules, Slip, Sparse, calls_of
 
-BEGINNINGS = ("absent", "add", "expiring add")
+BEGINNINGS = ("absent", "add", "expiring add", "expiring add, add")
 ENOUGH = 40_000
 """States of one pair of programs, at most, in the default run."""
 
