@@ -352,7 +352,7 @@ def test_rows_deleted_while_a_stream_runs_are_left_out(bed: Bed) -> None:
 # --- rows that are not whole ------------------------------------------------------------------------------------------
 
 
-@hb.model(table="halves", family="d")
+@hb.model(table="stations", family="d")
 class Half:
     """Two required columns, one of which rows may lack after all."""
 
@@ -366,8 +366,8 @@ def test_a_row_without_a_required_column_is_named(bed: Bed, missing: str) -> Non
     session = bed.use(Half)
     session.add(Half(station="s", level=1, place="p"))
     session.commit()
-    (row,) = rows_of(bed.store, "halves")
-    bed.store.delete("halves", [Delete(row, columns=[hb.schema_of(Half).by_name[missing].column])])
+    (row,) = rows_of(bed.store, "stations")
+    bed.store.delete("stations", [Delete(row, columns=[hb.schema_of(Half).by_name[missing].column])])
     for read in (
         lambda: session.get(Half, station="s"),
         lambda: session.query(Half).where(Half.station == "s").all(),
@@ -375,7 +375,7 @@ def test_a_row_without_a_required_column_is_named(bed: Bed, missing: str) -> Non
     ):
         with pytest.raises(hb.IncompleteRow) as caught:
             read()
-        assert (caught.value.table, caught.value.field, caught.value.key) == ("halves", missing, row)
+        assert (caught.value.table, caught.value.field, caught.value.key) == ("stations", missing, row)
 
 
 def test_a_cell_that_is_not_the_codecs_is_named(bed: Bed) -> None:

@@ -29,7 +29,7 @@ class Card:
     note: hb.Column[str | None] = hb.column("n", default=None)
 
 
-@hb.model(table="tallies", family="d")
+@hb.model(table="scores", family="d")
 class Tally:
     """A required column and a counter."""
 
@@ -160,7 +160,7 @@ def hb_delete(name: str) -> Any:
 
 def leave_piece(store: hb.Store, name: str, cells: dict[bytes, bytes]) -> None:
     """What an update or an increment beside a delete leaves of a row."""
-    store.put("tallies", [Put(hb.row_key(Tally, name=name), cells)])
+    store.put("scores", [Put(hb.row_key(Tally, name=name), cells)])
 
 
 PIECES = [{b"d:n": b"left"}, {b"d:v": (7).to_bytes(8, "big")}, {b"d:n": b"", b"d:v": (7).to_bytes(8, "big")}, {b"d:_t": bytes(8)}]
