@@ -101,6 +101,8 @@ def _family_changes(found: Iterable[Difference], primary_tables: set[str]) -> Se
     options: dict[tuple[str, str], list[Difference]] = {}
     changes: list[_FamilyChange] = []
     for difference in found:
+        if difference.effect == "left":
+            continue
         if difference.kind == "family":
             changes.append(_FamilyChange(difference.table, difference.declared, True, 3))  # it may live longer than entries did
         elif difference.kind == "option" and difference.family is not None:

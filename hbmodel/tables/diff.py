@@ -148,6 +148,8 @@ def _differences(store: Store, planned: Sequence[DeclaredTable], catalog: Regist
         elif table.name in existing and (table.index is None or is_live(state_of(table, entries))):
             yield from compare_families(store, table)
             yield from _compare_splits(store, table)
+            if table.index is None and not any(schema.foreign for schema in table.schemas):
+                yield from _unmapped_families(store, table, catalog, existing)
         if table.index is None:
             for schema in table.schemas:
                 if table.name in existing or entries[schema] is not None:
@@ -176,6 +178,18 @@ def compare_families(store: Store, table: DeclaredTable) -> Iterator[Difference]
                 loss = _loss(option, declared, there)
                 effect: Effect = "safe" if loss is None else "lossy"
                 yield Difference(table.name, "option", f"family {name} {option}", declared, there, effect, loss, name, option)
+
+
+def _unmapped_families(store: Store, table: DeclaredTable, catalog: Registry, existing: Collection[str]) -> Iterator[Difference]:
+    """Families of a live table that neither these models nor registered ones map: a delete leaves their cells."""
+    mapped = {family.name for family in table.families}
+    live = [family.name for family in store.families(table.name) if family.name not in mapped]
+    registered = catalog.families_of(table.name) if live and catalog.table in existing else set()
+    for name in live:
+        if name not in registered:
+            why = "no model maps it: a delete of an object leaves what its row holds there"
+            what = f"family {name.decode()}"
+            yield Difference(table.name, "family", what, None, name.decode(), "left", why, family=name.decode())
 
 
 def _options(family: Family, live: Family, configurable: bool, foreign: bool) -> Iterator[tuple[str, Any, Any]]:

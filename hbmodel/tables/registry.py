@@ -179,6 +179,14 @@ class Registry:
         """The registry's rows of all models of a table."""
         return [row.row for row in self._rows_of(table)]
 
+    def families_of(self, table: str) -> set[bytes]:
+        """The column families of all models of a table."""
+        found: set[bytes] = set()
+        for row in self._rows_of(table):
+            layout = json.loads(row.columns[LAYOUT].value) if LAYOUT in row.columns else {}
+            found |= {row.row[len(table.encode()) + 1 :], *(c.encode("latin-1").partition(b":")[0] for c in layout.get("columns", ()))}
+        return found
+
     def _rows_of(self, table: str) -> Iterator[Row]:
         (batches,) = self._store.scan(self.table, [Scan(KeyRange.prefix(table.encode() + b"\x00"))])
         return (row for batch in batches for row in batch)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.store import Delete, Put
+from hbmodel.store import Delete, Family, Put
 from hbmodel.tables.registration import READABLE
 from hbmodel.tables.registry import registry_row
 from tests.support.beds import HBASE, Bed, set_state
@@ -540,3 +540,27 @@ def test_namespaces_are_asked_for_only_where_one_may_be_missing() -> None:
         store.calls.clear()
         hb.create_tables(store, declare("area:noted"), declare("area:more"), declare())
         assert "namespaces" not in [call.name for call in store.calls]
+
+
+def test_families_that_no_model_maps_are_left_and_said() -> None:
+    """A delete leaves their cells; families of another registered model are that one's."""
+    with hb.connect("memory:") as store:
+        model = declare()
+        store.create_table(TABLE, [Family(b"d"), Family(b"x"), Family(b"y")])
+        hb.create_tables(store, model)
+
+        @hb.model(table=TABLE, family="x")
+        class Beside:
+            name: hb.Key[str] = hb.key()
+            more: hb.Column[str] = hb.column("m")
+
+        (first, second) = hb.diff(store, model)
+        assert [(d.kind, d.family, d.effect, d.live) for d in (first, second)] == [
+            ("family", "x", "left", "x"),
+            ("family", "y", "left", "y"),
+        ]
+        assert "a delete of an object leaves" in str(first)
+        hb.create_tables(store, Beside)
+        assert [d.family for d in hb.diff(store, model)] == ["y"]
+        assert [d.family for d in hb.alter(store, model).left] == ["y"]
+        assert [family.name for family in store.families(TABLE)] == [b"d", b"x", b"y"]
