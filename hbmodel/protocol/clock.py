@@ -8,7 +8,6 @@ from collections.abc import Callable
 from attrs import frozen
 
 from hbmodel.errors import ClockError, SessionError, StoreUnavailable, UnknownOutcome
-from hbmodel.store.values import CLOCK_TICK
 
 GRACE = 3_600_000
 """Default grace time G in ms: how old an entry must be before a repairer may take it for an orphan."""
@@ -18,11 +17,6 @@ LONGEST_CALL = 1_200_000
 
 CLOCK_BOUND = 60_000
 """Default bound in ms on how far this machine's clock and the server's may differ."""
-
-
-def let_tick_pass() -> None:
-    """Waits until every clock shows another millisecond."""
-    time.sleep(CLOCK_TICK)
 
 
 def wall_time() -> int:

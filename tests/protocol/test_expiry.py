@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.protocol.clock import let_tick_pass, wall_time
+from hbmodel.protocol.clock import wall_time
 from hbmodel.protocol.expiry import end_of_live, end_of_unindexed
 from hbmodel.store import Delete, Put
+from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.embedded import EmbeddedStore
 from tests.support.beds import HBASE, Bed, cells_of, fresh
 from tests.support.faulty import Crash, FaultyStore, Mode, RecordingStore, failures_of, is_repetition

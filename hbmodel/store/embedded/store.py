@@ -16,6 +16,7 @@ from hbmodel.store.checks.reads import check_filter
 from hbmodel.store.checks.rows import NO_TABLE, check_column, check_family, check_put, check_read_columns, check_row, check_timestamp
 from hbmodel.store.checks.tables import check_family as check_family_options
 from hbmodel.store.checks.tables import is_table_name
+from hbmodel.store.clock_tick import deletes_now
 from hbmodel.store.embedded.cells import StoredCell, visible
 from hbmodel.store.embedded.compaction import compact_table
 from hbmodel.store.embedded.database import Database
@@ -133,7 +134,7 @@ class EmbeddedStore:
             self._let_pass(self._write(table, mutations, atomic=True), mutations)
 
     def _let_pass(self, millisecond: int, mutations: Sequence[Put | Delete]) -> None:
-        if any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations):
+        if deletes_now(mutations):
             while self._clock is _milliseconds and _milliseconds() <= millisecond:
                 time.sleep(0.0002)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -14,6 +13,7 @@ from attrs import frozen
 from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store.checks.reads import check_filter, wanted_columns
 from hbmodel.store.checks.rows import check_column, check_delete, check_put, check_read_columns, check_row, check_rows
+from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, MAX_ROWS, check_puts, in_batches
 from hbmodel.store.gateway.client import GatewayClient
 from hbmodel.store.gateway.connection import ThriftConnection
@@ -26,7 +26,7 @@ from hbmodel.store.gateway.scan_cursor import Cursor
 from hbmodel.store.gateway.scan_multiplexer import ScanIterator, ScanMultiplexer
 from hbmodel.store.gateway.table_names import name_in_port
 from hbmodel.store.port import BegunPut, Capabilities
-from hbmodel.store.values import CLOCK_TICK, Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
 
 ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""
@@ -143,7 +143,7 @@ class GatewayStore(GatewayClient, ABC):
         timed = _timed(deletes)
         self._delete(table, deletes, timed)
         if not timed:
-            time.sleep(CLOCK_TICK)
+            let_tick_pass()
 
     @abstractmethod
     def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:

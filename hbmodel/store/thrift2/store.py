@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, TableNotFound
 from hbmodel.store.checks.rows import NO_TABLE, check_column, check_row_change
 from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table
+from hbmodel.store.clock_tick import deletes_now, let_tick_pass
 from hbmodel.store.filters import And, FirstCellOnly, KeyOnly
 from hbmodel.store.gateway.retry import Idempotence
 from hbmodel.store.gateway.scan_calls import Request
@@ -20,7 +20,7 @@ from hbmodel.store.thrift2.families import changed, descriptor_of, family_of, na
 from hbmodel.store.thrift2.scans import Thrift2ScanCalls
 from hbmodel.store.thrift2.service import SERVICE, Get, TColumnIncrement, TCompareOp, TIncrement, TNamespaceDescriptor, TTableDescriptor
 from hbmodel.store.thrift2.writes import column_of, delete_requests, put_requests, row_mutations
-from hbmodel.store.values import CLOCK_TICK, Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
 
 # What Thrift's binary protocol adds to a row key in a get, and to each of its columns.
 _GET_OVERHEAD = 16
@@ -75,7 +75,8 @@ class Thrift2Store(GatewayStore):
         check_row_change(table, mutations[0].row, mutations)
         request = "mutateRow", {"table": self._name(table), "trowMutations": row_mutations(mutations)}
         self._write(table, iter([request]), timed=all(mutation.timestamp is not None for mutation in mutations))
-        _let_the_clock_tick(mutations)
+        if deletes_now(mutations):
+            let_tick_pass()
 
     def _check_and_put_request(self, name: bytes, column: bytes, expected: bytes, put: Put) -> Request:
         return _check_and_mutate(name, column, expected, [put])
@@ -88,8 +89,8 @@ class Thrift2Store(GatewayStore):
         check_row_change(table, row, mutations)
         request = _check_and_mutate(self._name(table), column, expected or b"", mutations)
         applied = bool(self._call(Idempotence.ANEW, request, table=table, key=row))
-        if applied:
-            _let_the_clock_tick(mutations)
+        if applied and deletes_now(mutations):
+            let_tick_pass()
         return applied
 
     def _increment_request(self, name: bytes, row: bytes, column: bytes, amount: int) -> Request:
@@ -225,8 +226,3 @@ def _check_and_mutate(name: bytes, column: bytes, expected: bytes, mutations: Se
         "value": expected,  # empty means absent or empty; none at all makes the gateway fail
         "rowMutations": row_mutations(mutations),
     }
-
-
-def _let_the_clock_tick(mutations: Sequence[Put | Delete]) -> None:
-    if any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations):
-        time.sleep(CLOCK_TICK)
