@@ -30,6 +30,20 @@ def running_time() -> int:
     return (time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)) // 1_000_000
 
 
+def time_above(table: str, row: bytes, newest: int, now: int, bound: int) -> tuple[int, ClockError | None]:
+    """The time of a write over a row: above its newest cell, and not before `now`.
+
+    With it the error of a time that lies further ahead than `bound` (ms), or None.
+    """
+    timestamp = max(now, newest + 1)
+    if timestamp <= now + bound:
+        return timestamp, None
+    return timestamp, ClockError(
+        "The row holds a cell from the future beyond the clock bound; writing over it would not be safe.",
+        table=table, key=row, newest=newest, now=now, bound=bound,
+    )  # fmt: skip
+
+
 @frozen
 class Offset:
     """How far the server's clock is ahead of this machine's, in ms, as it was measured.

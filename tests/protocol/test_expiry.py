@@ -404,8 +404,9 @@ def test_a_cell_from_the_future_is_refused(bed: TimedBed) -> None:
     session = bed.use(Token)
     bed.store.put("tokens", [Put(b"a", {b"d:p": b"x"}, wall_time() + 3_600_000)])
     session.add(Token(name="a", page="y"), ttl=LATER)
-    with pytest.raises(hb.ClockError):
+    with pytest.raises(hb.ClockError) as caught:
         session.commit()
+    assert {"table", "key", "newest", "now", "bound"} <= caught.value.details.keys()
     bed.store.delete("tokens", [Delete(b"a", families=[b"d"], timestamp=wall_time() + 3_600_000)])
 
 
