@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hbmodel.errors import InvalidRequest
+from hbmodel.store.checks.numbers import is_plain
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, Delete, Put
 
 NO_TABLE = "There is no such table; hb.create_tables() makes the tables of models."
@@ -44,7 +45,7 @@ def check_put(table: str, put: Put) -> None:
     check_row(table, put.row)
     check_cells(table, put.row, put.cells)
     check_timestamp(table, put.timestamp)
-    if put.ttl is not None and not (_is_whole(put.ttl) and 0 < put.ttl < LATEST):
+    if put.ttl is not None and not (is_plain(put.ttl) and 0 < put.ttl < LATEST):
         raise InvalidRequest("A TTL must be a positive whole number of milliseconds.", table=table, ttl=put.ttl)
     for column in put.cells:
         check_column(table, column)
@@ -74,12 +75,8 @@ def check_row_change(table: str, row: bytes, mutations: Sequence[Put | Delete]) 
 
 def check_timestamp(table: str, timestamp: int | None) -> None:
     """Raises InvalidRequest for a time that HBase does not know; None, the server's time, is one that it knows."""
-    if timestamp is not None and not (_is_whole(timestamp) and 0 <= timestamp < LATEST):
+    if timestamp is not None and not (is_plain(timestamp) and 0 <= timestamp < LATEST):
         raise InvalidRequest("A timestamp must be whole milliseconds since 1970, below 2**63 - 1.", table=table, timestamp=timestamp)
-
-
-def _is_whole(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)
 
 
 def check_column(table: str, column: bytes) -> None:
