@@ -6,17 +6,16 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from sqlite3 import Connection
-from types import TracebackType
-from typing import NoReturn, Self
 
 from attrs import evolve
 
-from hbmodel.errors import InvalidRequest, StoreError, TableExists, TableNotFound
+from hbmodel.errors import InvalidRequest, TableExists, TableNotFound
 from hbmodel.store.checks.reads import check_filter
 from hbmodel.store.checks.rows import NO_TABLE, check_column, check_family, check_put, check_read_columns, check_row, check_timestamp
 from hbmodel.store.checks.tables import check_family as check_family_options
 from hbmodel.store.checks.tables import is_table_name
 from hbmodel.store.clock_tick import deletes_now
+from hbmodel.store.closing import ClosingStore
 from hbmodel.store.embedded.cells import StoredCell, visible
 from hbmodel.store.embedded.compaction import compact_table
 from hbmodel.store.embedded.database import Database
@@ -46,7 +45,7 @@ def _milliseconds() -> int:
     return time.time_ns() // 1_000_000
 
 
-class EmbeddedStore:
+class EmbeddedStore(ClosingStore):
     """A store in one SQLite file, or in memory, that behaves as HBase does.
 
     Versions, tombstones (which also hide what arrives late, until `compact`), TTLs, filters, counters and conditional changes
@@ -302,15 +301,6 @@ class EmbeddedStore:
     def close(self) -> None:
         """See `hbmodel.store.Store.close`."""
         self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def __reduce__(self) -> NoReturn:
-        raise StoreError("A store cannot be pickled: connect in each process.")
 
     def __repr__(self) -> str:
         return f"EmbeddedStore({self._path!r})"

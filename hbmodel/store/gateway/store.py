@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -32,7 +32,7 @@ ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""
 
 
-class GatewayStore(GatewayClient, ABC):
+class GatewayStore(GatewayClient):
     """Tables behind a Thrift gateway; its arguments are those of `GatewayClient`."""
 
     @property
