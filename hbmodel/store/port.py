@@ -37,6 +37,19 @@ class Capabilities:
     one_call_scans: bool
 
 
+EVERYTHING_POSSIBLE = Capabilities(
+    check_and_mutate=True,
+    mutate_row=True,
+    presplit=True,
+    family_configuration=True,
+    put_ttl_mixed=True,
+    alter=True,
+    namespaces=True,
+    one_call_scans=True,
+)
+"""Of a store that can do all that the port knows."""
+
+
 class Reads(Protocol):
     """Reads rows."""
 

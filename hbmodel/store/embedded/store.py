@@ -33,21 +33,10 @@ from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespa
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.row_filter import RowFilter
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments
-from hbmodel.store.port import Capabilities
+from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
 from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
 
 _COUNTER = struct.Struct(">q")
-
-_CAPABILITIES = Capabilities(
-    check_and_mutate=True,
-    mutate_row=True,
-    presplit=True,
-    family_configuration=True,
-    put_ttl_mixed=True,
-    alter=True,
-    namespaces=True,
-    one_call_scans=True,
-)
 
 
 def _milliseconds() -> int:
@@ -83,7 +72,7 @@ class EmbeddedStore(ClosingStore):
     @property
     def capabilities(self) -> Capabilities:
         """Everything that the port knows."""
-        return _CAPABILITIES
+        return EVERYTHING_POSSIBLE
 
     # --- reading --------------------------------------------------------------------------------------------------------
 

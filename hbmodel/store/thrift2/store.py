@@ -12,7 +12,7 @@ from hbmodel.store.filters import And, FirstCellOnly, KeyOnly
 from hbmodel.store.gateway.retry import Idempotence
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.store import GatewayStore
-from hbmodel.store.port import Capabilities
+from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift2.families import changed, descriptor_of, family_of, name_of, table_name
 from hbmodel.store.thrift2.scans import Thrift2ScanCalls
@@ -41,7 +41,7 @@ class Thrift2Store(GatewayStore):
     @property
     def capabilities(self) -> Capabilities:
         """What this gateway can do: everything."""
-        return _CAPABILITIES
+        return EVERYTHING_POSSIBLE
 
     def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
         wanted = [column_of(column) for column in columns] or None
@@ -173,17 +173,6 @@ class Thrift2Store(GatewayStore):
     def _designation(self, name: bytes) -> Any:
         return table_name(name)
 
-
-_CAPABILITIES = Capabilities(
-    check_and_mutate=True,
-    mutate_row=True,
-    presplit=True,
-    family_configuration=True,
-    put_ttl_mixed=True,
-    alter=True,
-    namespaces=True,
-    one_call_scans=True,
-)
 
 _KEYS = And([FirstCellOnly(), KeyOnly()])
 
