@@ -16,14 +16,12 @@ from hbmodel.encoding.codegen import Code
 from hbmodel.encoding.key_field import CompiledKeyField, KeyField, named
 from hbmodel.errors import DeclarationError, DecodingError, IncompleteKey, KeyTooLong, QueryError, RowKeyError
 from hbmodel.store.ranges import KeyRange
+from hbmodel.store.values import MAX_ROW_LENGTH
 
-__all__ = ["KEY_FORMAT", "MAX_KEY_LENGTH", "UNSET", "Bounds", "KeyField", "KeyLayout", "check_length"]
+__all__ = ["KEY_FORMAT", "UNSET", "Bounds", "KeyField", "KeyLayout", "check_length"]
 
 KEY_FORMAT: Final = 1
 """Version of the byte layout of keys; part of every layout's `spec`."""
-
-MAX_KEY_LENGTH: Final = 32_767
-"""Longest row key that HBase stores, in bytes (`HConstants.MAX_ROW_LENGTH`)."""
 
 
 def _compile_pack(slots: Sequence[CompiledKeyField]) -> Callable[[Sequence[object]], list[bytes]]:
@@ -266,5 +264,5 @@ def check_length(key: bytes, *, table: str | None = None, index: str | None = No
     """
     if not key:
         raise KeyTooLong("A row key must not be empty.", table=table, index=index)
-    if len(key) > MAX_KEY_LENGTH:
+    if len(key) > MAX_ROW_LENGTH:
         raise KeyTooLong("A row key must not be longer than 32,767 bytes.", table=table, index=index, length=len(key))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from hbmodel.errors import LocalHBaseError
+from hbmodel.localhbase.extras import required
 
 POLL_INTERVAL = 0.1
 """Seconds between two attempts to take a lock, or two looks at a process that starts."""
@@ -27,26 +25,17 @@ def file_lock(path: Path, *, timeout: float, busy: str) -> Iterator[None]:
     Raises:
         LocalHBaseError: the lock was not had in time, or the file cannot be written.
     """
+    filelock = required("filelock")
+    lock = filelock.FileLock(path)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock.acquire(timeout=timeout, poll_interval=POLL_INTERVAL)
+    except filelock.Timeout:
+        raise LocalHBaseError(busy, lock=str(path)) from None
     except OSError as error:
         raise LocalHBaseError(
             "The directory cannot be written; choose another one.", directory=str(path.parent), cause=error.strerror
         ) from error
     try:
-        deadline = time.monotonic() + timeout
-        while not _taken(descriptor):
-            if time.monotonic() >= deadline:
-                raise LocalHBaseError(busy, lock=str(path))
-            time.sleep(POLL_INTERVAL)
         yield
     finally:
-        os.close(descriptor)
-
-
-def _taken(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        lock.release()

@@ -9,10 +9,10 @@ from attrs import Factory
 
 from hbmodel.encoding.codecs.base import source_of
 from hbmodel.encoding.codegen import Code
-from hbmodel.encoding.key_layout import MAX_KEY_LENGTH, KeyLayout
+from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.mapping.schema import Field, Index, TableSchema
-from hbmodel.store.values import Row
+from hbmodel.store.values import MAX_ROW_LENGTH, Row
 
 
 def compile_decode(schema: TableSchema, fields: Sequence[Field], slow: Callable[[Row], dict[str, Any]]) -> Callable[[Row], dict[str, Any]]:
@@ -102,7 +102,7 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
     code.add(f"if {' and '.join(conditions) or 'True'}:", 2)
     for line in key:
         code.add(line, 3)
-    code.add(f"if 0 < len(row) <= {MAX_KEY_LENGTH}:", 3)
+    code.add(f"if 0 < len(row) <= {MAX_ROW_LENGTH}:", 3)
     code.add(f"return {{{named}}}, row, {{{', '.join(cells)}}}", 4)
     code.add("except Exception:")
     code.add("pass", 2)
@@ -160,11 +160,11 @@ def _add_rows(code: Code, schema: TableSchema, names: Sequence[str]) -> None:
     layout, salt = schema.layout, schema.salt
     if salt.random:
         conditions, joined = layout.join_code(code, names)
-        lines, within = [f"row = {joined}"], f"len(row) <= {MAX_KEY_LENGTH - salt.width}"
+        lines, within = [f"row = {joined}"], f"len(row) <= {MAX_ROW_LENGTH - salt.width}"
         found = f"[prefix + row for prefix in {code.name(salt.prefixes)}]"
     else:
         conditions, lines = _row_key(code, layout, salt, names)
-        within, found = f"0 < len(row) <= {MAX_KEY_LENGTH}", "[row]"
+        within, found = f"0 < len(row) <= {MAX_ROW_LENGTH}", "[row]"
     code.add(f"if {' and '.join(conditions) or 'True'}:", 2)
     for line in lines:
         code.add(line, 3)
@@ -188,7 +188,7 @@ def compile_entry(index: Index, slow: Callable[[Mapping[str, Any], bytes], bytes
         code.add(line, 3)
     if index.layout.tail:
         code.add("row += primary[:1]", 3)
-    code.add(f"if 0 < len(row) <= {MAX_KEY_LENGTH}:", 3)
+    code.add(f"if 0 < len(row) <= {MAX_ROW_LENGTH}:", 3)
     code.add("return row", 4)
     code.add("except Exception:")
     code.add("pass", 2)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from attrs import frozen
 
 from hbmodel.errors import ClockError, SessionError, StoreUnavailable, UnknownOutcome
-from hbmodel.store.values import CLOCK_TICK
 
 GRACE = 3_600_000
 """Default grace time G in ms: how old an entry must be before a repairer may take it for an orphan."""
@@ -20,11 +19,6 @@ CLOCK_BOUND = 60_000
 """Default bound in ms on how far this machine's clock and the server's may differ."""
 
 
-def let_tick_pass() -> None:
-    """Waits until every clock shows another millisecond."""
-    time.sleep(CLOCK_TICK)
-
-
 def wall_time() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
@@ -34,6 +28,20 @@ def running_time() -> int:
     """Milliseconds on a clock that never jumps and, where the system has one, goes on while it sleeps."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return (time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)) // 1_000_000
+
+
+def time_above(table: str, row: bytes, newest: int, now: int, bound: int) -> tuple[int, ClockError | None]:
+    """The time of a write over a row: above its newest cell, and not before `now`.
+
+    With it the error of a time that lies further ahead than `bound` (ms), or None.
+    """
+    timestamp = max(now, newest + 1)
+    if timestamp <= now + bound:
+        return timestamp, None
+    return timestamp, ClockError(
+        "The row holds a cell from the future beyond the clock bound; writing over it would not be safe.",
+        table=table, key=row, newest=newest, now=now, bound=bound,
+    )  # fmt: skip
 
 
 @frozen

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 from typing import Protocol as Port
 
 from hbmodel.errors import SchemaMismatch, StoreClosed, StoreUnavailable, TableNotFound
-from hbmodel.protocol.clock import let_tick_pass
 from hbmodel.protocol.operations import (
     Acknowledge,
     Change,
@@ -24,6 +23,7 @@ from hbmodel.protocol.operations import (
     ReadClock,
     Together,
 )
+from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import PipelinedStore, Store
 
 R = TypeVar("R")

@@ -88,7 +88,7 @@ def end_of_live(row: Row, column: bytes) -> int | None:
 def end_of_unindexed(row: Row, column: bytes) -> int | None:
     """When a row read with every column of the model expires, by the cell in `column`, or None.
 
-    A later put without a TTL leaves that cell where it is, but has newer cells. A stamp (see `row_time`) is no such cell.
+    A later put without a TTL leaves that cell where it is, but has newer cells. A stamp (see `server_time`) is no such cell.
     """
     cell = row.columns.get(column)
     stamp = column.removesuffix(EXPIRY_QUALIFIER) + STAMP_QUALIFIER

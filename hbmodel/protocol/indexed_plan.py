@@ -11,9 +11,10 @@ from typing import Any
 
 from attrs import field, frozen
 
-from hbmodel.errors import ClockError, DecodingError, HbmodelError, IncompleteRow
+from hbmodel.errors import DecodingError, HbmodelError, IncompleteRow
 from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE, Index, TableSchema
+from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.expiry import end_of_live, family_life, live_value
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found, without_nulls
 from hbmodel.store.values import Delete, Put, Row
@@ -120,12 +121,9 @@ class IndexedRowPlanner:
             return RowPlan(Outcome("failed", write.row, error=error))
 
     def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
-        timestamp = max(now, old.newest + 1)
-        if timestamp > now + self.bound:
-            raise ClockError(
-                "The row holds a cell from the future beyond the clock bound; writing over it would not be safe.",
-                table=self.schema.table, key=write.row, newest=old.newest, now=now, bound=self.bound,
-            )  # fmt: skip
+        timestamp, error = time_above(self.schema.table, write.row, old.newest, now, self.bound)
+        if error is not None:
+            raise error
         if isinstance(write, PutObject):
             return self._full(write, old, timestamp)
         if isinstance(write, UpdateFields):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hbmodel.errors import RowExists
 from hbmodel.mapping.schema import COUNTER_ZERO
 from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, LetClockTick, Protocol
-from hbmodel.protocol.row_time import StampedRow, unstamped
+from hbmodel.protocol.server_time import StampedRow, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.writes import Outcome, PutObject

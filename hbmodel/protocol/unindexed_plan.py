@@ -14,7 +14,7 @@ from hbmodel.mapping.mapper import FLAG, RowDecoder, encode_cell
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.expiry import end_of_unindexed, end_value, ends_by_family, family_life, read_end
 from hbmodel.protocol.operations import GetRows, Protocol
-from hbmodel.protocol.row_time import StampedRow, draw_stamp, read_stamped, unstamped
+from hbmodel.protocol.server_time import StampedRow, draw_stamp, read_stamped, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found
 from hbmodel.store.values import Cell, Delete, Put, Row

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hbmodel.protocol.guarded_update import keep_together, update_guarded
 from hbmodel.protocol.operations import Acknowledge, GetRows, Protocol
-from hbmodel.protocol.row_time import StampedRow
+from hbmodel.protocol.server_time import StampedRow
 from hbmodel.protocol.unindexed_batch import carry_out
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.writes import RowWrite, UpdateFields

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
-from hbmodel.encoding.key_layout import MAX_KEY_LENGTH, KeyLayout
+from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import Ordering, Predicate, conjuncts, describe
@@ -18,6 +18,7 @@ from hbmodel.query.plan import Bucket, Path, Plan
 from hbmodel.query.pushdown import server_filter
 from hbmodel.query.query import Query
 from hbmodel.store.ranges import KeyRange, merge_ranges
+from hbmodel.store.values import MAX_ROW_LENGTH
 
 MAX_RANGES = 10_000
 """How many key ranges the equalities of one query may multiply to in one bucket; further IN lists are checked row by row."""
@@ -191,7 +192,7 @@ def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool,
     rows = None
     if path.index is None and found.complete(path.layout):
         # A key that HBase cannot hold is not there; asking for it would be an error.
-        keys = [r.start for ranges in gathered.values() for r in ranges if 0 < len(r.start) <= MAX_KEY_LENGTH]
+        keys = [r.start for ranges in gathered.values() for r in ranges if 0 < len(r.start) <= MAX_ROW_LENGTH]
         rows = sorted(keys, key=path.position, reverse=backwards)
     # Under a random salt the newest of the rows with one key decides, so the server must not drop it for its values.
     by_key = [p for p in residual if all(schema.by_name[name].is_key for name in p.names())]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import index
 from typing import Any, Final, Generic, NoReturn, Protocol, SupportsIndex, TypeVar, overload
 
 from attrs import evolve, frozen
@@ -15,6 +14,7 @@ from hbmodel.mapping.schema import PRIMARY, Field, Index, TableSchema
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
+from hbmodel.store.checks.numbers import whole_number
 
 R_co = TypeVar("R_co", covariant=True)
 A = TypeVar("A")
@@ -239,11 +239,8 @@ class Query(Generic[R_co]):
 
 
 def _whole(count: SupportsIndex, what: str, least: int = 0) -> int:
-    try:
-        number = -1 if isinstance(count, bool) else index(count)
-    except TypeError:
-        number = -1
-    if not least <= number <= MOST:
+    number = whole_number(count)
+    if number is None or not least <= number <= MOST:
         raise QueryError(f"Give a whole number, {'one' if least else 'zero'} or more.", argument=what, found=repr(count))
     return number
 

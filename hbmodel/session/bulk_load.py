@@ -12,6 +12,7 @@ from hbmodel.mapping.schema import schema_of
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import PutObject, put_object
 from hbmodel.session.unit_of_work import Pending, UnitOfWork
+from hbmodel.store.checks.numbers import whole_number
 
 DEFAULT_BATCH = 1000
 BATCH_BYTES = 8 * 1024 * 1024
@@ -31,10 +32,11 @@ class Loader:
         progress: Progress | None,
         ttl: timedelta | None = None,
     ) -> None:
-        if not _whole(batch_size) or not _whole(shuffle) or batch_size < 1 or shuffle < 0:
+        rows, window = whole_number(batch_size), whole_number(shuffle)
+        if rows is None or window is None or rows < 1 or window < 0:
             raise SessionError("batch_size is a number of at least 1, shuffle of at least 0.", batch_size=batch_size, shuffle=shuffle)
         self._work = work
-        self._batch_size, self._shuffle, self._progress, self._ttl = batch_size, shuffle, progress, ttl
+        self._batch_size, self._shuffle, self._progress, self._ttl = rows, window, progress, ttl
         self._read = self._certain = 0
         self._begun = False  # whether a batch is written; under shuffling that makes no position certain
 
@@ -106,10 +108,6 @@ class Loader:
                 batch, size = [], 0
         if batch:
             yield batch, certain
-
-
-def _whole(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)
 
 
 def _identity(call: Pending) -> Any:

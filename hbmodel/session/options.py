@@ -1,10 +1,9 @@
-"""The options of a session, and checks of the numbers that its methods are given."""
+"""The options of a session, and the check of those that are times."""
 
 from __future__ import annotations
 
 import math
-import operator
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from hbmodel.errors import SessionError
 from hbmodel.store.observed import OnCall
@@ -23,16 +22,6 @@ class SessionOptions(TypedDict, total=False):
 
 LEASE = 60.0
 """Seconds for which a session trusts what it read from the registry."""
-
-
-def whole_number(amount: Any) -> int | None:
-    """A whole number, or None for anything else."""
-    if isinstance(amount, bool):
-        return None
-    try:
-        return operator.index(amount)
-    except TypeError:
-        return None
 
 
 def check_seconds(**times: object) -> None:

@@ -29,10 +29,11 @@ from hbmodel.query.query import Query
 from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
 from hbmodel.session.insert import insert
 from hbmodel.session.metadata_cache import MetadataCache
-from hbmodel.session.options import LEASE, check_seconds, whole_number
+from hbmodel.session.options import LEASE, check_seconds
 from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import Pending, UnitOfWork
+from hbmodel.store.checks.numbers import whole_number
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.registration import Binding

@@ -10,7 +10,7 @@ from attrs import define, field
 
 from hbmodel.errors import HbmodelError, PartialWrite, SessionError, StoreError
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.clock import ServerClock, let_tick_pass
+from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import Resumable
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import write_indexed_batch
@@ -18,6 +18,7 @@ from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
+from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
 

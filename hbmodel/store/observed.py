@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TypeVar
 
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError, UnknownOutcome
-from hbmodel.store.port import BegunPut, Capabilities, PipelinedStore, RepeatingStore, Store
-from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
+from hbmodel.store.values import Delete, Put, Row, Scan
+from hbmodel.store.wrapping import WrappingStore
 
 logger = logging.getLogger("hbmodel")
 
@@ -82,7 +83,7 @@ def check_on_call(on_call: object) -> None:
         raise DeclarationError("on_call takes a function that is told of each call.", found=type(on_call).__name__)
 
 
-class ObservedStore:
+class ObservedStore(WrappingStore):
     """Hands every call on to a store, and tells a function of those that read or write rows.
 
     An exception of the function is logged and goes no further: the call was made, and the caller must know how it ended.
@@ -95,8 +96,7 @@ class ObservedStore:
 
     def __init__(self, store: Store, on_call: OnCall, repeated: Callable[[], None] | None = None) -> None:
         check_on_call(on_call)
-        self.token_key: bytes | str | None = getattr(store, "token_key", None)
-        self._store = store
+        super().__init__(store)
         self._on_call = on_call
         self._repeating = store if isinstance(store, RepeatingStore) else None
         self._repeated = repeated
@@ -212,69 +212,6 @@ class ObservedStore:
             self._on_call(call)
         except Exception:
             logger.warning("on_call raised an exception; the call that it was told of is not affected.", exc_info=True)
-
-    # --- all else -----------------------------------------------------------------------------------------------------
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the store can do."""
-        return self._store.capabilities
-
-    def tables(self) -> list[str]:
-        """See `Store.tables`."""
-        return self._store.tables()
-
-    def families(self, table: str) -> list[Family]:
-        """See `Store.families`."""
-        return self._store.families(table)
-
-    def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
-        """See `Store.create_table`."""
-        self._store.create_table(table, families, split_keys)
-
-    def add_family(self, table: str, family: Family) -> None:
-        """See `Store.add_family`."""
-        self._store.add_family(table, family)
-
-    def modify_family(self, table: str, family: Family) -> None:
-        """See `Store.modify_family`."""
-        self._store.modify_family(table, family)
-
-    def namespaces(self) -> list[str]:
-        """See `Store.namespaces`."""
-        return self._store.namespaces()
-
-    def create_namespace(self, namespace: str) -> None:
-        """See `Store.create_namespace`."""
-        self._store.create_namespace(namespace)
-
-    def delete_namespace(self, namespace: str) -> None:
-        """See `Store.delete_namespace`."""
-        self._store.delete_namespace(namespace)
-
-    def delete_table(self, table: str) -> None:
-        """See `Store.delete_table`."""
-        self._store.delete_table(table)
-
-    def regions(self, table: str) -> list[Region]:
-        """See `Store.regions`."""
-        return self._store.regions(table)
-
-    def close(self) -> None:
-        """Closes the store."""
-        self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def __getattr__(self, name: str) -> Any:
-        """What the store has beside the port, `compact` for example."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._store, name)
 
     def __repr__(self) -> str:
         return f"ObservedStore({self._store!r})"

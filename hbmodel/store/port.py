@@ -37,20 +37,21 @@ class Capabilities:
     one_call_scans: bool
 
 
-class Store(Protocol):
-    """A map of bytes with HBase's semantics. Thread-safe. Every method may raise `StoreError` and its subclasses.
+EVERYTHING_POSSIBLE = Capabilities(
+    check_and_mutate=True,
+    mutate_row=True,
+    presplit=True,
+    family_configuration=True,
+    put_ttl_mixed=True,
+    alter=True,
+    namespaces=True,
+    one_call_scans=True,
+)
+"""Of a store that can do all that the port knows."""
 
-    `StoreUnavailable` promises that nothing was done; `UnknownOutcome` promises nothing, so callers repeat the same
-    mutation with the same timestamp.
-    """
 
-    token_key: bytes | str | None
-    """Carried for sessions: seals their continuation tokens."""
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What this store can do."""
-        ...
+class Reads(Protocol):
+    """Reads rows."""
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
         """Reads rows in one call; the answer has the order and length of `rows`, None where a row has none of the columns."""
@@ -62,6 +63,10 @@ class Store(Protocol):
         The adapter may send the first requests of all scans before it waits for any answer.
         """
         ...
+
+
+class Writes(Protocol):
+    """Writes and deletes rows."""
 
     def put(self, table: str, puts: Sequence[Put]) -> None:
         """Writes many rows; atomic per row only. After an error any subset may be applied."""
@@ -93,6 +98,10 @@ class Store(Protocol):
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
         """Adds to an 8-byte counter atomically and returns its new value. Never repeated by the store."""
         ...
+
+
+class Administers(Protocol):
+    """Makes, shows, changes and drops tables, column families and namespaces."""
 
     def tables(self) -> list[str]:
         """Names of all tables, sorted."""
@@ -142,6 +151,22 @@ class Store(Protocol):
 
     def regions(self, table: str) -> list[Region]:
         """The regions of a table in key order; together they cover every key."""
+        ...
+
+
+class Store(Reads, Writes, Administers, Protocol):
+    """A map of bytes with HBase's semantics. Thread-safe. Every method may raise `StoreError` and its subclasses.
+
+    `StoreUnavailable` promises that nothing was done; `UnknownOutcome` promises nothing, so callers repeat the same
+    mutation with the same timestamp.
+    """
+
+    token_key: bytes | str | None
+    """Carried for sessions: seals their continuation tokens."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this store can do."""
         ...
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from hbmodel.protocol.operations import CheckAndMutate, LetClockTick, MutateRow, Operation, Protocol, PutRows
-from hbmodel.protocol.row_time import StampedRow
+from hbmodel.protocol.server_time import StampedRow
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.store import Capabilities, Put

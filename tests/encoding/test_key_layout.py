@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel.encoding.codecs as c
-from hbmodel.encoding.key_layout import KEY_FORMAT, MAX_KEY_LENGTH, KeyField, KeyLayout, check_length
+from hbmodel.encoding.key_layout import KEY_FORMAT, KeyField, KeyLayout, check_length
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, IncompleteKey, KeyTooLong, RowKeyError
+from hbmodel.store import MAX_ROW_LENGTH
 from tests.support.strategies import as_read, declared_order, key_tuples, key_values, layouts, plain
 
 ACTIONS = KeyLayout((KeyField("user", c.UInt32), KeyField("at", c.Timestamp, desc=True), KeyField("name", c.Text)))
@@ -182,8 +183,8 @@ def test_spec() -> None:
 
 def test_keys_that_hbase_refuses_are_found_before_any_call() -> None:
     check_length(b"a", table="t")
-    check_length(b"a" * MAX_KEY_LENGTH)
+    check_length(b"a" * MAX_ROW_LENGTH)
     with pytest.raises(KeyTooLong, match=r"empty.*table='t'"):
         check_length(b"", table="t")
     with pytest.raises(KeyTooLong, match=r"32,767 bytes.*table='t', index='i', length=32768"):
-        check_length(b"a" * (MAX_KEY_LENGTH + 1), table="t", index="i")
+        check_length(b"a" * (MAX_ROW_LENGTH + 1), table="t", index="i")

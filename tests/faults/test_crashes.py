@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.clock import let_tick_pass
 from hbmodel.store import Delete, Put
+from hbmodel.store.clock_tick import let_tick_pass
 from tests.support.beds import Bed, cells_of
 from tests.support.faulty import Call, Crash, FaultyStore, Mode, RecordingStore, failures_of, is_repetition
 from tests.support.scenarios import SCENARIOS, Scenario, check_exact, check_queries, objects

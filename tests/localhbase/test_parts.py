@@ -165,6 +165,30 @@ def test_a_lock_is_waited_for_and_then_refused(tmp_path: Path) -> None:
         assert path.exists()
 
 
+def test_a_forked_child_does_not_keep_a_lock(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from pathlib import Path
+from hbmodel.localhbase.locks import file_lock
+
+path = Path(sys.argv[1])
+until, end = os.pipe()
+with file_lock(path, timeout=1, busy="Held by nobody."):
+    child = os.fork()
+    if not child:
+        os.close(end)
+        os.read(until, 1)
+        os._exit(0)
+with file_lock(path, timeout=1, busy="Kept by the child."):
+    print("taken again")
+os.close(end)
+os.waitpid(child, 0)
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", program, str(tmp_path / "lock")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout == "taken again\n"
+
+
 # --- what is said to HBase --------------------------------------------------------------------------------------------
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hbmodel.errors import ClockError, SessionError, StoreUnavailable, UnknownOutcome
-from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, SharedOffset, running_time, wall_time
+from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, SharedOffset, running_time, time_above, wall_time
 
 
 class Clocks:
@@ -188,3 +190,12 @@ def test_the_machines_clocks_are_in_milliseconds() -> None:
     before = running_time()
     time.sleep(0.02)
     assert 15 <= running_time() - before < 2_000
+
+
+@given(st.integers(-1, 2**62), st.integers(0, 2**62), st.integers(0, 2**40))
+def test_a_write_lies_above_every_cell_and_within_the_bound(newest: int, now: int, bound: int) -> None:
+    timestamp, error = time_above("t", b"k", newest, now, bound)
+    assert timestamp == max(now, newest + 1)
+    assert (error is None) == (timestamp - now <= bound)
+    if error is not None:
+        assert error.details == {"table": "t", "key": b"k", "newest": newest, "now": now, "bound": bound}

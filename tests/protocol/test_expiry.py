@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.protocol.clock import let_tick_pass, wall_time
+from hbmodel.protocol.clock import wall_time
 from hbmodel.protocol.expiry import end_of_live, end_of_unindexed
 from hbmodel.store import Delete, Put
+from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.embedded import EmbeddedStore
 from tests.support.beds import HBASE, Bed, cells_of, fresh
 from tests.support.faulty import Crash, FaultyStore, Mode, RecordingStore, failures_of, is_repetition
@@ -403,8 +404,9 @@ def test_a_cell_from_the_future_is_refused(bed: TimedBed) -> None:
     session = bed.use(Token)
     bed.store.put("tokens", [Put(b"a", {b"d:p": b"x"}, wall_time() + 3_600_000)])
     session.add(Token(name="a", page="y"), ttl=LATER)
-    with pytest.raises(hb.ClockError):
+    with pytest.raises(hb.ClockError) as caught:
         session.commit()
+    assert {"table", "key", "newest", "now", "bound"} <= caught.value.details.keys()
     bed.store.delete("tokens", [Delete(b"a", families=[b"d"], timestamp=wall_time() + 3_600_000)])
 
 

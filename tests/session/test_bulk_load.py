@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -250,6 +251,13 @@ def test_an_error_of_the_input_passes_through() -> None:
 def test_sizes_that_make_no_sense(sizes: dict[str, Any]) -> None:
     with fresh(Sample) as store, pytest.raises(hb.SessionError):
         hb.Session(store).load(samples(1), **sizes)
+
+
+def test_sizes_may_be_numpys_integers() -> None:
+    with fresh(Sample) as store:
+        many: Any = np.int64(2)
+        assert hb.Session(store).load(samples(5), batch_size=many, shuffle=many) == 5
+        assert sizes(store, "samples") == [2, 2, 1]
 
 
 # --- round trips ------------------------------------------------------------------------------------------------------

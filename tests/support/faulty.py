@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import CapabilityError, StoreUnavailable, UnknownOutcome
 from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan, Store
+from hbmodel.store.closing import ClosingStore
 from hbmodel.tables.registry import CLOCK_ROW
 
 Mode = Literal["before", "after", "first half", "second half"]
@@ -50,7 +50,7 @@ def is_repetition(at: int, mode: Mode) -> bool:
     return mode == "before" and at > 0
 
 
-class RecordingStore:
+class RecordingStore(ClosingStore):
     """Hands every call on and records it.
 
     Args:
@@ -154,12 +154,6 @@ class RecordingStore:
 
     def close(self) -> None:
         self.inner.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
 
 class Crash(BaseException):

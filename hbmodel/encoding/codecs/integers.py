@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import index
 from struct import Struct
 from struct import error as StructError
 from typing import Any
@@ -11,6 +10,7 @@ from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, FixedWidth, Source, wrong_type, wrong_width
 from hbmodel.errors import EncodingError
+from hbmodel.store.checks.numbers import whole_number
 
 UNSIGNED = {8: Struct(">B"), 16: Struct(">H"), 32: Struct(">I"), 64: Struct(">Q")}
 
@@ -21,12 +21,10 @@ def integer(value: Any) -> int:
     Raises:
         EncodingError: the value is no integer, or a bool (which is one only by accident).
     """
-    if isinstance(value, bool):
+    number = whole_number(value)
+    if number is None:
         raise wrong_type(int, value)
-    try:
-        return index(value)
-    except TypeError:
-        raise wrong_type(int, value) from None
+    return number
 
 
 def out_of_range(low: int, high: int) -> EncodingError:

@@ -9,6 +9,7 @@ from typing import get_args
 from hbmodel.errors import InvalidRequest
 from hbmodel.store.checks.rows import check_read_columns
 from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, Operator, Or, Pagination, ValueFilter
+from hbmodel.store.values import Scan
 
 _OPERATORS = frozenset(get_args(Operator))
 
@@ -35,6 +36,16 @@ def wanted_columns(table: str, columns: Sequence[bytes]) -> Sequence[bytes]:
 def _known_columns(columns: tuple[bytes, ...]) -> Sequence[bytes]:
     check_read_columns("", columns)
     return tuple(distinct_columns(columns))
+
+
+def check_scans(table: str, scans: Sequence[Scan]) -> None:
+    """Raises InvalidRequest for scans that HBase cannot carry out."""
+    for scan in scans:
+        check_read_columns(table, scan.columns)
+        if scan.batch_size < 1 or (scan.limit is not None and scan.limit < 0):
+            raise InvalidRequest("A scan needs a positive batch size and no negative limit.", table=table)
+        if scan.filter is not None:
+            check_filter(scan.filter, reversed=scan.reversed)
 
 
 def check_filter(filter: Filter, *, reversed: bool) -> None:

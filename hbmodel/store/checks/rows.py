@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hbmodel.errors import InvalidRequest
+from hbmodel.store.checks.numbers import is_plain
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, Delete, Put
 
 NO_TABLE = "There is no such table; hb.create_tables() makes the tables of models."
@@ -44,7 +45,7 @@ def check_put(table: str, put: Put) -> None:
     check_row(table, put.row)
     check_cells(table, put.row, put.cells)
     check_timestamp(table, put.timestamp)
-    if put.ttl is not None and not (_is_whole(put.ttl) and 0 < put.ttl < LATEST):
+    if put.ttl is not None and not (is_plain(put.ttl) and 0 < put.ttl < LATEST):
         raise InvalidRequest("A TTL must be a positive whole number of milliseconds.", table=table, ttl=put.ttl)
     for column in put.cells:
         check_column(table, column)
@@ -72,14 +73,35 @@ def check_row_change(table: str, row: bytes, mutations: Sequence[Put | Delete]) 
             check_delete(table, mutation)
 
 
+def check_conditional_change(table: str, row: bytes, column: bytes, mutations: Sequence[Put | Delete]) -> None:
+    """Raises InvalidRequest for a change on a condition that HBase cannot carry out."""
+    check_column(table, column)
+    if not mutations:
+        raise InvalidRequest("A conditional change needs at least one mutation.", table=table, key=row)
+    check_row_change(table, row, mutations)
+
+
+def check_conditional_put(table: str, row: bytes, column: bytes, put: Put) -> None:
+    """Raises InvalidRequest for a put on a condition that is not of one cell, of the checked row, at the server's time."""
+    check_row(table, row)
+    check_column(table, column)
+    check_put(table, put)
+    if put.row != row or len(put.cells) != 1 or put.timestamp is not None:
+        raise InvalidRequest("A check-and-put writes one cell of the checked row, without a timestamp.", table=table, key=row)
+
+
+def check_increment(table: str, row: bytes, column: bytes, amount: int) -> None:
+    """Raises InvalidRequest for an increment that HBase cannot carry out."""
+    check_row(table, row)
+    check_column(table, column)
+    if not -(2**63) <= amount < 2**63:
+        raise InvalidRequest("An increment must fit in eight bytes.", table=table, key=row, amount=amount)
+
+
 def check_timestamp(table: str, timestamp: int | None) -> None:
     """Raises InvalidRequest for a time that HBase does not know; None, the server's time, is one that it knows."""
-    if timestamp is not None and not (_is_whole(timestamp) and 0 <= timestamp < LATEST):
+    if timestamp is not None and not (is_plain(timestamp) and 0 <= timestamp < LATEST):
         raise InvalidRequest("A timestamp must be whole milliseconds since 1970, below 2**63 - 1.", table=table, timestamp=timestamp)
-
-
-def _is_whole(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)
 
 
 def check_column(table: str, column: bytes) -> None:

@@ -10,7 +10,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from hbmodel.errors import HbmodelError, StoreClosed, StoreError, StoreUnavailable, StoreURLError
+from hbmodel.errors import HbmodelError, StoreError, StoreUnavailable, StoreURLError
+from hbmodel.store.closing import store_closed
 
 APPLICATION_ID = 0x68626D64
 """What SQLite's `application_id` says in a file of ours: "hbmd"."""
@@ -142,8 +143,7 @@ class Database:
     # --- connections ----------------------------------------------------------------------------------------------------
 
     def _here(self) -> _Process:
-        if self._closed:
-            raise StoreClosed("The store was closed.")
+        self._check_open()
         process = self._process
         if process.pid != os.getpid():
             raise StoreError(
@@ -153,6 +153,10 @@ class Database:
                 path=self._path,
             )
         return process
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise store_closed()
 
     def _link(self, process: _Process) -> _Link:
         link: _Link | None = process.shared if self._path is None else getattr(process.local, "link", None)
@@ -167,8 +171,7 @@ class Database:
 
     def _opened(self, link: _Link) -> sqlite3.Connection:
         # With the link's lock held: `close` may have come since the link was found.
-        if self._closed:
-            raise StoreClosed("The store was closed.")
+        self._check_open()
         if link.connection is None:
             link.connection = _open_memory() if self._path is None else _open_file(self._path)
         return link.connection

@@ -6,16 +6,25 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from sqlite3 import Connection
-from types import TracebackType
-from typing import NoReturn, Self
 
 from attrs import evolve
 
-from hbmodel.errors import InvalidRequest, StoreError, TableExists, TableNotFound
-from hbmodel.store.checks.reads import check_filter
-from hbmodel.store.checks.rows import NO_TABLE, check_column, check_family, check_put, check_read_columns, check_row, check_timestamp
-from hbmodel.store.checks.tables import check_family as check_family_options
-from hbmodel.store.checks.tables import is_table_name
+from hbmodel.errors import InvalidRequest, TableExists, TableNotFound
+from hbmodel.store.checks.reads import check_scans
+from hbmodel.store.checks.rows import (
+    NO_TABLE,
+    check_conditional_change,
+    check_conditional_put,
+    check_delete,
+    check_increment,
+    check_put,
+    check_read_columns,
+    check_row,
+    check_row_change,
+)
+from hbmodel.store.checks.tables import check_family, is_table_name
+from hbmodel.store.clock_tick import deletes_now
+from hbmodel.store.closing import ClosingStore
 from hbmodel.store.embedded.cells import StoredCell, visible
 from hbmodel.store.embedded.compaction import compact_table
 from hbmodel.store.embedded.database import Database
@@ -24,28 +33,17 @@ from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespa
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.row_filter import RowFilter
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments
-from hbmodel.store.port import Capabilities
+from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
 from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
 
 _COUNTER = struct.Struct(">q")
-
-_CAPABILITIES = Capabilities(
-    check_and_mutate=True,
-    mutate_row=True,
-    presplit=True,
-    family_configuration=True,
-    put_ttl_mixed=True,
-    alter=True,
-    namespaces=True,
-    one_call_scans=True,
-)
 
 
 def _milliseconds() -> int:
     return time.time_ns() // 1_000_000
 
 
-class EmbeddedStore:
+class EmbeddedStore(ClosingStore):
     """A store in one SQLite file, or in memory, that behaves as HBase does.
 
     Versions, tombstones (which also hide what arrives late, until `compact`), TTLs, filters, counters and conditional changes
@@ -74,7 +72,7 @@ class EmbeddedStore:
     @property
     def capabilities(self) -> Capabilities:
         """Everything that the port knows."""
-        return _CAPABILITIES
+        return EVERYTHING_POSSIBLE
 
     # --- reading --------------------------------------------------------------------------------------------------------
 
@@ -91,12 +89,7 @@ class EmbeddedStore:
 
     def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[Row]]]:
         """See `hbmodel.store.Store.scan`."""
-        for scan in scans:
-            check_read_columns(table, scan.columns)
-            if scan.batch_size < 1 or (scan.limit is not None and scan.limit < 0):
-                raise InvalidRequest("A scan's batch size is at least 1 and its limit at least 0.", table=table)
-            if scan.filter is not None:
-                check_filter(scan.filter, reversed=scan.reversed)
+        check_scans(table, scans)
         with self._database.read() as connection:
             _, layout = self._table(connection, table)
         projections = [Projection.of(layout, table, scan.columns) for scan in scans]
@@ -116,6 +109,8 @@ class EmbeddedStore:
 
     def put(self, table: str, puts: Sequence[Put]) -> None:
         """See `hbmodel.store.Store.put`. Here the whole call is atomic."""
+        for put in puts:
+            check_put(table, put)
         self._write(table, puts)
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
@@ -124,16 +119,18 @@ class EmbeddedStore:
         A tombstone hides puts of its own millisecond. So after a delete at the server's time this waits for the next one
         (unless the clock was given): a put that follows is seen.
         """
+        for delete in deletes:
+            check_delete(table, delete)
         self._let_pass(self._write(table, deletes), deletes)
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
         """See `hbmodel.store.Store.mutate_row`."""
         if mutations:
-            _check_one_row(table, mutations[0].row, mutations)
+            check_row_change(table, mutations[0].row, mutations)
             self._let_pass(self._write(table, mutations, atomic=True), mutations)
 
     def _let_pass(self, millisecond: int, mutations: Sequence[Put | Delete]) -> None:
-        if any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations):
+        if deletes_now(mutations):
             while self._clock is _milliseconds and _milliseconds() <= millisecond:
                 time.sleep(0.0002)
 
@@ -142,7 +139,7 @@ class EmbeddedStore:
             table_id, layout = self._table(connection, table)
             by_row: dict[bytes, list[Put | Delete]] = {}
             for mutation in mutations:
-                _check_mutation(layout, table, mutation)
+                _check_families(layout, table, mutation)
                 by_row.setdefault(mutation.row, []).append(mutation)
             now = self._clock()
             tombstones = has_tombstones(connection, table_id)
@@ -157,18 +154,16 @@ class EmbeddedStore:
 
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
         """See `hbmodel.store.Store.check_and_put`."""
-        if put.timestamp is not None or len(put.cells) != 1:
-            raise InvalidRequest("check_and_put writes one cell, at the server's time.", table=table, key=row)
+        check_conditional_put(table, row, column, put)
         return self.check_and_mutate(table, row, column, expected, [put])
 
     def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
         """See `hbmodel.store.Store.check_and_mutate`."""
-        _check_one_row(table, row, mutations)
-        check_column(table, column)
+        check_conditional_change(table, row, column, mutations)
         with self._database.write() as connection:
             table_id, layout = self._table(connection, table)
             for mutation in mutations:
-                _check_mutation(layout, table, mutation)
+                _check_families(layout, table, mutation)
             now = self._clock()
             writer = RowWriter(connection, table_id, layout, row, tombstones=has_tombstones(connection, table_id))
             cell = _newest(layout, table, writer, column, now)
@@ -185,10 +180,7 @@ class EmbeddedStore:
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
         """See `hbmodel.store.Store.increment`. As in HBase the sum wraps at 64 bits, and a TTL of the cell is carried on."""
-        check_row(table, row)
-        check_column(table, column)
-        if not -(2**63) <= amount < 2**63:
-            raise InvalidRequest("A counter is a signed 8-byte integer.", table=table, amount=amount)
+        check_increment(table, row, column, amount)
         with self._database.write() as connection:
             table_id, layout = self._table(connection, table)
             writer = RowWriter(connection, table_id, layout, row, tombstones=has_tombstones(connection, table_id))
@@ -228,12 +220,12 @@ class EmbeddedStore:
 
     def add_family(self, table: str, family: Family) -> None:
         """See `hbmodel.store.Store.add_family`."""
-        check_family_options(table, family)
+        check_family(table, family)
         self._alter(table, lambda layout: layout.with_family(table, family))
 
     def modify_family(self, table: str, family: Family) -> None:
         """See `hbmodel.store.Store.modify_family`."""
-        check_family_options(table, family)
+        check_family(table, family)
         self._alter(table, lambda layout: layout.with_changes(table, family))
 
     def _alter(self, table: str, change: Callable[[TableDescriptor], TableDescriptor]) -> None:
@@ -302,15 +294,6 @@ class EmbeddedStore:
         """See `hbmodel.store.Store.close`."""
         self._database.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def __reduce__(self) -> NoReturn:
-        raise StoreError("A store cannot be pickled: connect in each process.")
-
     def __repr__(self) -> str:
         return f"EmbeddedStore({self._path!r})"
 
@@ -318,14 +301,6 @@ class EmbeddedStore:
 def _newest(layout: TableDescriptor, table: str, writer: RowWriter, column: bytes, now: int) -> StoredCell | None:
     life = layout.lives.get(layout.family_of(table, column).name, now)
     return visible(writer.chain(column), now, now - life)
-
-
-def _check_one_row(table: str, row: bytes, mutations: Sequence[Put | Delete]) -> None:
-    check_row(table, row)
-    if not mutations:
-        raise InvalidRequest("A conditional change needs at least one mutation.", table=table, key=row)
-    if any(mutation.row != row for mutation in mutations):
-        raise InvalidRequest("An atomic change is of one row only.", table=table, key=row)
 
 
 def _without_replaced(mutations: Sequence[Put | Delete], put_time: int) -> Iterator[Put | Delete]:
@@ -349,18 +324,13 @@ def _without_replaced(mutations: Sequence[Put | Delete], put_time: int) -> Itera
             yield mutation
 
 
-def _check_mutation(layout: TableDescriptor, table: str, mutation: Put | Delete) -> None:
+def _check_families(layout: TableDescriptor, table: str, mutation: Put | Delete) -> None:
     if isinstance(mutation, Put):
-        check_put(table, mutation)
         for column in mutation.cells:
             if not column.startswith(layout.prefixes):
                 layout.family_of(table, column)
         return
-    check_row(table, mutation.row)
-    check_timestamp(table, mutation.timestamp)
     for family in mutation.families:
-        check_family(table, family)
         layout.family(table, family)
     for column in mutation.columns:
-        check_column(table, column)
         layout.family_of(table, column)

@@ -25,14 +25,19 @@ meanwhile must find room between the two."""
 ROW_OVERHEAD = 64
 """Bytes that a row adds to such a call beside its key and cells, at most, whatever the gateway and the protocol."""
 
-CELL_OVERHEAD = 32
-"""Bytes that a cell adds beside its column and value."""
+THRIFT_CELL_OVERHEAD = 32
+"""Bytes that a cell adds to such a call in addition to its column and value."""
 
 
 def put_size(put: Put) -> int:
     """Bytes that a put takes in a call, roughly, and more than HBase counts for any cell of it; TypeError if values are not bytes."""
     row, cells = put.row, put.cells
-    return ROW_OVERHEAD + len(row) + CELL_OVERHEAD * len(cells) + sum(map(len, cells)) + len(b"".join(cells.values()))
+    return ROW_OVERHEAD + len(row) + THRIFT_CELL_OVERHEAD * len(cells) + sum(map(len, cells)) + len(b"".join(cells.values()))
+
+
+def delete_size(row: bytes, names: Iterable[bytes]) -> int:
+    """Bytes that a delete of these families and columns of a row takes in a call, roughly."""
+    return ROW_OVERHEAD + len(row) + sum(THRIFT_CELL_OVERHEAD + len(name) for name in names)
 
 
 def put_batches(puts: Sequence[Put], size: int | None = None) -> Iterator[Sequence[Put]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
-from types import TracebackType
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
-from hbmodel.errors import InvalidRequest, StoreError, StoreURLError
+from hbmodel.errors import InvalidRequest, StoreURLError
 from hbmodel.store.checks.tables import check_table_name
+from hbmodel.store.closing import ClosingStore
 from hbmodel.store.gateway import http
 from hbmodel.store.gateway.addresses import Gateway, gateways
 from hbmodel.store.gateway.connection import Protocol, ThriftConnection, Transport, Wire
@@ -26,7 +26,7 @@ NAMES_KEPT = 1000
 """Tables whose names, checked and with their prefix, are remembered."""
 
 
-class GatewayClient:
+class GatewayClient(ClosingStore):
     """Connections to the gateways of one HBase, and calls on them.
 
     Args:
@@ -147,22 +147,13 @@ class GatewayClient:
     def on_retry(self, repeated: Callable[[], None]) -> Self:
         """A view on the same connections that calls `repeated` each time it tries a request again; see `RepeatingStore`."""
         view = object.__new__(type(self))
-        view.__dict__.update(self.__dict__)
+        vars(view).update(vars(self))
         view._caller = self._caller.on_retry(repeated)
         return view
 
     def close(self) -> None:
         """Closes the connections. Closing twice is allowed."""
         self._pool.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def __reduce__(self) -> NoReturn:
-        raise StoreError("A store cannot be pickled: connect in each process.")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._gateways)!r})"

@@ -11,7 +11,8 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
-from hbmodel.errors import StoreClosed, StoreUnavailable
+from hbmodel.errors import StoreUnavailable
+from hbmodel.store.closing import store_closed
 
 MAX_IDLE = 45.0
 """Seconds after which an unused connection is not used again; HBase's gateways hang up after 60
@@ -92,7 +93,7 @@ class Lease(Generic[C]):
             with members.lock:
                 self._count(1)
         if members.closed or self._released:
-            raise StoreClosed("The store was closed.")
+            raise store_closed()
         if self._connection is None:
             self._connection = self._pool._take(members)
         return self._connection
@@ -202,7 +203,7 @@ class Pool(Generic[C]):
         """
         members = self._members()
         if members.closed:
-            raise StoreClosed("The store was closed.")
+            raise store_closed()
         self._reclaim(members)
         return next(iter(self._spare(1, remaining=1)), None)
 
@@ -250,7 +251,7 @@ class Pool(Generic[C]):
                     members.waiting -= 1
                 self._reclaim(members)
             if members.closed:
-                raise StoreClosed("The store was closed.")
+                raise store_closed()
             lease = Lease(self, members, streaming)
             lease._count(1)
         return lease

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -11,9 +10,11 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, UnknownOutcome
-from hbmodel.store.checks.reads import check_filter, wanted_columns
-from hbmodel.store.checks.rows import check_column, check_delete, check_put, check_read_columns, check_row, check_rows
+from hbmodel.errors import StoreError, StoreUnavailable, UnknownOutcome
+from hbmodel.store.checks.reads import check_scans, wanted_columns
+from hbmodel.store.checks.rows import check_conditional_put, check_delete, check_increment, check_rows
+from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table
+from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, MAX_ROWS, check_puts, in_batches
 from hbmodel.store.gateway.client import GatewayClient
 from hbmodel.store.gateway.connection import ThriftConnection
@@ -24,15 +25,15 @@ from hbmodel.store.gateway.retry import Idempotence
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.scan_cursor import Cursor
 from hbmodel.store.gateway.scan_multiplexer import ScanIterator, ScanMultiplexer
-from hbmodel.store.gateway.table_names import name_in_port
+from hbmodel.store.gateway.table_names import name_in_port, name_in_store
 from hbmodel.store.port import BegunPut, Capabilities
-from hbmodel.store.values import CLOCK_TICK, Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
 
 ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""
 
 
-class GatewayStore(GatewayClient, ABC):
+class GatewayStore(GatewayClient):
     """Tables behind a Thrift gateway; its arguments are those of `GatewayClient`."""
 
     @property
@@ -74,12 +75,7 @@ class GatewayStore(GatewayClient, ABC):
         A scan whose connection breaks, or whose scanner the gateway forgets, goes on behind the last row received. The
         iterators have a `close()`.
         """
-        for scan in scans:
-            check_read_columns(table, scan.columns)
-            if scan.batch_size < 1 or (scan.limit is not None and scan.limit < 0):
-                raise InvalidRequest("A scan needs a positive batch size and no negative limit.", table=table)
-            if scan.filter is not None:
-                check_filter(scan.filter, reversed=scan.reversed)
+        check_scans(table, scans)
         return self._scan(self._name(table), scans, table)
 
     def _scan(self, name: bytes, scans: Sequence[Scan], called: str) -> list[Iterator[Sequence[Row]]]:
@@ -143,7 +139,7 @@ class GatewayStore(GatewayClient, ABC):
         timed = _timed(deletes)
         self._delete(table, deletes, timed)
         if not timed:
-            time.sleep(CLOCK_TICK)
+            let_tick_pass()
 
     @abstractmethod
     def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
@@ -155,11 +151,7 @@ class GatewayStore(GatewayClient, ABC):
 
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
         """Puts one cell if another (or the same) is as expected; see `Store.check_and_put`."""
-        check_row(table, row)
-        check_column(table, column)
-        check_put(table, put)
-        if put.row != row or len(put.cells) != 1 or put.timestamp is not None:
-            raise InvalidRequest("A check-and-put writes one cell of the checked row, without a timestamp.", table=table, key=row)
+        check_conditional_put(table, row, column, put)
         request = self._check_and_put_request(self._name(table), column, expected or b"", put)
         return bool(self._call(Idempotence.ANEW, request, table=table, key=row))
 
@@ -173,10 +165,7 @@ class GatewayStore(GatewayClient, ABC):
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
         """Adds to a counter; see `Store.increment`."""
-        check_row(table, row)
-        check_column(table, column)
-        if not -(2**63) <= amount < 2**63:
-            raise InvalidRequest("An increment must fit in eight bytes.", table=table, key=row)
+        check_increment(table, row, column, amount)
         request = self._increment_request(self._name(table), row, column, amount)
         return self._counted(self._call(Idempotence.ANEW, request, table=table, key=row))
 
@@ -222,13 +211,75 @@ class GatewayStore(GatewayClient, ABC):
     def _table_names(self) -> Iterable[str]:
         """The names of all tables, with their namespaces but for the default one."""
 
-    @abstractmethod
     def families(self, table: str) -> list[Family]:
-        """The column families of a table, sorted by name."""
+        """The column families of a table, sorted by name, with those options that the gateway tells."""
+        return sorted(self._found_families(table), key=lambda family: family.name)
 
     @abstractmethod
+    def _found_families(self, table: str) -> Iterable[Family]:
+        """The column families of a table."""
+
     def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
-        """Creates a table; see `Store.create_table`."""
+        """Creates a table; see `Store.create_table`. The order of the split keys does not matter.
+
+        Raises:
+            CapabilityError: the gateway has no place for what is asked for; `shell` is the line that does it in HBase's own
+                shell.
+        """
+        name = name_in_store(self._prefix, table)
+        check_new_table(name if table else "", families, split_keys)
+        self._administrate(self._create_table_request(name, table, families, split_keys), table=table)
+
+    @abstractmethod
+    def _create_table_request(self, name: str, table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> Request:
+        """The call that creates a table."""
+
+    def add_family(self, table: str, family: Family) -> None:
+        """Adds a column family; see `Store.add_family`. The `shell` of a `CapabilityError` does it in HBase's own shell."""
+        check_family(table, family)
+        self._administrate(self._add_family_request(table, family), table=table)
+
+    @abstractmethod
+    def _add_family_request(self, table: str, family: Family) -> Request:
+        """The call that adds a column family."""
+
+    def modify_family(self, table: str, family: Family) -> None:
+        """Changes options of a column family; see `Store.modify_family`, and `add_family`.
+
+        Another program's change of the same family at the same time may be lost.
+        """
+        check_family(table, family)
+        self._administrate(self._modify_family_request(table, family), table=table, family=family.name)
+
+    @abstractmethod
+    def _modify_family_request(self, table: str, family: Family) -> Request:
+        """The call that changes a column family."""
+
+    def namespaces(self) -> list[str]:
+        """Names of all namespaces, sorted."""
+        return sorted(set(self._namespace_names()) - {OWN_NAMESPACE})
+
+    @abstractmethod
+    def _namespace_names(self) -> Iterable[str]:
+        """The names of all namespaces, HBase's own among them or not."""
+
+    def create_namespace(self, namespace: str) -> None:
+        """Creates a namespace; see `Store.create_namespace`, and `add_family`."""
+        check_namespace(namespace)
+        self._administrate(self._create_namespace_request(namespace), namespace=namespace)
+
+    @abstractmethod
+    def _create_namespace_request(self, namespace: str) -> Request:
+        """The call that creates a namespace."""
+
+    def delete_namespace(self, namespace: str) -> None:
+        """Deletes a namespace without tables; see `Store.delete_namespace`."""
+        check_namespace(namespace)
+        self._administrate(self._delete_namespace_request(namespace), namespace=namespace)
+
+    @abstractmethod
+    def _delete_namespace_request(self, namespace: str) -> Request:
+        """The call that deletes a namespace."""
 
     def delete_table(self, table: str) -> None:
         """Disables and drops a table; one that is disabled already is dropped."""
@@ -240,9 +291,13 @@ class GatewayStore(GatewayClient, ABC):
                 raise
         self._administrate(("deleteTable", {"tableName": designation}), table=table)
 
-    @abstractmethod
     def regions(self, table: str) -> list[Region]:
         """The regions of a table in key order."""
+        return sorted(self._found_regions(table), key=lambda region: region.range.start)
+
+    @abstractmethod
+    def _found_regions(self, table: str) -> Iterable[Region]:
+        """The regions of a table."""
 
     @abstractmethod
     def _designation(self, name: bytes) -> Any:

@@ -8,12 +8,10 @@ from typing import Any, NoReturn
 
 from hbmodel.errors import CapabilityError, FamilyNotFound, StoreError, TableNotFound
 from hbmodel.store.checks.rows import NO_TABLE
-from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table
 from hbmodel.store.gateway.attributes import ttl_attributes
 from hbmodel.store.gateway.retry import Idempotence
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.store import GatewayStore
-from hbmodel.store.gateway.table_names import name_in_store
 from hbmodel.store.port import Capabilities
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.shell import alter_line, create_line, create_namespace_line
@@ -118,22 +116,14 @@ class Thrift1Store(GatewayStore):
     def _table_names(self) -> Iterable[str]:
         return (name.decode() for name in self._call(Idempotence.NONE, ("getTableNames", {})))
 
-    def families(self, table: str) -> list[Family]:
-        """The column families of a table, sorted by name, as far as the gateway tells: no block size, no configuration."""
+    def _found_families(self, table: str) -> Iterable[Family]:
+        # The gateway tells neither block sizes nor configurations.
         descriptors = self._call(Idempotence.NONE, ("getColumnDescriptors", {"tableName": self._name(table)}), table=table)
-        families = sorted((family_of(descriptor) for descriptor in descriptors.values()), key=lambda family: family.name)
-        self._known_families[table] = (time.monotonic() + FAMILIES_KEPT, [family.name for family in families])
+        families = [family_of(descriptor) for descriptor in descriptors.values()]
+        self._known_families[table] = (time.monotonic() + FAMILIES_KEPT, sorted(family.name for family in families))
         return families
 
-    def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
-        """Creates a table; see `Store.create_table`.
-
-        Raises:
-            CapabilityError: the gateway has no place for split keys, a block size or a configuration; `shell` is the line
-                that does it in HBase's own shell.
-        """
-        name = name_in_store(self._prefix, table)
-        check_new_table(name if table else "", families, split_keys)
+    def _create_table_request(self, name: str, table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> Request:
         if split_keys or any(family.configuration or family.block_size is not None for family in families):
             raise CapabilityError(
                 "The first Thrift gateway cannot create a table with split keys, block sizes or family configuration; "
@@ -142,27 +132,23 @@ class Thrift1Store(GatewayStore):
                 shell=create_line(name, families, split_keys),
             )
         self._known_families.pop(table, None)
-        arguments = {"tableName": self._name(table), "columnFamilies": [descriptor_of(family) for family in families]}
-        self._administrate(("createTable", arguments), table=table)
+        return "createTable", {"tableName": self._name(table), "columnFamilies": [descriptor_of(family) for family in families]}
 
-    def add_family(self, table: str, family: Family) -> NoReturn:
-        """Not possible here; the error's `shell` is the line that does it in HBase's own shell."""
+    def _add_family_request(self, table: str, family: Family) -> NoReturn:
         self._refuse_to_alter(table, family)
 
-    def modify_family(self, table: str, family: Family) -> NoReturn:
-        """Not possible here; the error's `shell` is the line that does it in HBase's own shell."""
+    def _modify_family_request(self, table: str, family: Family) -> NoReturn:
         self._refuse_to_alter(table, family)
 
     def _refuse_to_alter(self, table: str, family: Family) -> NoReturn:
         name = self._name(table).decode()
-        check_family(table, family)
         raise CapabilityError(
             "The first Thrift gateway cannot alter a table; run this line in `hbase shell`, or use an hbase+thrift2: store.",
             table=table, shell=alter_line(name, family),
         )  # fmt: skip
 
-    def namespaces(self) -> list[str]:
-        """Names of all namespaces, sorted.
+    def _namespace_names(self) -> Iterable[str]:
+        """The names of all namespaces.
 
         The gateway has no call for it, so they are read from HBase's own table of them, `hbase:namespace`.
 
@@ -171,23 +157,19 @@ class Thrift1Store(GatewayStore):
         """
         [batches] = self._scan(_NAMESPACES, [Scan(columns=[b"info"])], _NAMESPACES.decode())
         try:
-            found = {row.row.decode() for batch in batches for row in batch}
+            return [row.row.decode() for batch in batches for row in batch]
         except StoreError as error:
             if type(error) not in {StoreError, TableNotFound}:
                 raise
             raise CapabilityError("The first Thrift gateway does not tell the namespaces of this HBase.", reason=str(error)) from None
-        return sorted(found - {OWN_NAMESPACE})
 
-    def create_namespace(self, namespace: str) -> NoReturn:
-        """Not possible here; the error's `shell` is the line that does it in HBase's own shell."""
-        check_namespace(namespace)
+    def _create_namespace_request(self, namespace: str) -> NoReturn:
         raise CapabilityError(
             "The first Thrift gateway cannot create a namespace; run this line in `hbase shell`, or use an hbase+thrift2: store.",
             namespace=namespace, shell=create_namespace_line(namespace),
         )  # fmt: skip
 
-    def delete_namespace(self, namespace: str) -> NoReturn:
-        """Not possible here."""
+    def _delete_namespace_request(self, namespace: str) -> NoReturn:
         raise CapabilityError("The first Thrift gateway cannot delete a namespace; an hbase+thrift2: store can.", namespace=namespace)
 
     def delete_table(self, table: str) -> None:
@@ -195,13 +177,11 @@ class Thrift1Store(GatewayStore):
         self._known_families.pop(table, None)
         super().delete_table(table)
 
-    def regions(self, table: str) -> list[Region]:
-        """The regions of a table in key order."""
+    def _found_regions(self, table: str) -> Iterable[Region]:
         found = self._call(Idempotence.NONE, ("getTableRegions", {"tableName": self._name(table)}), table=table)
         if not found:  # the gateway's answer for a table that does not exist
             raise TableNotFound(NO_TABLE, table=table)
-        regions = [Region(KeyRange(region.startKey, region.endKey or None), region.name) for region in found]
-        return sorted(regions, key=lambda region: region.range.start)
+        return [Region(KeyRange(region.startKey, region.endKey or None), region.name) for region in found]
 
     def _designation(self, name: bytes) -> bytes:
         return name

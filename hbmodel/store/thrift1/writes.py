@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, field
 
 from hbmodel.store.gateway.attributes import ttl_attributes
-from hbmodel.store.gateway.batches import CELL_OVERHEAD, MAX_BYTES, MAX_ROWS, ROW_OVERHEAD, put_size, without_rivals
+from hbmodel.store.gateway.batches import MAX_BYTES, MAX_ROWS, delete_size, put_size, without_rivals
 from hbmodel.store.thrift1.service import BatchMutation, Mutation, PutCell, PutRow
 from hbmodel.store.values import Delete, Put
 
@@ -70,8 +70,7 @@ def _delete_row(delete: Delete, families: Sequence[bytes]) -> tuple[Any, int, in
     # A column without a colon is a family, and goes with all its cells.
     columns = [*delete.families, *delete.columns] or list(families)
     row = BatchMutation(row=delete.row, mutations=[Mutation(column=column, isDelete=True) for column in columns])
-    size = ROW_OVERHEAD + len(delete.row) + sum(CELL_OVERHEAD + len(column) for column in columns)
-    return row, size, delete.timestamp, None
+    return row, delete_size(delete.row, columns), delete.timestamp, None
 
 
 def _grouped(rows: Iterable[tuple[Any, int, int | None, int | None]]) -> Iterator[WriteCall]:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreError, TableNotFound
-from hbmodel.store.checks.rows import NO_TABLE, check_column, check_row_change
-from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table
+from hbmodel.errors import FamilyNotFound, StoreError, TableNotFound
+from hbmodel.store.checks.rows import NO_TABLE, check_conditional_change, check_row_change
+from hbmodel.store.clock_tick import deletes_now, let_tick_pass
 from hbmodel.store.filters import And, FirstCellOnly, KeyOnly
 from hbmodel.store.gateway.retry import Idempotence
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.store import GatewayStore
-from hbmodel.store.gateway.table_names import name_in_store
-from hbmodel.store.port import Capabilities
+from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift2.families import changed, descriptor_of, family_of, name_of, table_name
 from hbmodel.store.thrift2.scans import Thrift2ScanCalls
 from hbmodel.store.thrift2.service import SERVICE, Get, TColumnIncrement, TCompareOp, TIncrement, TNamespaceDescriptor, TTableDescriptor
 from hbmodel.store.thrift2.writes import column_of, delete_requests, put_requests, row_mutations
-from hbmodel.store.values import CLOCK_TICK, Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
 
 # What Thrift's binary protocol adds to a row key in a get, and to each of its columns.
 _GET_OVERHEAD = 16
@@ -43,7 +41,7 @@ class Thrift2Store(GatewayStore):
     @property
     def capabilities(self) -> Capabilities:
         """What this gateway can do: everything."""
-        return _CAPABILITIES
+        return EVERYTHING_POSSIBLE
 
     def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
         wanted = [column_of(column) for column in columns] or None
@@ -75,21 +73,19 @@ class Thrift2Store(GatewayStore):
         check_row_change(table, mutations[0].row, mutations)
         request = "mutateRow", {"table": self._name(table), "trowMutations": row_mutations(mutations)}
         self._write(table, iter([request]), timed=all(mutation.timestamp is not None for mutation in mutations))
-        _let_the_clock_tick(mutations)
+        if deletes_now(mutations):
+            let_tick_pass()
 
     def _check_and_put_request(self, name: bytes, column: bytes, expected: bytes, put: Put) -> Request:
         return _check_and_mutate(name, column, expected, [put])
 
     def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
         """Applies mutations of one row if a column is as expected; see `Store.check_and_mutate`."""
-        check_column(table, column)
-        if not mutations:
-            raise InvalidRequest("A conditional change needs at least one mutation.", table=table, key=row)
-        check_row_change(table, row, mutations)
+        check_conditional_change(table, row, column, mutations)
         request = _check_and_mutate(self._name(table), column, expected or b"", mutations)
         applied = bool(self._call(Idempotence.ANEW, request, table=table, key=row))
-        if applied:
-            _let_the_clock_tick(mutations)
+        if applied and deletes_now(mutations):
+            let_tick_pass()
         return applied
 
     def _increment_request(self, name: bytes, row: bytes, column: bytes, amount: int) -> Request:
@@ -105,58 +101,41 @@ class Thrift2Store(GatewayStore):
     def _table_names(self) -> Iterable[str]:
         return (name_of(found) for found in self._call(Idempotence.NONE, ("getTableNamesByPattern", {"includeSysTables": False})))
 
-    def families(self, table: str) -> list[Family]:
-        """The column families of a table, sorted by name."""
-        return sorted((family_of(descriptor) for descriptor in self._descriptors(table)), key=lambda family: family.name)
+    def _found_families(self, table: str) -> Iterable[Family]:
+        return map(family_of, self._descriptors(table))
 
     def _descriptors(self, table: str) -> list[Any]:
         request = "getTableDescriptor", {"table": table_name(self._name(table))}
         return list(self._call(Idempotence.NONE, request, table=table).columns)
 
-    def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
-        """Creates a table; see `Store.create_table`. The order of the split keys does not matter."""
-        name = name_in_store(self._prefix, table)
-        check_new_table(name if table else "", families, split_keys)
+    def _create_table_request(self, name: str, table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> Request:
         descriptor = TTableDescriptor(tableName=table_name(name.encode()), columns=[descriptor_of(family) for family in families])
-        self._administrate(("createTable", {"desc": descriptor, "splitKeys": sorted(split_keys) or None}), table=table)
+        return "createTable", {"desc": descriptor, "splitKeys": sorted(split_keys) or None}
 
-    def add_family(self, table: str, family: Family) -> None:
-        """Adds a column family; see `Store.add_family`."""
-        check_family(table, family)
-        arguments = {"tableName": table_name(self._name(table)), "column": descriptor_of(family)}
-        self._administrate(("addColumnFamily", arguments), table=table)
+    def _add_family_request(self, table: str, family: Family) -> Request:
+        return "addColumnFamily", {"tableName": table_name(self._name(table)), "column": descriptor_of(family)}
 
-    def modify_family(self, table: str, family: Family) -> None:
-        """Changes options of a column family; see `Store.modify_family`.
+    def _modify_family_request(self, table: str, family: Family) -> Request:
+        """The gateway would reset to HBase's default whatever it is not given.
 
-        The gateway would reset to HBase's default whatever it is not given, so the live descriptor is read, and sent back with
-        the changes. Another program's change of the same family in between is lost.
+        So the live descriptor is read, and sent back with the changes. Another program's change in between is lost.
         """
-        check_family(table, family)
         live = next((descriptor for descriptor in self._descriptors(table) if descriptor.name == family.name), None)
         if live is None:
             raise FamilyNotFound("The table has no such column family.", table=table, family=family.name)
-        arguments = {"tableName": table_name(self._name(table)), "column": changed(live, family)}
-        self._administrate(("modifyColumnFamily", arguments), table=table, family=family.name)
+        return "modifyColumnFamily", {"tableName": table_name(self._name(table)), "column": changed(live, family)}
 
-    def namespaces(self) -> list[str]:
-        """Names of all namespaces, sorted."""
-        found = {descriptor.name.decode() for descriptor in self._call(Idempotence.NONE, ("listNamespaceDescriptors", {}))}
-        return sorted(found - {OWN_NAMESPACE})
+    def _namespace_names(self) -> Iterable[str]:
+        return (descriptor.name.decode() for descriptor in self._call(Idempotence.NONE, ("listNamespaceDescriptors", {})))
 
-    def create_namespace(self, namespace: str) -> None:
-        """Creates a namespace; see `Store.create_namespace`."""
-        check_namespace(namespace)
-        descriptor = TNamespaceDescriptor(name=namespace)
-        self._administrate(("createNamespace", {"namespaceDesc": descriptor}), namespace=namespace)
+    def _create_namespace_request(self, namespace: str) -> Request:
+        return "createNamespace", {"namespaceDesc": TNamespaceDescriptor(name=namespace)}
 
-    def delete_namespace(self, namespace: str) -> None:
-        """Deletes a namespace without tables; see `Store.delete_namespace`."""
-        check_namespace(namespace)
-        self._administrate(("deleteNamespace", {"name": namespace}), namespace=namespace)
+    def _delete_namespace_request(self, namespace: str) -> Request:
+        return "deleteNamespace", {"name": namespace}
 
-    def regions(self, table: str) -> list[Region]:
-        """The regions of a table in key order.
+    def _found_regions(self, table: str) -> Iterable[Region]:
+        """The regions of a table, with their names.
 
         The gateway tells where regions begin and end and not what they are called, so names are read from HBase's catalogue.
         Where that may not be read, or has another opinion at the moment, a region goes by the part of its name that is known:
@@ -167,12 +146,10 @@ class Thrift2Store(GatewayStore):
         if not found:  # the gateway's answer for a table that does not exist
             raise TableNotFound(NO_TABLE, table=table)
         names = self._region_names(table)
-        regions = []
         for location in found:
             start: bytes = location.regionInfo.startKey
             if not location.regionInfo.replicaId:
-                regions.append(Region(KeyRange(start, location.regionInfo.endKey or None), names.get(start, name + b"," + start)))
-        return sorted(regions, key=lambda region: region.range.start)
+                yield Region(KeyRange(start, location.regionInfo.endKey or None), names.get(start, name + b"," + start))
 
     def _region_names(self, table: str) -> dict[bytes, bytes]:
         """The names of a table's regions by their start rows: `table,start row,number.hash.` are the row keys of the catalogue.
@@ -197,17 +174,6 @@ class Thrift2Store(GatewayStore):
         return table_name(name)
 
 
-_CAPABILITIES = Capabilities(
-    check_and_mutate=True,
-    mutate_row=True,
-    presplit=True,
-    family_configuration=True,
-    put_ttl_mixed=True,
-    alter=True,
-    namespaces=True,
-    one_call_scans=True,
-)
-
 _KEYS = And([FirstCellOnly(), KeyOnly()])
 
 
@@ -225,8 +191,3 @@ def _check_and_mutate(name: bytes, column: bytes, expected: bytes, mutations: Se
         "value": expected,  # empty means absent or empty; none at all makes the gateway fail
         "rowMutations": row_mutations(mutations),
     }
-
-
-def _let_the_clock_tick(mutations: Sequence[Put | Delete]) -> None:
-    if any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations):
-        time.sleep(CLOCK_TICK)

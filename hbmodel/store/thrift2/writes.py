@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hbmodel.store.gateway.attributes import ttl_attributes
-from hbmodel.store.gateway.batches import CELL_OVERHEAD, MAX_BYTES, ROW_OVERHEAD, in_batches, put_batches, without_rivals
+from hbmodel.store.gateway.batches import MAX_BYTES, delete_size, in_batches, put_batches, without_rivals
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.thrift2.service import PutCell, PutRow, TColumn, TDelete, TDeleteType, TMutation, TRowMutations
 from hbmodel.store.values import Delete, Put
@@ -45,7 +45,7 @@ def delete_requests(table: bytes, deletes: Sequence[Delete]) -> Iterator[Request
             yield "mutateRow", {"table": table, "trowMutations": row_mutations([delete])}
         else:
             simple.append(delete)
-    for batch in in_batches(simple, _delete_size, MAX_BYTES):
+    for batch in in_batches(simple, lambda delete: delete_size(delete.row, (*delete.families, *delete.columns)), MAX_BYTES):
         found = [part for delete in batch for part in _deletes(delete)]
         if len(found) == 1:
             yield "deleteSingle", {"table": table, "tdelete": found[0]}
@@ -81,7 +81,3 @@ def _deletes(delete: Delete) -> Iterator[Any]:
     for names, kind in ((delete.families, TDeleteType.DELETE_FAMILY), (delete.columns, TDeleteType.DELETE_COLUMNS)):
         if names:
             yield TDelete(row=row, columns=[column_of(name, timestamp) for name in names], deleteType=kind)
-
-
-def _delete_size(delete: Delete) -> int:
-    return ROW_OVERHEAD + len(delete.row) + sum(CELL_OVERHEAD + len(name) for names in (delete.families, delete.columns) for name in names)

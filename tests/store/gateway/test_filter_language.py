@@ -14,6 +14,7 @@ from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstC
 from hbmodel.store.gateway.filter_language import filter_string, quoted
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift1.store import Thrift1Store
+from tests.support.gateway_tables import store_with_table, values
 
 OPERATORS = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
@@ -129,12 +130,8 @@ def cells_left(value: Filter, cells: dict[bytes, bytes]) -> dict[bytes, bytes]:
 
 @pytest.fixture(scope="module")
 def store(local_hbase: Any) -> Iterator[Thrift1Store]:
-    with Thrift1Store.from_url(local_hbase.url) as store:
-        if TABLE in store.tables():
-            store.delete_table(TABLE)
-        store.create_table(TABLE, [Family(b"d")])
+    with store_with_table(local_hbase.url, TABLE, Family(b"d")) as store:
         yield store
-        store.delete_table(TABLE)
 
 
 examples = 0
@@ -151,7 +148,7 @@ def filled(store: Thrift1Store, rows: dict[bytes, dict[bytes, bytes]]) -> bytes:
 
 def read(store: Thrift1Store, prefix: bytes, value: Filter) -> dict[bytes, dict[bytes, bytes]]:
     [scan] = store.scan(TABLE, [Scan(KeyRange.prefix(prefix), filter=value)])
-    return {row.row[len(prefix) :]: {column: cell.value for column, cell in row.columns.items()} for batch in scan for row in batch}
+    return {row.row[len(prefix) :]: values(row) for batch in scan for row in batch}
 
 
 on_hbase = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

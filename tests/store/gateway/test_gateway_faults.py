@@ -14,6 +14,7 @@ from hbmodel.session.connect import connect
 from hbmodel.store import Delete, Family, PipelinedStore, Put, Store
 from hbmodel.store.gateway.batches import MAX_ROWS
 from hbmodel.store.thrift1.store import Thrift1Store
+from tests.support.gateway_tables import store_with_table
 from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.hbase
@@ -52,10 +53,8 @@ def gateway(request: pytest.FixtureRequest) -> Gateway:
 
 @pytest.fixture(scope="module")
 def store(gateway: Gateway) -> Iterator[Store]:
-    with connect(gateway.url) as store:
-        store.create_table(TABLE, [Family(b"d", max_versions=10)])
+    with store_with_table(gateway.url, TABLE, Family(b"d", max_versions=10)) as store:
         yield store
-        store.delete_table(TABLE)
 
 
 @pytest.fixture

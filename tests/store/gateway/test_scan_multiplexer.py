@@ -19,6 +19,7 @@ from hbmodel.store import MAX_ROW_LENGTH, Family, Put, Row, Scan
 from hbmodel.store.gateway import retry, scan_multiplexer
 from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.ranges import KeyRange
+from tests.support.gateway_tables import store_with_table
 from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.hbase
@@ -56,11 +57,9 @@ def opened(url: str) -> Any:
 
 @pytest.fixture(scope="module")
 def store(gateway: Gateway) -> Iterator[GatewayStore]:
-    with opened(gateway.url) as store:
-        store.create_table(TABLE, [Family(b"d"), Family(b"e")])
+    with store_with_table(gateway.url, TABLE, Family(b"d"), Family(b"e")) as store:
         store.put(TABLE, [Put(key, {b"d:a": key, b"e:a": b"x" * 50}, 1) for key in KEYS + EDGES])
         yield store
-        store.delete_table(TABLE)
 
 
 @pytest.fixture

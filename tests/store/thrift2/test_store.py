@@ -12,12 +12,13 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import FamilyNotFound, InvalidRequest, NamespaceNotFound, RowExists, StoreError, TableNotFound
-from hbmodel.store import Delete, Family, Put, Row, Scan
+from hbmodel.store import Delete, Family, Put, Scan
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift1.store import Thrift1Store
 from hbmodel.store.thrift2.families import table_name
 from hbmodel.store.thrift2.service import TColumnFamilyDescriptor, TTableDescriptor
 from hbmodel.store.thrift2.store import Thrift2Store
+from tests.support.gateway_tables import store_with_table, values
 from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.hbase
@@ -29,13 +30,8 @@ CELLS = {A: b""}
 
 @pytest.fixture(scope="module")
 def store(local_hbase: Any) -> Iterator[Thrift2Store]:
-    with Thrift2Store.from_url(local_hbase.thrift2_url) as store:
-        for table in store.tables():
-            if table.startswith(TABLE):
-                store.delete_table(table)
-        store.create_table(TABLE, [Family(b"d"), Family(b"e")])
+    with store_with_table(local_hbase.thrift2_url, TABLE, Family(b"d"), Family(b"e")) as store:
         yield store
-        store.delete_table(TABLE)
 
 
 @pytest.fixture
@@ -48,10 +44,6 @@ def proxy(store: Thrift2Store, local_hbase: Any) -> Iterator[Proxy]:
 def through(proxy: Proxy) -> Iterator[Thrift2Store]:
     with Thrift2Store.from_url(proxy.url) as store:
         yield store
-
-
-def values(row: Row | None) -> dict[bytes, bytes]:
-    return {} if row is None else {column: cell.value for column, cell in row.columns.items()}
 
 
 def read(store: Thrift2Store, row: bytes) -> dict[bytes, bytes]:

@@ -15,6 +15,7 @@ from attrs import frozen
 
 from hbmodel.errors import ClockError, HbmodelError
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.operations import GetRows, LetClockTick, Protocol, PutRows
 from hbmodel.store.values import Cell, Delete, Put
 
@@ -88,8 +89,8 @@ def read_stamped(
             if newest >= cell.timestamp and overtaken[row] < SETTLED:
                 overtaken[row] += 1
                 continue
-            error = _from_the_future(schema, row, newest, cell.timestamp) if newest >= cell.timestamp + bound else None
-            stamped[row] = StampedRow(row, MappingProxyType(cells), max(cell.timestamp, newest + 1), stamp, error)
+            timestamp, error = time_above(schema.table, row, newest, cell.timestamp, bound)
+            stamped[row] = StampedRow(row, MappingProxyType(cells), timestamp, stamp, error)
             del overtaken[row]
         if not overtaken:
             return stamped
@@ -100,13 +101,6 @@ def read_stamped(
         )  # fmt: skip
         stamped[row] = StampedRow(row, {}, 0, schema.stamp_prefix, error)
     return stamped
-
-
-def _from_the_future(schema: TableSchema, row: bytes, newest: int, now: int) -> ClockError:
-    return ClockError(
-        "The row holds a cell from the future beyond the clock bound; writing over it would not be safe.",
-        table=schema.table, key=row, newest=newest, now=now,
-    )  # fmt: skip
 
 
 def unstamped(row: StampedRow, others: Sequence[bytes] = ()) -> Delete:

@@ -1,0 +1,18 @@
+"""The wait after a delete at the server's time, so that it hides no put that follows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from hbmodel.store.values import CLOCK_TICK, Delete, Put
+
+
+def let_tick_pass() -> None:
+    """Waits until every clock shows another millisecond."""
+    time.sleep(CLOCK_TICK)
+
+
+def deletes_now(mutations: Iterable[Put | Delete]) -> bool:
+    """Whether a delete at the server's time is among them."""
+    return any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations)

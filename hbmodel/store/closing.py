@@ -1,0 +1,31 @@
+"""How every store ends: at the end of a `with` block or by `close`, and what a closed store raises."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import NoReturn, Self
+
+from hbmodel.errors import StoreClosed, StoreError
+
+
+def store_closed() -> StoreClosed:
+    """The error of a call on a store that was closed."""
+    return StoreClosed("The store was closed.")
+
+
+class ClosingStore(ABC):
+    """A store that holds connections or files of its process, until it is closed."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """See `Store.close`."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise StoreError("A store cannot be pickled: connect in each process.")

@@ -1,0 +1,77 @@
+"""A store around another store: what it passes on as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hbmodel.store.closing import ClosingStore
+from hbmodel.store.port import Capabilities, Store
+from hbmodel.store.values import Family, Region
+
+
+class WrappingStore(ClosingStore):
+    """Passes on the administration of tables, and whatever else the store inside has, but for the reading and writing of rows.
+
+    Args:
+        store: the store inside.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.token_key: bytes | str | None = getattr(store, "token_key", None)
+        self._store = store
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the store inside can do."""
+        return self._store.capabilities
+
+    def tables(self) -> list[str]:
+        """See `Store.tables`."""
+        return self._store.tables()
+
+    def families(self, table: str) -> list[Family]:
+        """See `Store.families`."""
+        return self._store.families(table)
+
+    def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
+        """See `Store.create_table`."""
+        self._store.create_table(table, families, split_keys)
+
+    def add_family(self, table: str, family: Family) -> None:
+        """See `Store.add_family`."""
+        self._store.add_family(table, family)
+
+    def modify_family(self, table: str, family: Family) -> None:
+        """See `Store.modify_family`."""
+        self._store.modify_family(table, family)
+
+    def namespaces(self) -> list[str]:
+        """See `Store.namespaces`."""
+        return self._store.namespaces()
+
+    def create_namespace(self, namespace: str) -> None:
+        """See `Store.create_namespace`."""
+        self._store.create_namespace(namespace)
+
+    def delete_namespace(self, namespace: str) -> None:
+        """See `Store.delete_namespace`."""
+        self._store.delete_namespace(namespace)
+
+    def delete_table(self, table: str) -> None:
+        """See `Store.delete_table`."""
+        self._store.delete_table(table)
+
+    def regions(self, table: str) -> list[Region]:
+        """See `Store.regions`."""
+        return self._store.regions(table)
+
+    def close(self) -> None:
+        """Closes the store inside."""
+        self._store.close()
+
+    def __getattr__(self, name: str) -> Any:
+        """What the store inside has in addition to the port, `compact` for example."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._store, name)
