@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.clock import let_tick_pass
 from hbmodel.store import Put
+from hbmodel.store.clock_tick import let_tick_pass
 from tests.support.beds import Bed, cells_of, fresh
 from tests.support.faulty import Crash, FaultyStore
 
