@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from typing import Protocol as Port
 
-from hbmodel.errors import SchemaMismatch, StoreClosed, StoreUnavailable, TableNotFound
+from hbmodel.errors import SchemaMismatch, StoreClosed, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.protocol.operations import (
     Acknowledge,
     Change,
@@ -97,14 +97,25 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
 
 
 def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None) -> R:
-    """Runs a protocol to its end; an error of the store, or of the clock, ends it."""
+    """Runs a protocol to its end; an error of the store, or of the clock, ends it.
+
+    Raises:
+        UnknownOutcome: the store could not be reached any more after a checked change of a row was carried out.
+    """
     answer: Any = None
+    changed = False
     try:
         while True:
-            answer = perform(store, protocol.send(answer), clock)
+            operation = protocol.send(answer)
+            answer = perform(store, operation, clock)
+            changed = changed or (isinstance(operation, CheckAndMutate) and answer)
     except StopIteration as stop:
         result: R = stop.value
         return result
+    except StoreUnavailable as error:
+        if not changed:
+            raise
+        raise UnknownOutcome("The row was put, but the store could not be reached to see that it stays.", **error.details) from error
     finally:
         protocol.close()
 

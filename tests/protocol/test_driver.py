@@ -218,3 +218,18 @@ def test_what_an_error_leaves_open() -> None:
     assert not may_have_written(puts, TableNotFound("There is no such table."))
     assert not may_have_written(Together([puts]), unavailable)
     assert may_have_written(Together([puts, deletes]), unavailable)  # the first may be done
+
+
+def test_what_fails_behind_a_checked_change_does_not_say_that_nothing_was_done() -> None:
+    """A store that cannot be reached promises that nothing was done, which holds for its own call only."""
+
+    def protocol() -> Protocol[None]:
+        yield CheckAndMutate("t", b"r", b"d:a", None, [Put(b"r", {b"d:a": b"1"}, 1)])
+        yield GetRows("t", [b"r"], [b"d"])
+
+    for at, error in ((0, StoreUnavailable), (1, UnknownOutcome)):
+        with hb.connect("memory:") as store:
+            store.create_table("t", [Family(b"d")])
+            with pytest.raises(error):
+                drive(FaultyStore(store, at, "before"), protocol())  # type: ignore[arg-type]
+            assert (store.get("t", [b"r"])[0] is None) == (at == 0)

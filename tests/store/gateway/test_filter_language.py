@@ -3,6 +3,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -70,7 +71,7 @@ def test_quoted_arguments_end_where_they_should(arguments: list[bytes]) -> None:
 
 # --- beside HBase -----------------------------------------------------------------------------------------------------
 
-TABLE = "test_filter_language"
+TABLE = f"test_filter_language_{uuid4().hex[:8]}"  # the workers of pytest-xdist share an HBase
 
 # Few different bytes, the special ones among them, so that values often meet.
 few = st.lists(st.sampled_from([b"'", b"a", b"A", b"b", b"\x00", b"\xff", b")", b" AND ", b"\\", b":", b"="]), max_size=3).map(b"".join)

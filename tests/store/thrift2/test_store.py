@@ -23,7 +23,7 @@ from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.hbase
 
-TABLE = "test_thrift2"
+TABLE = f"test_thrift2_{uuid4().hex[:8]}"  # the workers of pytest-xdist share an HBase
 A, B, E = b"d:a", b"d:b", b"e:a"
 CELLS = {A: b""}
 
@@ -257,11 +257,12 @@ def test_what_hbase_refuses_is_told_in_one_line(store: Thrift2Store, family: Fam
 
 def test_a_table_prefix_hides_other_tables(local_hbase: Any, store: Thrift2Store) -> None:
     with Thrift2Store.from_url(local_hbase.thrift2_url + "?table_prefix=test") as prefixed:
-        assert "thrift2" in prefixed.tables()
-        prefixed.put("thrift2", [Put(b"prefixed", CELLS, 1)])
+        inner = TABLE.removeprefix("test_")
+        assert inner in prefixed.tables()
+        prefixed.put(inner, [Put(b"prefixed", CELLS, 1)])
         assert read(store, b"prefixed") == CELLS
-        assert prefixed.regions("thrift2") == store.regions(TABLE)
-        assert prefixed.families("thrift2") == store.families(TABLE)
+        assert prefixed.regions(inner) == store.regions(TABLE)
+        assert prefixed.families(inner) == store.families(TABLE)
 
 
 def test_a_table_prefix_follows_the_namespace(local_hbase: Any, store: Thrift2Store) -> None:
