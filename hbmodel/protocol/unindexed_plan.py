@@ -44,8 +44,14 @@ class UnindexedRowPlanner:
     reader: RowDecoder = field(init=False)
     gone: frozenset[bytes] = field(init=False)
 
+    @classmethod
+    def of(cls, schema: TableSchema) -> UnindexedRowPlanner:
+        """The one planner of a model."""
+        found: UnindexedRowPlanner | None = schema.compiled.get("unindexed")
+        return schema.keep("unindexed", cls(schema)) if found is None else found
+
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "reader", RowDecoder(self.schema, indexed=False, names=frozenset()))
+        object.__setattr__(self, "reader", RowDecoder.of(self.schema, indexed=False, names=frozenset()))
         object.__setattr__(self, "gone", frozenset(f.column for f in self.schema.columns if f.null == "delete"))
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -59,7 +65,7 @@ class UnindexedRowPlanner:
     @property
     def columns(self) -> Sequence[bytes]:
         """Every column of the model, and in a table of its own whatever else is in its families."""
-        columns = RowDecoder(self.schema, indexed=False).columns
+        columns = RowDecoder.of(self.schema, indexed=False).columns
         return self._with_end(columns) if self.schema.foreign else columns
 
     def _with_end(self, columns: Iterable[bytes]) -> Sequence[bytes]:

@@ -64,4 +64,4 @@ def insert(
     )
     if column is None:
         raise CapabilityError('insert() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table)
-    drive(store, insert_unindexed(UnindexedRowPlanner(schema), write, column, clock.bound))
+    drive(store, insert_unindexed(UnindexedRowPlanner.of(schema), write, column, clock.bound))

@@ -236,7 +236,9 @@ class UnitOfWork:
         binding = self._bind(current.schema)
         binding.check_writable()
         if not binding.indexed:
-            return write_unindexed_batch(UnindexedRowPlanner(current.schema), current.writes, self._clock.bound, self._store.capabilities)
+            return write_unindexed_batch(
+                UnindexedRowPlanner.of(current.schema), current.writes, self._clock.bound, self._store.capabilities
+            )
         planner = IndexedRowPlanner(current.schema, binding.written, self._clock.bound, adopting=binding.adopting)
         return write_indexed_batch(planner, current.writes, self._store.capabilities.mutate_row)
 
