@@ -97,7 +97,7 @@ class RowDecoder:
 
     @property
     def _without_system_cells(self) -> Callable[[Row], bool]:
-        """Whether a row is an object by its own cells: what a delete beside an update leaves lacks every required column."""
+        """Whether a row is an object by its own cells: what an update leaves of a row that was deleted lacks every required column."""
         required, is_system = self.schema.required_columns, self.schema.is_system
         if self.schema.exists_column is not None:
             flag: bytes = self.schema.exists_column

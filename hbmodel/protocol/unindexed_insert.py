@@ -15,7 +15,7 @@ from hbmodel.store.values import Delete, Put, Row
 def insert_unindexed(planner: UnindexedRowPlanner, write: PutObject, column: bytes, bound: int) -> Protocol[Outcome]:
     """Puts an object if `column`, which is never empty in a row, is absent; raises `RowExists`.
 
-    Over pieces of a row that was deleted beside an update or an increment every column is written, counters and None too. A
+    Every column is written, counters and None too, over what an update or an increment may have left of a deleted row. A
     delete of the same millisecond hides what is put, so the row is read once more, and put again if nothing of it is there.
 
     Args:
@@ -60,5 +60,5 @@ def _whole(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPlan:
 
 def _shows(row: Row, put: Put, flag: set[bytes]) -> bool:
     """Whether any value of the put, flag and zero counters apart, is there."""
-    told = {column: value for column, value in put.cells.items() if column not in flag and value != COUNTER_ZERO} or put.cells
-    return any(column in row.columns and row.columns[column].value == value for column, value in told.items())
+    shown = {column: value for column, value in put.cells.items() if column not in flag and value != COUNTER_ZERO} or put.cells
+    return any(column in row.columns and row.columns[column].value == value for column, value in shown.items())
