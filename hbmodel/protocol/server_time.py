@@ -45,14 +45,14 @@ class StampedRow:
         row: row key.
         columns: the cells of the row without stamps; empty where it is absent.
         timestamp: in ms; above every cell of the row and every delete acknowledged before.
-        stamp: the column of its stamp.
+        stamps: the columns of its stamps.
         error: why the row cannot be written, or None.
     """
 
     row: bytes
     columns: Mapping[bytes, Cell]
     timestamp: int
-    stamp: bytes
+    stamps: Sequence[bytes]
     error: HbmodelError | None = None
 
 
@@ -62,8 +62,7 @@ def read_stamped(
     """Reads rows, each with a time of its own region server at which it may be written.
 
     One put and one get for all rows, repeated for those that somebody else wrote in between. Between the two the clock ticks, so
-    what the read does not show the servers stamp with a later time. The stamp cells stay: `unstamped` takes the last one away,
-    and the delete of what is older those before.
+    what the read does not show the servers stamp with a later time. The stamp cells stay until `unstamped` takes them away.
 
     Args:
         schema: of the model.
@@ -74,8 +73,10 @@ def read_stamped(
     """
     stamped: dict[bytes, StampedRow] = {}
     overtaken = dict.fromkeys(rows, 0)
+    stamps: list[bytes] = []
     for _ in range(ATTEMPTS):
         stamp = schema.stamp_prefix + draw()
+        stamps.append(stamp)
         yield PutRows(schema.table, [Put(row, {stamp: STAMP}, ttl=STAMP_LIFE) for row in overtaken])
         yield LetClockTick()  # whatever else the servers stamp with that millisecond has landed, and is read
         asked = columns if columns == schema.family_names else (*columns, stamp)
@@ -90,7 +91,7 @@ def read_stamped(
                 overtaken[row] += 1
                 continue
             timestamp, error = time_above(schema.table, row, newest, cell.timestamp, bound)
-            stamped[row] = StampedRow(row, MappingProxyType(cells), timestamp, stamp, error)
+            stamped[row] = StampedRow(row, MappingProxyType(cells), timestamp, tuple(stamps), error)
             del overtaken[row]
         if not overtaken:
             return stamped
@@ -99,10 +100,10 @@ def read_stamped(
             "What is written to the row stays hidden: by a delete whose time lies ahead of the server's clock, or by other writers.",
             table=schema.table, key=row,
         )  # fmt: skip
-        stamped[row] = StampedRow(row, {}, 0, schema.stamp_prefix, error)
+        stamped[row] = StampedRow(row, {}, 0, tuple(stamps), error)
     return stamped
 
 
 def unstamped(row: StampedRow, others: Sequence[bytes] = ()) -> Delete:
-    """Takes away the stamp of a row at the row's new time; and `others` of its columns up to that."""
-    return Delete(row.row, columns=(row.stamp, *others), timestamp=row.timestamp)
+    """Takes away the stamps of a row at the row's new time; and `others` of its columns up to that."""
+    return Delete(row.row, columns=(*row.stamps, *others), timestamp=row.timestamp)

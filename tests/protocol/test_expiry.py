@@ -669,3 +669,20 @@ def test_an_update_beside_a_counter_that_lives_on_leaves_it_alone() -> None:
         (put,) = [item for call in store.calls if call.name == "put" for item in call.items]
         assert put.cells == {b"d:t": b"u"}
         assert session.get(model, name="a").seen == 5
+
+
+@pytest.mark.parametrize("model", [Token, Slip])
+def test_a_write_in_the_millisecond_of_the_row_leaves_no_stamp(model: Any) -> None:
+    now = wall_time()
+    times: Iterator[int] = itertools.repeat(now)
+    schema = hb.schema_of(model)
+    with EmbeddedStore(None, lambda: next(times)) as store:
+        hb.create_tables(store, model)
+        session = hb.Session(store)
+        session.add(model(name="a", page="x"))
+        session.commit()
+        times = itertools.chain([now], itertools.repeat(now + 5))
+        session.add(model(name="a", page="y"), ttl=LATER)
+        session.commit()
+        [cells] = cells_of(store, schema.table).values()
+        assert [column for column in cells if column.startswith(schema.stamp_prefix)] == []

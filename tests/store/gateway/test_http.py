@@ -168,10 +168,16 @@ OPENED = b"\x80\x01\x00\x02\x00\x00\x00\x13scannerOpenWithScan\x00\x00\x00\x00\x
 
 @pytest.mark.parametrize("good", [0, 1, 2])
 def test_scans_that_are_refused_end_once_and_for_all(good: int) -> None:
-    replies: list[bytes] = []
-    with HttpFront(lambda head: replies.pop() if replies else answer(b"", "403 Forbidden")) as front, open_store(front, pool=2) as store:
+    opened: list[bytes] = []
+
+    def reply(head: str) -> bytes:
+        if "getTableNames" in head:
+            return answer(ONE_TABLE)
+        return opened.pop() if opened else answer(b"", "403 Forbidden")
+
+    with HttpFront(reply) as front, open_store(front, pool=2) as store:
         for _ in range(5):
-            replies[:] = [answer(OPENED)] * good
+            opened[:] = [answer(OPENED)] * good
             for step in (*[next] * 2, list):
                 with pytest.raises(hb.StoreError, match="check user"):
                     step(store.scan("t", [Scan(limit=10)] * 3)[0])
@@ -181,7 +187,6 @@ def test_scans_that_are_refused_end_once_and_for_all(good: int) -> None:
             [one, *_] = store.scan("t", [Scan(limit=10)] * 3)
             one.close()
         del scan, one, _
-        replies[:] = [answer(ONE_TABLE)]
         assert store.tables() == ["t"]
         assert store._pool._members().streams == 0
 
