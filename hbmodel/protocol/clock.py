@@ -100,8 +100,11 @@ class ServerClock:
         self.bound = bound
         self._shared = SharedOffset() if shared is None else shared
 
-    def now(self) -> int:
+    def now(self, exact: bool = False) -> int:
         """Milliseconds since 1970 by the server's clock; the first call asks the server.
+
+        Args:
+            exact: ask it in any case.
 
         Raises:
             ClockError: the two clocks differ by more than the bound.
@@ -110,6 +113,8 @@ class ServerClock:
         offset = self._shared.latest
         if offset is None:
             offset = self._shared.latest = self._measured()
+        if exact:
+            return self._ask()[1]
         now = self._wall() + offset.value
         # A wall clock that was set since the probe would give timestamps that the probe never vouched for.
         drift = now - (offset.now + self._running() - offset.running)

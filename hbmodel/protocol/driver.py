@@ -32,7 +32,7 @@ R = TypeVar("R")
 class Clock(Port):
     """What answers a protocol's questions of time; either may ask the store."""
 
-    def now(self) -> int:
+    def now(self, exact: bool = False) -> int:
         """See `ReadClock`."""
         ...
 
@@ -50,9 +50,9 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None) -> A
         clock: for protocols that ask for the time.
     """
     match operation:
-        case ReadClock():
+        case ReadClock(exact):
             assert clock is not None
-            return clock.now()
+            return clock.now(exact)
         case CheckLease(since):
             assert clock is not None
             return clock.fresh(since)
@@ -138,6 +138,7 @@ class Resumable:
     Args:
         begin: makes the protocol.
         clock: answers its questions of time.
+        check: asked before anything is written; raises `SchemaMismatch` where the protocol must be begun again.
 
     Attributes:
         outcomes: what has been acknowledged, or None as long as nothing has.
@@ -145,8 +146,8 @@ class Resumable:
         wrote: whether any mutation may have been applied.
     """
 
-    def __init__(self, begin: Callable[[], Protocol[Any]], clock: Clock | None = None) -> None:
-        self._begin, self._clock = begin, clock
+    def __init__(self, begin: Callable[[], Protocol[Any]], clock: Clock | None = None, check: Callable[[], None] | None = None) -> None:
+        self._begin, self._clock, self._check = begin, clock, check
         self._protocol: Protocol[Any] | None = None
         self._operation: Operation | None = None
         self.outcomes: Sequence[Any] | None = None
@@ -160,6 +161,8 @@ class Resumable:
             self._advance(None)
         while self._operation is not None:
             try:
+                if self._check is not None and self.outcomes is None and isinstance(self._operation, Change):
+                    self._check()
                 answer = perform(store, self._operation, self._clock)
             except SchemaMismatch:
                 self._operation, self._protocol = None, None

@@ -85,6 +85,23 @@ def end_of_live(row: Row, column: bytes) -> int | None:
     return read_end(cell.value[len(LIVE) :])
 
 
+def end_of_adopted(schema: TableSchema, row: Row) -> int | None:
+    """When a row read with every column of the model expires, where rows with and without a liveness cell are live, or None.
+
+    A later put of a writer that sets no liveness cell leaves an older one where it is, but has newer cells.
+    """
+    cell = row.columns.get(schema.liveness_column)
+    end = end_of_live(row, schema.liveness_column)
+    if cell is not None and end is not None and not _outlives(schema, row, cell.timestamp):
+        return end
+    return end_of_unindexed(row, schema.expiry_column)
+
+
+def _outlives(schema: TableSchema, row: Row, timestamp: int) -> bool:
+    """Whether a cell of the object is newer than the cell that says when the row ends."""
+    return any(cell.timestamp > timestamp for column, cell in row.columns.items() if not schema.is_system(column))
+
+
 def end_of_unindexed(row: Row, column: bytes) -> int | None:
     """When a row read with every column of the model expires, by the cell in `column`, or None.
 

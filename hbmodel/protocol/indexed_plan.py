@@ -15,7 +15,7 @@ from hbmodel.errors import DecodingError, HbmodelError, IncompleteRow
 from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE, Index, TableSchema
 from hbmodel.protocol.clock import time_above
-from hbmodel.protocol.expiry import end_of_live, family_life, live_value
+from hbmodel.protocol.expiry import end_of_adopted, end_of_live, end_value, family_life, live_value
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found, without_nulls
 from hbmodel.store.values import Delete, Put, Row
 
@@ -74,6 +74,7 @@ class IndexedRowPlanner:
         bound: how far a timestamp may lie ahead of the corrected clock, in ms.
         nonce: source of nonces.
         adopting: whether rows without system cells are live too.
+        mixed: whether others still write such rows, at the server's time and without dead markers.
         keys: packs entries.
         reader: decodes the group of a row.
         group: fields that are in an index, as key or covered; a put of one of them writes them all.
@@ -86,6 +87,7 @@ class IndexedRowPlanner:
     bound: int
     nonce: Callable[[], bytes] = draw_nonce
     adopting: bool = False
+    mixed: bool = False
     keys: KeyMapper = field(init=False)
     reader: RowDecoder = field(init=False)
     group: frozenset[str] = field(init=False)
@@ -184,8 +186,19 @@ class IndexedRowPlanner:
         entries = self._puts(places, write.cells, version, timestamp, write.ttl)
         cells = self.full_cells(write, old, version)
         if write.ttl is not None:
-            cells[self.schema.liveness_column] = live_value(timestamp + write.ttl)
+            cells |= self._end_cells(timestamp + write.ttl)
         return self._whole(old, Put(write.row, cells, timestamp, write.ttl), entries)
+
+    def _end_cells(self, end: int | None) -> dict[bytes, bytes]:
+        """The cells that say that a row is live, until when; those who do not look for a liveness cell find the other."""
+        cells = {self.schema.liveness_column: live_value(end)}
+        if self.mixed and end is not None:
+            cells[self.schema.expiry_column] = end_value(end)
+        return cells
+
+    def _end(self, row: Row) -> int | None:
+        """When a live row expires, or None."""
+        return end_of_adopted(self.schema, row) if self.adopting else end_of_live(row, self.schema.liveness_column)
 
     def _whole(self, old: OldRow, put: Put, entries: Sequence[tuple[str, Put]]) -> RowPlan:
         """A put of the whole row; where it expires, nothing older may be left under it or its entries (rule 10)."""
@@ -206,8 +219,8 @@ class IndexedRowPlanner:
         if not old.live or old.row is None:
             return RowPlan(Outcome("failed", write.row, error=not_found(schema, write.row)))
         cells = {schema.by_name[n].column: encode_cell(schema, schema.by_name[n], value) for n, value in write.changes.items()}
-        end = end_of_live(old.row, schema.liveness_column) if write.ttl is None else timestamp + write.ttl
-        if end is not None or family_life(schema) is not None:
+        end = self._end(old.row) if write.ttl is None else timestamp + write.ttl
+        if end is not None or family_life(schema) is not None or self.mixed:
             return self._rewritten(write, old.row, cells, timestamp, end)
         if not self.group.intersection(write.changes):
             return RowPlan(Outcome("put", write.row, timestamp), put=Put(write.row, cells, timestamp))
@@ -227,18 +240,31 @@ class IndexedRowPlanner:
         )
 
     def _rewritten(self, write: UpdateFields, row: Row, changed: Mapping[bytes, bytes], timestamp: int, end: int | None) -> RowPlan:
-        """An update where cells expire: the whole row as it was read, with the changes, so that all of it ends at once (rule 10)."""
+        """The whole row as it was read, with the changes.
+
+        Where cells expire, all of it ends at once (rule 10). Where others delete without a marker, it does not leave a piece of a
+        row that was deleted meanwhile.
+        """
         schema = self.schema
         if end is not None and end <= timestamp:
             return RowPlan(Outcome("failed", write.row, error=not_found(schema, write.row)))
         ttl = None if end is None else end - timestamp
         version = LAST_WRITE_WINS + self.nonce()
         values = {**self._rest(frozenset(write.changes)).values(row), **write.changes}
-        cells = {**{column: cell.value for column, cell in row.columns.items()}, **changed}
-        cells |= {schema.version_column: version, schema.liveness_column: live_value(end)}
+        unrepeated = self._unrepeated(row)
+        cells = {**{column: cell.value for column, cell in row.columns.items() if column not in unrepeated}, **changed}
+        cells |= {schema.version_column: version, **self._end_cells(end)}
         group = {(of := schema.by_name[name]).column: encode_cell(schema, of, values[name]) for name in self.group}
         entries = self._puts(self._entries(values, write.row), group, version, timestamp, ttl)
         return self._whole(OldRow(True, -1, row), Put(write.row, cells, timestamp, ttl), entries)
+
+    def _unrepeated(self, row: Row) -> frozenset[bytes]:
+        """Columns of a row that are not put again with it: counters, which others increment, and what belongs to another writer."""
+        if not self.adopting:
+            return frozenset()
+        counters = (f.column for f in self.schema.columns if f.kind == "counter")
+        stamps = (column for column in row.columns if column.startswith(self.schema.stamp_prefix))
+        return frozenset((*counters, *stamps, self.schema.expiry_column))
 
     def _rest(self, changed: frozenset[str]) -> RowDecoder:
         """Decodes the fields of the group that an update leaves alone; made once for each set of changed fields."""

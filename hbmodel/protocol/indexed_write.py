@@ -48,7 +48,7 @@ def write_indexed_batch(planner: IndexedRowPlanner, writes: Sequence[RowWrite], 
         rows: Sequence[Row | None] = ()
         if reading:
             rows = yield GetRows(table, [write.row for write in reading], planner.schema.family_names)
-        now = yield ReadClock()
+        now = yield ReadClock(planner.mixed)
         if reading:
             found = {write.row: planner.old(row) for write, row in zip(reading, rows, strict=True)}
             plan = BatchPlan.of([planner.plan(write, found.get(write.row, UNREAD), now) for write in writes])
@@ -92,7 +92,7 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[Out
         old = planner.old(row)
         if old.live:
             raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
-        now = yield ReadClock()
+        now = yield ReadClock(planner.mixed)
         plan = planner.plan(write, old, now)
         if plan.put is None or plan.outcome.error is not None:
             raise plan.outcome.error or AssertionError("a full write always puts its row")
@@ -110,7 +110,7 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[Out
         while not (yield CheckLease(now)):
             # A repairer may have taken the entries for orphans while the row was not there yet, so they are put anew (rule 3). The
             # row is not: others may have found it since, and changed or deleted it.
-            now = yield ReadClock()
+            now = yield ReadClock(planner.mixed)
             fresh = max(now, (plan.outcome.timestamp or now) + 1)
             entries = [(name, _at(put, fresh)) for name, put in plan.entries]
             yield Together([PutRows(name, puts) for name, puts in by_table(entries).items()])

@@ -80,7 +80,13 @@ class Together:
 
 @frozen
 class ReadClock:
-    """Answer: milliseconds since 1970, this machine's clock corrected to the server's."""
+    """Answer: milliseconds since 1970, this machine's clock corrected to the server's.
+
+    Attributes:
+        exact: whether the server is to be asked right now: its clock has not shown a later time then.
+    """
+
+    exact: bool = False
 
 
 @frozen

@@ -27,6 +27,9 @@ def insert_unindexed(planner: UnindexedRowPlanner, write: PutObject, column: byt
     schema = planner.schema
     stamped: StampedRow | None = None
     while True:
+        checked: tuple[bytes, bytes | None] = (column, None)
+        if planner.marking:
+            checked = yield from _free(planner, write, column)
         if write.ttl is None:
             plan = _whole(planner, write)
         else:
@@ -35,10 +38,12 @@ def insert_unindexed(planner: UnindexedRowPlanner, write: PutObject, column: byt
             if plan.outcome.error is not None:
                 raise plan.outcome.error
         assert plan.put is not None
-        applied = yield CheckAndMutate(schema.table, write.row, column, None, plan.joined)
+        applied = yield CheckAndMutate(schema.table, write.row, *checked, plan.joined)
         if not applied:
             if stamped is not None:
                 yield DeleteRows(schema.table, [unstamped(stamped)])
+            if planner.marking:
+                continue
             raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
         (row,) = yield GetRows(schema.table, [write.row], planner.columns)
         if row is not None and column in row.columns:
@@ -46,6 +51,17 @@ def insert_unindexed(planner: UnindexedRowPlanner, write: PutObject, column: byt
                 return plan.outcome
             raise RowExists("Another row has taken the place of the one inserted.", table=schema.table, key=write.row)
         yield LetClockTick()
+
+
+def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Protocol[tuple[bytes, bytes | None]]:
+    """The cell, and its value, that says that the key is free: a dead marker where there is one."""
+    (row,) = yield GetRows(planner.schema.table, [write.row], planner.columns)
+    if row is None:
+        return column, None
+    if planner.reader.exists(row):
+        raise RowExists("There is a row under this key already.", table=planner.schema.table, key=write.row)
+    marker = row.columns.get(planner.schema.liveness_column)
+    return (column, None) if marker is None else (planner.schema.liveness_column, marker.value)
 
 
 def _whole(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPlan:

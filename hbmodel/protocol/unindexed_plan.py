@@ -11,8 +11,17 @@ from attrs import field, frozen
 
 from hbmodel.errors import EncodingError, HbmodelError
 from hbmodel.mapping.mapper import FLAG, RowDecoder, encode_cell
-from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.expiry import end_of_unindexed, end_value, ends_by_family, family_life, read_end
+from hbmodel.mapping.schema import LIVE, TableSchema
+from hbmodel.protocol.expiry import (
+    end_of_adopted,
+    end_of_live,
+    end_of_unindexed,
+    end_value,
+    ends_by_family,
+    family_life,
+    live_value,
+    read_end,
+)
 from hbmodel.protocol.operations import GetRows, Protocol
 from hbmodel.protocol.server_time import StampedRow, draw_stamp, read_stamped, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
@@ -35,23 +44,25 @@ class UnindexedRowPlanner:
     Attributes:
         schema: of the model.
         draw: source of the values by which the time of a row is asked for.
+        marking: whether rows of others may have a liveness cell, so that a put of a whole object sets it.
         reader: tells whether a row that is to be updated is there.
         gone: columns whose None is the absence of the cell.
     """
 
     schema: TableSchema
     draw: Callable[[], bytes] = draw_stamp
+    marking: bool = False
     reader: RowDecoder = field(init=False)
     gone: frozenset[bytes] = field(init=False)
 
     @classmethod
-    def of(cls, schema: TableSchema) -> UnindexedRowPlanner:
+    def of(cls, schema: TableSchema, marking: bool = False) -> UnindexedRowPlanner:
         """The one planner of a model."""
-        found: UnindexedRowPlanner | None = schema.compiled.get("unindexed")
-        return schema.keep("unindexed", cls(schema)) if found is None else found
+        found: UnindexedRowPlanner | None = schema.compiled.get(("unindexed", marking))
+        return schema.keep(("unindexed", marking), cls(schema, marking=marking)) if found is None else found
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "reader", RowDecoder.of(self.schema, indexed=False, names=frozenset()))
+        object.__setattr__(self, "reader", RowDecoder.of(self.schema, self.marking, frozenset(), self.marking))
         object.__setattr__(self, "gone", frozenset(f.column for f in self.schema.columns if f.null == "delete"))
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -96,7 +107,10 @@ class UnindexedRowPlanner:
 
     def expires(self, row: Row | None) -> bool:
         """Whether a row that was read has a cell that says when it ends."""
-        return row is not None and self.schema.expiry_column in row.columns
+        if row is None:
+            return False
+        marked = self.marking and end_of_live(row, self.schema.liveness_column) is not None
+        return marked or self.schema.expiry_column in row.columns
 
     # --- planning -----------------------------------------------------------------------------------------------------
 
@@ -131,7 +145,9 @@ class UnindexedRowPlanner:
         """When the row will end that a write makes of `row`."""
         if write.ttl is not None:
             return End(after=write.ttl)
-        at = None if row is None else end_of_unindexed(row, self.schema.expiry_column)
+        if row is None:
+            return None
+        at = end_of_adopted(self.schema, row) if self.marking else end_of_unindexed(row, self.schema.expiry_column)
         return None if at is None else End(at=at)
 
     def _kept(self, found: Mapping[bytes, Cell], end: End | None) -> dict[bytes, bytes]:
@@ -163,6 +179,8 @@ class UnindexedRowPlanner:
         if not kept:
             raise nothing_to_store(self.schema, row)
         kept[self.schema.expiry_column] = end_value(at)
+        if self.marking:
+            kept[self.schema.liveness_column] = live_value(at)
         put = Put(row, kept, timestamp, at - timestamp)
         blanks = tuple(column for column in cells if column not in kept)
         older = [self.deletion(row, timestamp - 1), unstamped(stamped, blanks)]
@@ -217,6 +235,8 @@ class UnindexedRowPlanner:
         cells = dict(write.cells)
         if schema.exists_column is not None:
             cells[schema.exists_column] = FLAG
+        if self.marking:
+            cells[schema.liveness_column] = LIVE
         return cells
 
     def deletion(self, row: bytes, timestamp: int | None = None) -> Delete:

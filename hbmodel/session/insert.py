@@ -49,9 +49,9 @@ def insert(
     write = put_object(schema, obj, ttl)
     binding = bind(schema)
     binding.check_writable()
-    if binding.indexed:
+    if binding.writes_system_cells:
         try:
-            writer = IndexedRowPlanner(schema, binding.written, clock.bound, adopting=binding.adopting)
+            writer = IndexedRowPlanner(schema, binding.written, clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed")
             drive(store, insert_indexed(writer, write), clock)
         except SchemaMismatch:
             # The lease ran out after the row was in place, and its indexes have changed: write it again as they are now.
@@ -64,4 +64,4 @@ def insert(
     )
     if column is None:
         raise CapabilityError('insert() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table)
-    drive(store, insert_unindexed(UnindexedRowPlanner.of(schema), write, column, clock.bound))
+    drive(store, insert_unindexed(UnindexedRowPlanner.of(schema, binding.indexed), write, column, clock.bound))

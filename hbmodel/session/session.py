@@ -162,7 +162,7 @@ class Session:
         """
         for schema, binding in list(self._bindings.items()):
             current = self._bind(schema)
-            if (current.written, current.unknown, current.rows) != (binding.written, binding.unknown, binding.rows):
+            if not current.writes_like(binding):
                 raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=schema.table)
         return True
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import define, field
 
-from hbmodel.errors import HbmodelError, PartialWrite, SessionError, StoreError
+from hbmodel.errors import HbmodelError, PartialWrite, SchemaMismatch, SessionError, StoreError
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import Resumable
@@ -65,6 +65,7 @@ class Batch:
     owners: list[Pending]
     writes: list[RowWrite]
     running: Resumable | None = None
+    binding: Binding | None = None
 
     @property
     def wrote(self) -> bool:
@@ -205,7 +206,7 @@ class UnitOfWork:
 
     def _run(self, current: Batch) -> None:
         if current.running is None:
-            current.running = Resumable(lambda: self._protocol(current), self._clock)
+            current.running = Resumable(lambda: self._protocol(current), self._clock, lambda: self._check_bound(current))
         running = current.running
         try:
             running.run(self._store)
@@ -233,14 +234,20 @@ class UnitOfWork:
                 self._unswept.append(running)
 
     def _protocol(self, current: Batch) -> Protocol[None]:
-        binding = self._bind(current.schema)
+        binding = current.binding = self._bind(current.schema)
         binding.check_writable()
-        if not binding.indexed:
-            return write_unindexed_batch(
-                UnindexedRowPlanner.of(current.schema), current.writes, self._clock.bound, self._store.capabilities
-            )
-        planner = IndexedRowPlanner(current.schema, binding.written, self._clock.bound, adopting=binding.adopting)
+        if not binding.writes_system_cells:
+            unindexed = UnindexedRowPlanner.of(current.schema, binding.indexed)
+            return write_unindexed_batch(unindexed, current.writes, self._clock.bound, self._store.capabilities)
+        planner = IndexedRowPlanner(
+            current.schema, binding.written, self._clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed"
+        )
         return write_indexed_batch(planner, current.writes, self._store.capabilities.mutate_row)
+
+    def _check_bound(self, current: Batch) -> None:
+        """Raises `SchemaMismatch` where the batch was planned by a binding that no longer holds, so that nothing more is written by it."""
+        if current.binding is not None and not self._bind(current.schema).writes_like(current.binding):
+            raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=current.schema.table)
 
     def _partial(self, error: HbmodelError) -> HbmodelError:
         pending = [call for call in self._committing if call.remaining]

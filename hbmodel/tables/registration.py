@@ -17,11 +17,20 @@ STATES = (ABSENT, "write-only", "building", "verifying", READABLE)
 """The life of an index; writes keep it from the second state on, reads use it in the last. One that this version does not know is
 none of the ends: writes keep it, reads do not use it."""
 
-RowState = Literal["unindexed", "adopting", "indexed"]
-"""Which rows of a table are live: those with any cell of an object; those whose liveness cell says so, and older ones without such a
-cell; only those whose liveness cell says so."""
+RowState = Literal["unindexed", "marking", "mixed", "adopting", "indexed"]
+"""How the rows of a table say that they are live, and how they are written. A state and the next one may be in use at the same time,
+by sessions whose leases ended at different times; no two others ever are.
 
-ROW_STATES: Sequence[RowState] = ("unindexed", "adopting", "indexed")
+- unindexed: a row with any cell of an object is live; no system cells, and the server gives the time of what is written.
+- marking: the liveness cell decides where there is one. Writes are as before, but a put of a whole object sets that cell, so that it
+  will stand above a dead marker; nothing writes such a marker yet.
+- mixed: writes are those of indexed rows, with times taken from the server for each, and an update puts its whole row, since sessions
+  that are still marking delete without a marker.
+- adopting: the same without these two measures. Rows without the liveness cell are live still, until a build has put it.
+- indexed: only rows whose liveness cell says so are live.
+"""
+
+ROW_STATES: Sequence[RowState] = ("unindexed", "marking", "mixed", "adopting", "indexed")
 
 
 @frozen
@@ -63,13 +72,22 @@ class Binding:
 
     @property
     def indexed(self) -> bool:
-        """Whether rows are written with system cells."""
+        """Whether the liveness cell of a row is asked for."""
         return self.rows != "unindexed"
 
     @property
     def adopting(self) -> bool:
-        """Whether rows without system cells are live too."""
-        return self.rows == "adopting"
+        """Whether rows without that cell are live too."""
+        return self.rows in ("marking", "mixed", "adopting")
+
+    @property
+    def writes_system_cells(self) -> bool:
+        """Whether rows are written as indexed ones, with a time of their own, and a marker in place of what is deleted."""
+        return self.rows in ("mixed", "adopting", "indexed")
+
+    def writes_like(self, other: Binding) -> bool:
+        """Whether what is written by one of the bindings is as the other demands."""
+        return self is other or (self.written, self.unknown, self.rows) == (other.written, other.unknown, other.rows)
 
     @cached_property
     def reader(self) -> RowDecoder:

@@ -32,7 +32,7 @@ class Clock:
 
     ahead: int
 
-    def now(self) -> int:
+    def now(self, exact: bool = False) -> int:
         return NOW + self.ahead
 
     def fresh(self, since: int) -> bool:
