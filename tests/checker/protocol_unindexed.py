@@ -15,22 +15,27 @@ from attrs import evolve, frozen
 import hbmodel as hb
 from hbmodel.errors import IncompleteRow, RowExists, RowNotFound
 from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
     CheckAndPut,
+    CheckLease,
     DeleteRows,
     GetRows,
     LetClockTick,
     MutateRow,
     Operation,
     PutRows,
+    ReadClock,
 )
 from hbmodel.protocol.unindexed_insert import insert_unindexed
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from hbmodel.store import Capabilities, Delete, Put
+from hbmodel.tables.registration import Binding, RowState
 from tests.checker.protocol_adapter import Step, Steps, StoredCell, StoredRow, Told, mc
 
 LIFE = 1_000
@@ -163,6 +168,9 @@ def _step(store: Any, step: Step) -> Any:
         done = frozenset(n for n, (_, result) in store[HISTORY] if result is not None)
         store[HISTORY] = tuple(sorted((*store[HISTORY], (number, (done, None)))))
     match operation:
+        case ReadClock():
+            store[CLOCK] += store.get(DISTINCT, 0)
+            return store[CLOCK]
         case GetRows(_, _, columns):
             return Told(sorted((column, cell.timestamp, cell.value) for column, cell in visible(store, columns).items()))
         case PutRows(_, (put,)):
@@ -205,29 +213,37 @@ mc.OPS.update(unindexed=_step, done=_done, tick=_tick)
 # --- processes --------------------------------------------------------------------------------------------------------
 
 
-def caller(model: Any, number: int, calls: Sequence[Call], can: Capabilities, rules: Rules) -> Callable[[], Steps]:
-    """A process that makes calls one after the other."""
+def caller(
+    model: Any, number: int, calls: Sequence[Call], can: Capabilities, rules: Rules, rows: RowState = "unindexed"
+) -> Callable[[], Steps]:
+    """A process that makes calls one after the other, by what it knows of the table."""
+    binding = Binding(hb.schema_of(model), (), (), (), rows)
 
     def run() -> Steps:
         drawn = itertools.count()
-        writer = rules.writer(hb.schema_of(model), lambda: bytes((number, next(drawn))))
         for at, call in enumerate(calls):
-            yield from _called(model, writer, 10 * number + at, call, can, rules)
+            protocol = _protocol(binding, call, can, rules, lambda: bytes((number, next(drawn))))
+            yield from _called(10 * number + at, rules.around(protocol), rules)
 
     return run
 
 
-def _called(model: Any, writer: UnindexedRowPlanner, number: int, call: Call, can: Capabilities, rules: Rules) -> Steps:
-    begins: int | None = number
-    schema = writer.schema
+def _protocol(binding: Binding, call: Call, can: Capabilities, rules: Rules, draw: Callable[[], bytes]) -> Any:
+    schema, bound = binding.schema, LIFE // 2
     if isinstance(call, Read):
-        protocol: Any = _get(schema.table, RowDecoder.of(schema, False))
-    elif isinstance(call, Insert):
-        column = schema.exists_column or schema.required_columns[0]
-        protocol = insert_unindexed(writer, call.write, column, LIFE // 2)
-    else:
-        protocol = write_unindexed_batch(writer, [call], LIFE // 2, can)
-    protocol = rules.around(protocol)
+        return _get(schema.table, binding.reader)
+    if binding.writes_system_cells:
+        mixed = rules.mixed and binding.rows == "mixed"
+        planner = IndexedRowPlanner(schema, (), bound, lambda: draw() + bytes(6), binding.adopting, mixed)
+        return insert_indexed(planner, call.write) if isinstance(call, Insert) else write_indexed_batch(planner, [call], can.mutate_row)
+    writer = rules.writer(schema, draw, rules.marking and binding.rows == "marking")
+    if isinstance(call, Insert):
+        return insert_unindexed(writer, call.write, schema.exists_column or schema.required_columns[0], bound)
+    return write_unindexed_batch(writer, [call], bound, can)
+
+
+def _called(number: int, protocol: Any, rules: Rules) -> Steps:
+    begins: int | None = number
     answer: Any = None
     outcome: Any = None
     while True:
@@ -244,6 +260,8 @@ def _called(model: Any, writer: UnindexedRowPlanner, number: int, call: Call, ca
             (outcome,) = operation.outcomes
         elif isinstance(operation, LetClockTick):
             yield ("tick", 1)
+        elif isinstance(operation, CheckLease):
+            answer = True
         else:
             answer = yield ("unindexed", begins, operation)
             begins = None
@@ -285,18 +303,23 @@ def shown(reader: RowDecoder, row: Any) -> Any:
 # --- what must hold ---------------------------------------------------------------------------------------------------
 
 
-def explained(calls: Mapping[int, Call], history: Mapping[int, Any], end: Any, initial: Any) -> bool:
-    """Whether the answers, and what is there in the end, come from the calls one after the other in some order."""
+def explained(calls: Mapping[int, Call], history: Mapping[int, Any], end: Any, initial: Any, drawn: frozenset[int] = frozenset()) -> bool:
+    """Whether the answers, and what is there in the end, come from the calls one after the other in some order.
+
+    Those of `drawn` give whatever they put a time that was drawn before.
+    """
     sure = [number for number, (_, result) in history.items() if result is not None]
     lost = [number for number, (_, result) in history.items() if result is None]
     for count in range(len(lost) + 1):
         for some in itertools.combinations(lost, count):  # of a program that died a call may have been carried out
-            if _ordered(frozenset((*sure, *some)), calls, history, end, [((), initial)]):
+            if _ordered(frozenset((*sure, *some)), calls, history, end, [((), initial)], drawn):
                 return True
     return False
 
 
-def _ordered(left: frozenset[int], calls: Mapping[int, Call], history: Mapping[int, Any], end: Any, states: Any) -> bool:
+def _ordered(
+    left: frozenset[int], calls: Mapping[int, Call], history: Mapping[int, Any], end: Any, states: Any, drawn: frozenset[int]
+) -> bool:
     """Whether those left can follow `states`, each behind the calls that led to it."""
     done, state = states[-1]
     if not left:
@@ -306,13 +329,13 @@ def _ordered(left: frozenset[int], calls: Mapping[int, Call], history: Mapping[i
         if over & left:
             continue  # something that was over before it began must come first
         call = calls.get(number)
-        concurrent = any(n not in over and n in calls and _rewrites(calls[n]) for n in done)
+        concurrent = any(n not in over and n in calls and (n in drawn or _rewrites(calls[n])) for n in done)
         found = [_carried_out(call, result, state, concurrent)]
         if call is not None and _rewrites(call) and isinstance(call, UpdateFields):
             # A row that expires is written whole, as it was read: the later of two at the same time wins with all its columns.
             found += [_carried_out(call, result, earlier) for before, earlier in states if over <= {*before}]
         following = [after for after in found if after is not None]
-        if any(_ordered(left - {number}, calls, history, end, [*states, ((*done, number), after)]) for after in following):
+        if any(_ordered(left - {number}, calls, history, end, [*states, ((*done, number), after)], drawn) for after in following):
             return True
     return False
 
@@ -365,11 +388,15 @@ class Rules:
         writer: plans mutations.
         around: changes what a protocol does.
         ticks: whether the store lets the clock tick after a delete at its own time.
+        marking: whether writers that mark rows do so.
+        mixed: whether writers of indexed rows heed that others still write without system cells.
     """
 
     writer: type[UnindexedRowPlanner] = UnindexedRowPlanner
     around: Callable[[Any], Any] = lambda protocol: protocol
     ticks: bool = True
+    marking: bool = True
+    mixed: bool = True
 
 
 SHIPPED = Rules()
@@ -380,22 +407,25 @@ class RowModel(mc.Model):  # type: ignore[misc]
 
     def __init__(
         self, model: Any, begin: str, programs: Sequence[Sequence[str]], can: Capabilities = ATOMIC, rules: Rules = SHIPPED,
-        *, crashes: int = 0, ends: bool = True, ticks: int = 1, distinct: bool = False,
+        *, crashes: int = 0, ends: bool = True, ticks: int = 1, distinct: bool = False, rows: Sequence[RowState] = (), first: int = 0,
     ) -> None:  # fmt: skip
+        """`rows` says what each program knows of the table, and `first` which of them did what was done before."""
+        rows = rows or ["unindexed"] * len(programs)
         known = calls_of(model)
         self._model, self._whole = model, can.check_and_mutate
-        self._reader = RowDecoder.of(hb.schema_of(model), False)
+        self._readers = [Binding(hb.schema_of(model), (), (), (), state).reader for state in dict.fromkeys(rows)]
         self._calls = {10 * n + at: known[name] for n, names in enumerate(programs, 1) for at, name in enumerate(names)}
+        self._drawn = frozenset(number for number in self._calls if rows[number // 10 - 1] in ("mixed", "adopting"))
         self._first, self._explained = "absent", {}
         store: Any = {CELLS: (), TOMBSTONES: (-1, ()), CLOCK: BEGINS, HISTORY: (), DISTINCT: int(distinct)}
         for name in [] if begin == "absent" else begin.split(", "):
-            for step in _alone(caller(model, 0, [known[name]], can, rules)(), store):
+            for step in _alone(caller(model, 0, [known[name]], can, rules, rows[first])(), store):
                 assert step
             self._first = _carried_out(known[name], None, self._first)
             store[HISTORY] = ()
             store[CLOCK] += 1
         processes: list[Any] = [
-            (f"W{n}", caller(model, n, [known[name] for name in names], can, rules), 0) for n, names in enumerate(programs, 1)
+            (f"W{n}", caller(model, n, [known[name] for name in names], can, rules, rows[n - 1]), 0) for n, names in enumerate(programs, 1)
         ]
         processes += [("T", _time(ticks, ends), 0)]
         super().__init__(store, processes, self._check, None, self._settled, crashes)
@@ -406,14 +436,16 @@ class RowModel(mc.Model):  # type: ignore[misc]
 
     def _shown(self, store: Any) -> Any:
         cells = visible(store)
-        return shown(self._reader, StoredRow(b"k", cells) if cells else None)
+        found = [shown(reader, StoredRow(b"k", cells) if cells else None) for reader in self._readers]
+        return found[0] if found.count(found[0]) == len(found) else f"different: {found}"
 
     def _settled(self, store: Any) -> str | None:
-        if any(_expires(call) or isinstance(call, Insert) for call in (self._calls[number] for number in store.get(LATE, ()))):
-            return None  # a life must be longer than the call that begins it
+        late = store.get(LATE, ())
+        if any(number in self._drawn or _expires(call) or isinstance(call, Insert) for number in late for call in [self._calls[number]]):
+            return None  # a life must be longer than the call that begins it, or that goes by its end
         key = (store[HISTORY], self._shown(store))
         if key not in self._explained:
-            self._explained[key] = explained(self._calls, dict(key[0]), key[1], self._first)
+            self._explained[key] = explained(self._calls, dict(key[0]), key[1], self._first, self._drawn)
         if self._explained[key]:
             return None
         return f"UNEXPLAINED: {key[1]} after {[(n, result) for n, (_, result) in key[0]]}"

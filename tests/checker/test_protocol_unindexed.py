@@ -14,6 +14,7 @@ from hbmodel.protocol.server_time import StampedRow
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.store import Capabilities, Put
+from hbmodel.tables.registration import RowState
 from tests.checker.protocol_unindexed import APART, ATOMIC, SHIPPED, RowModel, Rules, Slip, Sparse, calls_of
 
 BEGINNINGS = ("absent", "add", "expiring add", "expiring add, add")
@@ -149,3 +150,67 @@ def test_a_broken_rule_is_found_where_the_shipped_code_holds(name: str) -> None:
     assert found["ok"] is False, f"the checker does not notice: {name}"
     held = run(Slip, begin, programs)
     assert held["ok"] is True, (held["error"], held["trace"])
+
+
+# --- a table that gets its first index --------------------------------------------------------------------------------
+
+SIDE_BY_SIDE: Sequence[tuple[RowState, RowState]] = (
+    ("unindexed", "marking"), ("marking", "marking"), ("marking", "mixed"), ("mixed", "mixed"), ("mixed", "adopting"),
+)  # fmt: skip
+
+
+def joint(can: Capabilities) -> Iterator[tuple[str, str, str, tuple[RowState, RowState], int]]:
+    """Every two calls of programs that know the table in two states, over every beginning made by one of them."""
+    names = [name for name in calls_of(Slip) if can is ATOMIC or "insert" not in name]
+    return (
+        (begin, one, two, rows, first)
+        for rows in SIDE_BY_SIDE for begin in BEGINNINGS for one in names for two in names for first in (0, 1)
+    )  # fmt: skip
+
+
+def run_joint(model: Any, case: tuple[str, str, str, tuple[RowState, RowState], int], can: Capabilities, **options: Any) -> Any:
+    """Two programs, where no two puts share a millisecond.
+
+    Of a row that expires beside an update its columns alone may stay, which is no object once the table is indexed.
+    """
+    begin, one, two, rows, first = case
+    apart = "expiring" in one + two + begin and "update" in one + two and rows != ("unindexed", "marking")
+    return RowModel(model, begin, [[one], [two]], can, distinct=True, rows=rows, first=first, ends=not apart, **options)
+
+
+@pytest.mark.parametrize(("model", "can"), [(Slip, ATOMIC), (Slip, APART), (Sparse, ATOMIC)], ids=["atomic", "apart", "absent cells"])
+def test_programs_of_adjacent_states_see_one_row(model: Any, can: Capabilities, record_property: Callable[[str, Any], None]) -> None:
+    states = 0
+    for case in list(joint(can))[::89]:
+        found = run_joint(model, case, can, ticks=0).run(limit=ENOUGH)
+        states += found["states"]
+        assert found["ok"] is not False, (case, found["error"], found["trace"])
+    record_property("states", states)
+    assert states > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(("model", "can"), [(Slip, ATOMIC), (Slip, APART), (Sparse, ATOMIC)], ids=["atomic", "apart", "absent cells"])
+def test_every_two_programs_of_adjacent_states(model: Any, can: Capabilities, record_property: Callable[[str, Any], None]) -> None:
+    states = 0
+    for case in joint(can):
+        found = run_joint(model, case, can, ticks=0).run(limit=600_000)
+        states += found["states"]
+        assert found["ok"] is not False, (case, found["error"], found["trace"])
+    record_property("states", states)
+
+
+SKIPPED: Mapping[str, tuple[Rules, tuple[str, str, str, tuple[RowState, RowState], int]]] = {
+    "puts set no liveness cell": (Rules(marking=False), ("add", "add", "delete", ("marking", "mixed"), 0)),
+    "updates leave the rest of the row": (Rules(mixed=False), ("add", "delete", "update page", ("marking", "mixed"), 0)),
+    "writers know of no liveness cell": (SHIPPED, ("add", "add", "delete", ("unindexed", "mixed"), 0)),
+    "deletes leave no marker": (SHIPPED, ("add", "delete", "update page", ("marking", "adopting"), 0)),
+}
+
+
+@pytest.mark.parametrize("name", SKIPPED)
+def test_a_state_that_is_left_out_is_found(name: str) -> None:
+    rules, case = SKIPPED[name]
+    found = run_joint(Slip, case, ATOMIC, rules=rules).run(limit=ENOUGH)
+    assert found["ok"] is False, f"the checker does not notice: {name}"
