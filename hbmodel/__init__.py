@@ -108,6 +108,10 @@ from hbmodel.tables.alter import Alteration, alter
 from hbmodel.tables.create import Creation, TableOutcome, create_tables
 from hbmodel.tables.diff import Diff, Difference, diff
 from hbmodel.tables.drop import drop_tables
+from hbmodel.tables.index_report import IndexBuild, IndexReport
+from hbmodel.tables.index_sweeps import IndexProgress
+from hbmodel.tables.index_work import IndexTimes
+from hbmodel.tables.indexes import build_index, drop_index, index_status, purge_rows, repair_index, verify_index
 from hbmodel.tables.region_check import RegionUse, check_regions
 from hbmodel.tables.split_keys import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
 
@@ -158,6 +162,10 @@ __all__ = [
     "IPv6",
     "IncompleteKey",
     "IncompleteRow",
+    "IndexBuild",
+    "IndexProgress",
+    "IndexReport",
+    "IndexTimes",
     "IndexUnavailable",
     "Int8",
     "Int16",
@@ -222,6 +230,7 @@ __all__ = [
     "__version__",
     "alter",
     "asc",
+    "build_index",
     "check_regions",
     "column",
     "connect",
@@ -231,14 +240,19 @@ __all__ = [
     "desc",
     "describe",
     "diff",
+    "drop_index",
     "drop_tables",
     "family",
     "flag",
     "index",
+    "index_status",
     "key",
     "mixin",
     "model",
+    "purge_rows",
+    "repair_index",
     "row_key",
     "schema_of",
     "split_keys",
+    "verify_index",
 ]

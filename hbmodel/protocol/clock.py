@@ -74,6 +74,7 @@ class ServerClock:
         lease_valid: whether the schema that writes go by is still current.
         grace: G in ms.
         bound: the largest offset allowed, either way, in ms.
+        longest_call: L in ms.
         wall: the wall clock in ms.
         running: a clock in ms that never jumps.
         shared: where the offset is kept; clocks of the same server may share it.
@@ -89,11 +90,12 @@ class ServerClock:
         *,
         grace: int = GRACE,
         bound: int = CLOCK_BOUND,
+        longest_call: int = LONGEST_CALL,
         wall: Callable[[], int] = wall_time,
         running: Callable[[], int] = running_time,
         shared: SharedOffset | None = None,
     ) -> None:
-        if grace <= 2 * (LONGEST_CALL + 2 * bound):
+        if grace <= 2 * (longest_call + 2 * bound):
             raise SessionError("The grace time must exceed twice the longest call plus four clock bounds.", grace=grace, bound=bound)
         self._probe, self._lease_valid, self._wall, self._running = probe, lease_valid, wall, running
         self._grace = grace

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Unpack
 
 from hbmodel.session.metadata_cache import MetadataCache
-from hbmodel.session.options import LEASE, SessionOptions
+from hbmodel.session.options import SessionOptions
 from hbmodel.session.session import Session
 from hbmodel.store.port import Store
+from hbmodel.tables.registration import LEASE
 
 
 class Sessions:

@@ -16,12 +16,9 @@ class SessionOptions(TypedDict, total=False):
     lease: float
     grace: float
     clock_bound: float
+    longest_call: float
     token_key: bytes | str | None
     on_call: OnCall | None
-
-
-LEASE = 60.0
-"""Seconds for which a session trusts what it read from the registry."""
 
 
 def check_seconds(**times: object) -> None:

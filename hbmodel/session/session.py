@@ -19,7 +19,7 @@ from hbmodel.errors import (
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, changed_copy, check_size, encode_cell, key_of
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, ServerClock
+from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.verify_entries import newest_of
 from hbmodel.protocol.writes import DeleteRow, Outcome, UpdateFields, put_object
@@ -29,14 +29,14 @@ from hbmodel.query.query import Query
 from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
 from hbmodel.session.insert import insert
 from hbmodel.session.metadata_cache import MetadataCache
-from hbmodel.session.options import LEASE, check_seconds
+from hbmodel.session.options import check_seconds
 from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import Pending, UnitOfWork
 from hbmodel.store.checks.numbers import whole_number
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.port import Store, check_store
-from hbmodel.tables.registration import Binding
+from hbmodel.tables.registration import LEASE, Binding
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
 T = TypeVar("T")
@@ -57,6 +57,8 @@ class Session:
         grace: how old an index entry must be before a repairer may take it for an orphan, in seconds; the same for every
             program that writes a table.
         clock_bound: how far this machine's clock may be off the server's, in seconds.
+        longest_call: how long a call to HBase may live, in seconds (the gateway's `hbase.client.operation.timeout`); the same for
+            every program that writes a table.
         token_key: seals continuation tokens; 32 bytes in URL-safe base64. By default the store's, see `hb.connect`.
         on_call: told of every call to the store that reads or writes rows, with an `hb.Call`: how much, how long, how many
             retries, and how it failed. What it raises is logged, and the session goes on.
@@ -74,6 +76,7 @@ class Session:
         lease: float = LEASE,
         grace: float = GRACE / 1000,
         clock_bound: float = CLOCK_BOUND / 1000,
+        longest_call: float = LONGEST_CALL / 1000,
         token_key: bytes | str | None = None,
         on_call: OnCall | None = None,
         knowledge: MetadataCache | None = None,
@@ -83,7 +86,7 @@ class Session:
         check_store(store)
         if on_call is not None:
             store = ObservedStore(store, on_call)
-        check_seconds(lease=lease, grace=grace, clock_bound=clock_bound)
+        check_seconds(lease=lease, grace=grace, clock_bound=clock_bound, longest_call=longest_call)
         self.store = store
         self._registry = Registry(store, registry)
         self._knowledge = MetadataCache(lease) if knowledge is None else knowledge
@@ -95,6 +98,7 @@ class Session:
             self._lease_valid,
             grace=round(grace * 1000),
             bound=round(clock_bound * 1000),
+            longest_call=round(longest_call * 1000),
             shared=self._knowledge.offset,
         )
         self._work = UnitOfWork(store, self._bind, self._clock)

@@ -112,7 +112,7 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
     for schema in entries:
         present = schema.table in existing
         for table in new:
-            if table.index is not None and table.schemas[0] is schema and _create(store, table):
+            if table.index is not None and table.schemas[0] is schema and create_declared(store, table):
                 created.add(table.name)
         # Registered as readable before the primary table exists: without it there are no rows that an index could lack, and
         # a crash here leaves nothing that a repeated call does not finish.
@@ -124,7 +124,7 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
             live = {index.table for index in binding.written}
             found.update({table.name: _compare_live(store, table) for table in planned if table.name in live})
     for table in new:
-        if table.index is None and _create(store, table):
+        if table.index is None and create_declared(store, table):
             created.add(table.name)
     told = [table.name for table in planned if table in new or table.name in existing]
     outcomes = [TableOutcome(registry, registry not in existing)]
@@ -185,7 +185,7 @@ def _configured(table: DeclaredTable) -> bool:
     return any(family.configuration or family.block_size is not None for family in table.families)
 
 
-def _create(store: Store, table: DeclaredTable) -> bool:
+def create_declared(store: Store, table: DeclaredTable) -> bool:
     """Creates a table; returns whether it was this call that did."""
     try:
         store.create_table(table.name, table.families, table.split_keys)

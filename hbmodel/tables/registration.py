@@ -12,10 +12,13 @@ from hbmodel.errors import IndexUnavailable
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema
 
-ABSENT, READABLE = "absent", "readable"
-STATES = (ABSENT, "write-only", "building", "verifying", READABLE)
+ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE = "absent", "write-only", "building", "verifying", "readable"
+STATES = (ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE)
 """The life of an index; writes keep it from the second state on, reads use it in the last. One that this version does not know is
 none of the ends: writes keep it, reads do not use it."""
+
+LEASE = 60.0
+"""Seconds for which a session trusts what it read from the registry, unless it was opened with another lease."""
 
 RowState = Literal["unindexed", "marking", "mixed", "adopting", "indexed"]
 """How the rows of a table say that they are live, and how they are written. A state and the next one may be in use at the same time,
@@ -35,21 +38,42 @@ ROW_STATES: Sequence[RowState] = ("unindexed", "marking", "mixed", "adopting", "
 
 @frozen
 class IndexState:
-    """One index as the registry knows it."""
+    """One index as the registry knows it.
+
+    Attributes:
+        state: one of `STATES`.
+        table: the index table.
+        spec: as the index was declared.
+        since: when the registry took this in, in ms by its server's clock.
+        generation: how many tables the index has had before this one.
+        entry: all that the registry holds of it, in JSON; a newer version of this library may have added to it.
+    """
 
     state: str
     table: str
     spec: Mapping[str, Any]
+    since: int = 0
+    generation: int = 0
+    entry: Mapping[str, Any] = field(factory=dict, repr=False)
 
 
 @frozen
 class Registration:
-    """One table as the registry knows it, with the bytes that a change must be checked against."""
+    """One table as the registry knows it, with the bytes that a change must be checked against.
+
+    Attributes:
+        layout: of keys and columns.
+        indexes: by name.
+        rows: how rows say that they are live.
+        cells: of the registry's row.
+        rows_since: when the registry took `rows` in, in ms by its server's clock.
+    """
 
     layout: Mapping[str, Any]
     indexes: Mapping[str, IndexState]
     rows: RowState
     cells: Mapping[bytes, bytes] = field(repr=False)
+    rows_since: int = 0
 
 
 @frozen(eq=False)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
 
 from attrs import evolve
 
-from hbmodel.errors import SchemaMismatch, StoreError, TableExists, TableNotFound
+from hbmodel.errors import SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.values import Family, Put, Row, Scan
+from hbmodel.store.values import Cell, Family, Put, Row, Scan
 from hbmodel.tables.layout_text import canonical_json, check_layout
 from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, Binding, IndexState, Registration, RowState
 
@@ -55,28 +57,29 @@ class Registry:
 
     def read(self, schema: TableSchema) -> Registration | None:
         """What is registered for a model's table, or None."""
-        return self._parse(schema, self._cells(schema))
+        return self._parse(schema, self._row(schema))
 
-    def _cells(self, schema: TableSchema) -> Mapping[bytes, bytes]:
+    def _row(self, schema: TableSchema) -> Row | None:
         try:
             (row,) = self._store.get(self.table, [registry_row(schema)])
         except TableNotFound:
-            return {}
-        return {} if row is None else _cells_of(row)
+            return None
+        return row
 
-    def _parse(self, schema: TableSchema, cells: Mapping[bytes, bytes]) -> Registration | None:
-        if not cells.get(LAYOUT):
+    def _parse(self, schema: TableSchema, row: Row | None) -> Registration | None:
+        if row is None or LAYOUT not in row.columns or not row.columns[LAYOUT].value:
             return None
         try:
-            layout = json.loads(cells[LAYOUT])
+            layout = json.loads(row.columns[LAYOUT].value)
             indexes = {
-                column[len(INDEX_PREFIX) :].decode(): _index_state(value)
-                for column, value in cells.items()
-                if column.startswith(INDEX_PREFIX) and value
+                column[len(INDEX_PREFIX) :].decode(): _index_state(cell)
+                for column, cell in row.columns.items()
+                if column.startswith(INDEX_PREFIX) and cell.value
             }
-            rows = _row_state(cells.get(ROWS), indexes)
+            state = row.columns.get(ROWS)
+            rows = _row_state(None if state is None else state.value, indexes)
             if isinstance(layout, dict) and rows is not None:
-                return Registration(layout, indexes, rows, cells)
+                return Registration(layout, indexes, rows, _cells_of(row), 0 if state is None else state.timestamp)
         except (ValueError, TypeError, KeyError):
             pass  # reported below, as for JSON of another shape
         raise StoreError("The registry entry of the table cannot be read.", table=schema.table, registry=self.table)
@@ -118,8 +121,9 @@ class Registry:
         self.check_neighbours(schema)
         row = registry_row(schema)
         while True:
-            cells = self._cells(schema)
-            found = self._parse(schema, cells)
+            held = self._row(schema)
+            cells = {} if held is None else _cells_of(held)
+            found = self._parse(schema, held)
             layout = dict(schema.layout_spec)
             if found is not None:
                 check_layout(schema, found)
@@ -128,7 +132,9 @@ class Registry:
                     **{c: s for c, s in layout["columns"].items() if c not in found.layout["columns"]},
                 }
             wanted = {
-                INDEX_PREFIX + name.encode(): canonical_json({"state": new_state, "table": index.table, "spec": index.spec})
+                INDEX_PREFIX + name.encode(): canonical_json(
+                    {**_entry_of(found, name), "state": new_state, "table": index.table, "spec": index.spec}
+                )
                 for name, index in schema.indexes.items()
                 # An absent index has no entries, so that its declaration may still change.
                 if found is None or name not in found.indexes or found.indexes[name].state == ABSENT
@@ -149,7 +155,7 @@ class Registry:
         self.check_no_index(schema)
         own = registry_row(schema)
         for row in self._rows_of(schema.table):
-            other = None if row.row == own else self._parse(schema, _cells_of(row))
+            other = None if row.row == own else self._parse(schema, row)
             if other is None:
                 continue
             taken = {row.row[len(schema.table.encode()) + 1 :], *(c.encode("latin-1").partition(b":")[0] for c in other.layout["columns"])}
@@ -165,15 +171,26 @@ class Registry:
         """Raises `SchemaMismatch` where the model's table is an index table of another one, `<table>.<index>`."""
         for name in (schema.table[:at] for at, letter in enumerate(schema.table) if letter == "."):
             for row in self._rows_of(name):
-                other = self._parse(schema, _cells_of(row))
+                other = self._parse(schema, row)
                 if other is not None and any(state.table == schema.table for state in other.indexes.values()):
                     raise SchemaMismatch("The table is an index table of another model.", table=schema.table, primary=name)
 
+    def change_rows(self, schema: TableSchema, found: Registration, rows: RowState) -> bool:
+        """Says how rows are live from now on, if nobody has changed that since it was read; returns whether it is so."""
+        return self._change(registry_row(schema), ROWS, found.cells.get(ROWS), canonical_json({"state": rows}))
+
+    def change_index(self, schema: TableSchema, name: str, found: Registration, **changes: Any) -> bool:
+        """Changes the entry of an index, if nobody has since it was read; returns whether it is so."""
+        column = INDEX_PREFIX + name.encode()
+        entry = dict(found.indexes[name].entry) if name in found.indexes else {}
+        return self._change(registry_row(schema), column, found.cells.get(column), canonical_json({**entry, **changes}))
+
     def _change(self, row: bytes, column: bytes, expected: bytes | None, value: bytes) -> bool:
-        if self._store.check_and_put(self.table, row, column, expected, Put(row, {column: value})):
-            return True
+        with suppress(UnknownOutcome):  # the cell says
+            if self._store.check_and_put(self.table, row, column, expected, Put(row, {column: value})):
+                return True
         (found,) = self._store.get(self.table, [row], [column])
-        return found is not None and found.columns[column].value == value
+        return found is not None and column in found.columns and found.columns[column].value == value
 
     def rows_of_table(self, table: str) -> list[bytes]:
         """The registry's rows of all models of a table."""
@@ -200,10 +217,15 @@ class Registry:
         return row.columns[CLOCK].timestamp
 
 
-def _index_state(value: bytes) -> IndexState:
+def _entry_of(found: Registration | None, index: str) -> Mapping[str, Any]:
+    return {} if found is None or index not in found.indexes else found.indexes[index].entry
+
+
+def _index_state(cell: Cell) -> IndexState:
     """One index's entry; what a newer version of this library has added to it is left alone."""
-    entry = json.loads(value)
-    return IndexState(str(entry["state"]), str(entry["table"]), dict(entry["spec"]))
+    entry = json.loads(cell.value)
+    generation = entry.get("generation", 0)
+    return IndexState(str(entry["state"]), str(entry["table"]), dict(entry["spec"]), cell.timestamp, int(generation), entry)
 
 
 def _row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowState | None:

@@ -1,0 +1,152 @@
+"""Entries, and system cells, for rows that are there already, as a sans-IO generator.
+
+An entry carries the time of its row's version. A writer that has changed the row since has put its own entries later, and what it
+deletes it deletes below its own time, so it never hides an entry that is current (rule 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import field, frozen
+
+from hbmodel.errors import HbmodelError
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder, check_size, encode_cell
+from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.expiry import end_of_adopted, end_of_live, live_value
+from hbmodel.protocol.indexed_batch import by_table
+from hbmodel.protocol.indexed_plan import LAST_WRITE_WINS, NONCE_LENGTH
+from hbmodel.protocol.operations import CheckLease, Protocol, PutRows, Together
+from hbmodel.store.values import Put, Row
+
+ADOPTED = LAST_WRITE_WINS + bytes(NONCE_LENGTH)
+"""The version of a row that was there before its table had an index; the same for every builder, so that two may do the same."""
+
+
+@frozen(eq=False)
+class RowEntries:
+    """What an index holds of a row.
+
+    Attributes:
+        row: row key.
+        version: of the row, in ms: the time of its entries.
+        entries: puts by index table.
+        adoption: the put that makes a row from before the first index an indexed one, or None.
+        error: why the entries cannot be made, or None.
+    """
+
+    row: bytes
+    version: int
+    entries: Sequence[tuple[str, Put]] = ()
+    adoption: Put | None = None
+    error: HbmodelError | None = None
+
+
+@frozen(eq=False)
+class RowIndexer:
+    """Makes the entries of rows as they are read.
+
+    Attributes:
+        schema: of the model.
+        indexes: whose entries are made, each with its live table.
+        adopting: whether rows without system cells are live too, and get them.
+        reader: decodes what the indexes hold.
+    """
+
+    schema: TableSchema
+    indexes: Sequence[Index]
+    adopting: bool = False
+    reader: RowDecoder = field(init=False)
+    _keys: KeyMapper = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        columns = {f.name for f in self.schema.columns if f.kind == "column"}
+        used = frozenset(name for index in self.indexes for name in (*index.fields, *index.covers)) & columns
+        object.__setattr__(self, "reader", RowDecoder.of(self.schema, True, used, self.adopting))
+        object.__setattr__(self, "_keys", KeyMapper(self.schema))
+
+    @property
+    def columns(self) -> Sequence[bytes]:
+        """What must be read of a row: all of it where it may have to be adopted."""
+        if self.adopting:
+            return self.schema.family_names
+        return tuple(sorted({*self.reader.columns, self.schema.version_column}))
+
+    def of(self, row: Row | None) -> RowEntries | None:
+        """The entries of a row that was read with `columns`, or None where it is no object."""
+        if row is None or not self.reader.exists(row):
+            return None
+        schema = self.schema
+        end = end_of_adopted(schema, row) if self.adopting else end_of_live(row, schema.liveness_column)
+        adoption = self._adoption(row, end)
+        held = row.columns.get(schema.version_column)
+        if held is not None:
+            version, value = held.timestamp, held.value
+        else:
+            version, value = self._oldest(row), ADOPTED
+        try:
+            return RowEntries(row.row, version, self._puts(row, value, version, end), adoption)
+        except HbmodelError as error:
+            return RowEntries(row.row, version, (), adoption, error)
+
+    def _oldest(self, row: Row, after: int = -1) -> int:
+        """The time of the row's oldest cell of its own, of those after a time."""
+        is_system = self.schema.is_system
+        own = [cell.timestamp for column, cell in row.columns.items() if not is_system(column) and cell.timestamp > after]
+        return min(own or [cell.timestamp for cell in row.columns.values()])
+
+    def _adoption(self, row: Row, end: int | None) -> Put | None:
+        """The system cells that the row lacks.
+
+        They have the time of its oldest cell: whatever deletes the row lies above them, also a delete that is under way and that an
+        update has overtaken.
+        """
+        schema = self.schema
+        live = row.columns.get(schema.liveness_column)
+        if not self.adopting:
+            return None
+        cells: dict[bytes, bytes] = {}
+        after = -1
+        if live is None or end_of_live(row, schema.liveness_column) != end:
+            cells[schema.liveness_column] = live_value(end)
+            after = -1 if live is None else live.timestamp
+        if schema.version_column not in row.columns:
+            cells[schema.version_column] = ADOPTED
+        timestamp = self._oldest(row, after)
+        return Put(row.row, cells, timestamp, None if end is None else end - timestamp) if cells else None
+
+    def _puts(self, row: Row, version: bytes, timestamp: int, end: int | None) -> list[tuple[str, Put]]:
+        schema, values = self.schema, self.reader.values(row)
+        puts: list[tuple[str, Put]] = []
+        for index in self.indexes:
+            entry = self._keys.entry(index, values, row.row)
+            cells = {schema.version_column: version}
+            for name in index.covers:
+                covered = schema.by_name[name]
+                cells[covered.column] = cell = encode_cell(schema, covered, values[name])
+                check_size(schema, covered, cell, entry)
+            puts.append((index.table, Put(entry, cells, timestamp, None if end is None else end - timestamp)))
+        return puts
+
+
+def index_rows(indexer: RowIndexer, rows: Sequence[Row], since: int) -> Protocol[list[RowEntries] | None]:
+    """Puts the entries of rows just read, and the system cells of those that lack them; any number of times, by any number of builders.
+
+    Args:
+        indexer: makes the entries.
+        rows: read with its `columns`.
+        since: the reading of the clock from before they were read.
+
+    Returns:
+        What was made of the rows that are objects; None if they were read too long ago, so that they must be read again.
+    """
+    made = [entries for row in rows if (entries := indexer.of(row)) is not None]
+    puts = by_table(put for one in made for put in one.entries)
+    if puts:
+        yield Together([PutRows(table, of_table) for table, of_table in puts.items()])
+    adoptions = [one.adoption for one in made if one.adoption is not None]
+    if not (yield CheckLease(since)):
+        return None
+    if adoptions:
+        yield PutRows(indexer.schema.table, adoptions)
+    return made

@@ -1,0 +1,75 @@
+"""Takes away what crashes have left, entries without a row and the markers of deleted rows, as sans-IO generators (rules 4 and 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.index_build import RowIndexer
+from hbmodel.protocol.index_verify import Entry, differing, expires, newest_time
+from hbmodel.protocol.indexed_plan import DEAD
+from hbmodel.protocol.operations import DeleteRows, GetRows, Protocol, ReadClock
+from hbmodel.store.values import Cell, Delete, Row
+
+
+def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
+    """Deletes entries that stand for no row, each at exactly its own time; returns those.
+
+    Only where entry and row are older than the grace time, and the row, read once more after that, still does not have the entry:
+    its writers are over by then. Entries of rows that expire are left alone.
+
+    Args:
+        indexer: says which entries a row has.
+        index: whose entries these are.
+        entries: just read.
+        grace: G in ms.
+    """
+    odd = yield from differing(indexer, index, entries)
+    if not odd:
+        return []
+    now = yield ReadClock()
+    old = [entry for entry, row in odd if not expires(indexer, row) and now - newest_time(indexer, entry, row) > grace]
+    if not old:
+        return []
+    again = yield from differing(indexer, index, old)
+    # A row that has changed in between is its writer's matter.
+    stale = [entry for entry, row in again if not expires(indexer, row) and now - newest_time(indexer, entry, row) > grace]
+    if stale:
+        yield DeleteRows(index.table, [Delete(entry.key, timestamp=entry.timestamp) for entry in stale])
+    return stale
+
+
+def purge_markers(schema: TableSchema, rows: Sequence[Row], grace: int, delete: bool = True) -> Protocol[list[bytes]]:
+    """Deletes the markers of deleted rows that are older than the grace time, each at exactly its own time; returns their row keys.
+
+    Args:
+        schema: of the model, whose table is not being adopted: there a marker is all that tells a deleted row from one without
+            system cells.
+        rows: just read, with their liveness cell at least.
+        grace: G in ms.
+        delete: False only returns what would be deleted.
+    """
+    markers = {row.row: cell for row in rows if (cell := marker_of(schema, row)) is not None}
+    if not markers:
+        return []
+    now = yield ReadClock()
+    old = {row: cell for row, cell in markers.items() if now - cell.timestamp > grace}
+    if not old:
+        return []
+    again: Sequence[Row | None] = yield GetRows(schema.table, list(old), (schema.liveness_column,))
+    still = {row: old[row] for row, found in zip(old, again, strict=True) if _is_still(schema, old[row], found)}
+    if still and delete:
+        deletes = [Delete(row, families=schema.family_names, timestamp=cell.timestamp) for row, cell in still.items()]
+        yield DeleteRows(schema.table, deletes)
+    return list(still)
+
+
+def marker_of(schema: TableSchema, row: Row | None) -> Cell | None:
+    """The liveness cell of a dead row, or None."""
+    cell = None if row is None else row.columns.get(schema.liveness_column)
+    return cell if cell is not None and cell.value.startswith(DEAD) else None
+
+
+def _is_still(schema: TableSchema, marker: Cell, row: Row | None) -> bool:
+    found = marker_of(schema, row)
+    return found is not None and (found.timestamp, found.value) == (marker.timestamp, marker.value)

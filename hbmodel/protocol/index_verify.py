@@ -1,0 +1,149 @@
+"""Finds what is wrong with an index, in both directions, as sans-IO generators; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.schema import Index
+from hbmodel.protocol.expiry import end_of_live
+from hbmodel.protocol.index_build import RowEntries, RowIndexer
+from hbmodel.protocol.operations import GetRows, Protocol, ReadClock
+from hbmodel.store.values import Row
+
+LOOKS = 5
+"""How often a row that changes under the check is looked at, before it is left to its writers."""
+
+
+@frozen
+class Entry:
+    """An entry as it was found: its row key, and the time of its newest cell in ms."""
+
+    key: bytes
+    timestamp: int
+
+
+@frozen(eq=False)
+class RowFindings:
+    """What was found of rows.
+
+    Attributes:
+        live: how many are objects.
+        missing: those of which an entry is not there.
+        refused: those whose entries cannot be made.
+    """
+
+    live: int
+    missing: Sequence[RowEntries]
+    refused: Sequence[RowEntries]
+
+
+@frozen(eq=False)
+class EntryFindings:
+    """What was found of entries.
+
+    Attributes:
+        stale: entries that stand for no row as it is, and are old enough for repair.
+        pending: the same, but not that old: a writer may be about to put their row.
+        expiring: entries that differ from a row that will expire. They end with it, and what lies under it may show again.
+    """
+
+    stale: Sequence[Entry]
+    pending: Sequence[Entry]
+    expiring: Sequence[Entry]
+
+
+def find_missing(indexer: RowIndexer, rows: Sequence[Row]) -> Protocol[RowFindings]:
+    """Looks for the entries of rows just read.
+
+    A writer puts its entries before its row, so a row that was read has its entries, unless it has changed since. Whatever seems to
+    be missing is read again; only where the row is still the same is the entry missing.
+
+    Args:
+        indexer: says which entries a row must have.
+        rows: read with its `columns`.
+    """
+    schema = indexer.schema
+    expected = [entries for row in rows if (entries := indexer.of(row)) is not None]
+    live, refused = len(expected), [entries for entries in expected if entries.error is not None]
+    missing: list[RowEntries] = []
+    for look in range(LOOKS):
+        lacking = yield from _lacking(indexer, expected)
+        if not lacking:
+            break
+        again: Sequence[Row | None] = yield GetRows(schema.table, [entries.row for entries in lacking], indexer.columns)
+        expected = []
+        for before, row in zip(lacking, again, strict=True):
+            now = indexer.of(row)
+            if now is not None and _same(before, now):
+                missing.append(now)
+            elif now is not None and look + 1 < LOOKS:
+                expected.append(now)
+    return RowFindings(live, missing, refused)
+
+
+def _lacking(indexer: RowIndexer, expected: Sequence[RowEntries]) -> Protocol[list[RowEntries]]:
+    """Those of which an entry is not there."""
+    version = indexer.schema.version_column
+    lacking: dict[bytes, RowEntries] = {}
+    for index in indexer.indexes:
+        wanted = [(entries, put.row) for entries in expected for table, put in entries.entries if table == index.table]
+        if wanted:
+            found = yield GetRows(index.table, [entry for _, entry in wanted], (version,))
+            lacking.update((entries.row, entries) for (entries, _), row in zip(wanted, found, strict=True) if row is None)
+    return list(lacking.values())
+
+
+def _same(one: RowEntries, other: RowEntries) -> bool:
+    """Whether nothing that an index holds of a row was written in between."""
+    return one.version == other.version and [(t, p.row, p.cells) for t, p in one.entries] == [(t, p.row, p.cells) for t, p in other.entries]
+
+
+def find_stale(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[EntryFindings]:
+    """Holds entries against the rows that they stand for.
+
+    Args:
+        indexer: says which entries a row has.
+        index: whose entries these are.
+        entries: just read.
+        grace: G in ms.
+    """
+    odd = yield from differing(indexer, index, entries)
+    now = yield ReadClock()
+    expiring = [entry for entry, row in odd if expires(indexer, row)]
+    rest = [(entry, row) for entry, row in odd if not expires(indexer, row)]
+    old = [entry for entry, row in rest if now - newest_time(indexer, entry, row) > grace]
+    return EntryFindings(old, [entry for entry, _ in rest if entry not in old], expiring)
+
+
+def differing(indexer: RowIndexer, index: Index, entries: Sequence[Entry]) -> Protocol[list[tuple[Entry, Row | None]]]:
+    """The entries that are not current ones of their rows, with the row as it was read."""
+    schema = indexer.schema
+    rows_of = KeyMapper(schema).rows_of_entry_code(index)
+    rows = [rows_of(entry.key)[0] for entry in entries]
+    wanted = list(dict.fromkeys(rows))
+    got: Sequence[Row | None] = yield GetRows(schema.table, wanted, indexer.columns)
+    found = dict(zip(wanted, got, strict=True))
+    made = {key: indexer.of(row) for key, row in found.items()}
+    return [(entry, found[row]) for entry, row in zip(entries, rows, strict=True) if not _has(made[row], index, entry.key)]
+
+
+def _has(made: RowEntries | None, index: Index, entry: bytes) -> bool:
+    """Whether a row has an entry; of one that cannot be read nobody knows."""
+    if made is None:
+        return False
+    return made.error is not None or any(table == index.table and put.row == entry for table, put in made.entries)
+
+
+def expires(indexer: RowIndexer, row: Row | None) -> bool:
+    """Whether what lies under a row shows again some day."""
+    return row is not None and end_of_live(row, indexer.schema.liveness_column) is not None
+
+
+def newest_time(indexer: RowIndexer, entry: Entry, row: Row | None) -> int:
+    """The time of an entry or of its row's version, whichever is later."""
+    system = (indexer.schema.version_column, indexer.schema.liveness_column)
+    times = [] if row is None else [row.columns[column].timestamp for column in system if column in row.columns]
+    return max([entry.timestamp, *times])

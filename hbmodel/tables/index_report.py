@@ -1,0 +1,124 @@
+"""What was found and done about an index, as a value that prints as a table and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import asdict, frozen
+
+
+@frozen
+class IndexBuild:
+    """What `build_index` did.
+
+    Attributes:
+        table: primary table.
+        index: name of the index.
+        state: of the index now: `readable`, or `building` where rows were refused.
+        rows: that were looked at, by all builders.
+        entries: that were put.
+        adopted: rows from before the first index that were made indexed ones.
+        missing: entries that the check found missing, and put.
+        refused: rows whose entries cannot be made: too long a key, or values that cannot be read.
+        samples: some of them, as (row key in hex, why).
+    """
+
+    table: str
+    index: str
+    state: str
+    rows: int = 0
+    entries: int = 0
+    adopted: int = 0
+    missing: int = 0
+    refused: int = 0
+    samples: Sequence[Sequence[str]] = ()
+
+    @property
+    def readable(self) -> bool:
+        """Whether queries may use the index."""
+        return self.state == "readable"
+
+    @property
+    def as_json(self) -> Mapping[str, Any]:
+        """Of numbers and text alone."""
+        return {**asdict(self), "samples": [list(sample) for sample in self.samples]}
+
+    def __str__(self) -> str:
+        lines = [f"{self.table}.{self.index}: {self.state}", f"  rows {self.rows}, entries {self.entries}, adopted {self.adopted}"]
+        if self.missing:
+            lines.append(f"  entries that were missing and are put: {self.missing}")
+        if self.refused:
+            lines.append(f"  rows refused: {self.refused}")
+            lines += [f"    {key}: {why}" for key, why in self.samples]
+        return "\n".join(lines)
+
+
+@frozen
+class IndexReport:
+    """What `verify_index`, `repair_index` or `index_status` found.
+
+    Attributes:
+        table: primary table.
+        index: name of the index.
+        state: of the index in the registry.
+        rows: live rows that were looked at.
+        entries: entries that were looked at.
+        missing: rows without an entry of theirs.
+        stale: entries that stand for no row as it is, older than the grace time.
+        pending: the same, but younger: their writers may not be over.
+        expiring: entries that differ from a row that expires; they end with it.
+        refused: rows whose entries cannot be made or whose values cannot be read.
+        put: missing entries that were put.
+        deleted: stale entries that were deleted.
+        sampled: whether only a part of the table was looked at.
+        seconds: that it took.
+        whole: an estimate of the seconds that it would take for the whole table.
+        samples: some of what is wrong, as (what, key in hex).
+    """
+
+    table: str
+    index: str
+    state: str
+    rows: int = 0
+    entries: int = 0
+    missing: int = 0
+    stale: int = 0
+    pending: int = 0
+    expiring: int = 0
+    refused: int = 0
+    put: int = 0
+    deleted: int = 0
+    sampled: bool = False
+    seconds: float = 0.0
+    whole: float | None = None
+    samples: Sequence[Sequence[str]] = ()
+
+    @property
+    def sound(self) -> bool:
+        """Whether every row has its entries; entries too many cost time and space, never a wrong answer."""
+        return not self.missing and not self.refused
+
+    @property
+    def drift(self) -> float:
+        """The share of what was looked at that is missing, or stale for longer than the grace time."""
+        looked = self.rows + self.entries
+        return (self.missing + self.stale) / looked if looked else 0.0
+
+    @property
+    def as_json(self) -> Mapping[str, Any]:
+        """Of numbers and text alone."""
+        return {**asdict(self), "samples": [list(sample) for sample in self.samples], "sound": self.sound, "drift": self.drift}
+
+    def __str__(self) -> str:
+        part = " (a sample)" if self.sampled else ""
+        lines = [
+            f"{self.table}.{self.index}: {self.state}, {'sound' if self.sound else 'NOT sound'}",
+            f"  looked at {self.rows} rows and {self.entries} entries{part} in {self.seconds:.1f} s",
+            f"  missing {self.missing}, stale {self.stale}, pending {self.pending}, expiring {self.expiring}, refused {self.refused}",
+        ]
+        if self.put or self.deleted:
+            lines.append(f"  put {self.put}, deleted {self.deleted}")
+        if self.sampled and self.whole is not None:
+            lines.append(f"  the whole table would take about {self.whole:.0f} s")
+        return "\n".join([*lines, *(f"    {what}: {key}" for what, key in self.samples)])

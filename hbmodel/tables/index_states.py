@@ -1,0 +1,184 @@
+"""The way of an index through its states, step by step in the registry, and how long each step must wait.
+
+Sessions learn of a state when the lease of what they knew is over, and a call that they sent before may still land for as long as the
+longest call lives. So a state that must not meet the state before the last waits for lease and longest call together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import IndexUnavailable, SchemaMismatch, UnknownIndex
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.clock import LONGEST_CALL
+from hbmodel.store.port import Store
+from hbmodel.tables.create import create_declared
+from hbmodel.tables.declared import SplitsOption, plan_tables
+from hbmodel.tables.layout_text import check_layout, same_spec
+from hbmodel.tables.registration import ABSENT, BUILDING, LEASE, READABLE, VERIFYING, WRITE_ONLY, IndexState, Registration
+from hbmodel.tables.registry import Registry
+
+Waited = Callable[[float], None]
+"""Waits some of so many seconds that are left; returns to have the registry looked at again."""
+
+
+@frozen
+class Drain:
+    """How long the sessions of an earlier state may still read and write by it.
+
+    Attributes:
+        lease: longest lease of any session of the table, in seconds.
+        longest_call: how long a call to HBase may live, in seconds (the gateway's `hbase.client.operation.timeout`).
+    """
+
+    lease: float = LEASE
+    longest_call: float = LONGEST_CALL / 1000
+
+    @property
+    def read(self) -> int:
+        """Until the last session of an earlier state has noticed, in ms."""
+        return round(self.lease * 1000) + 1
+
+    @property
+    def written(self) -> int:
+        """Until the last call of an earlier state has landed too, in ms."""
+        return round((self.lease + self.longest_call) * 1000) + 1
+
+
+@frozen
+class IndexStates:
+    """Changes the states of one index.
+
+    Attributes:
+        store: that holds the tables.
+        registry: of the store.
+        schema: of the model.
+        name: of the index.
+        drain: how long to wait for others.
+        wait: waits.
+    """
+
+    store: Store
+    registry: Registry
+    schema: TableSchema
+    name: str
+    drain: Drain
+    wait: Waited
+
+    def registered(self) -> Registration:
+        """What the registry says; raises `SchemaMismatch` where the table is not registered."""
+        found = self.registry.read(self.schema)
+        if found is None:
+            raise SchemaMismatch(
+                "The table is not registered: call hb.create_tables() first.", table=self.schema.table, registry=self.registry.table
+            )
+        return found
+
+    def live(self) -> tuple[Registration, IndexState]:
+        """An index that writers keep; raises `IndexUnavailable` for any other."""
+        found = self.registered()
+        state = found.indexes.get(self.name)
+        if state is None or state.state == ABSENT:
+            raise IndexUnavailable("The index is not built: see hb.build_index().", table=self.schema.table, index=self.name)
+        return found, state
+
+    def until_building(self, splits: SplitsOption = None) -> Registration:
+        """Leads an absent index to the state in which it is built, or finds it in that state or a later one.
+
+        Before its first index a table's rows have no system cells. Then the way is longer: sessions first learn to read such cells
+        and to set them, and write as on an indexed table when no session is left that does not (see `RowState`).
+        """
+        declared = self.schema.index(self.name)
+        while True:
+            found = self.registered()
+            check_layout(self.schema, found)
+            state = found.indexes.get(self.name)
+            if state is not None and state.state in {BUILDING, VERIFYING, READABLE}:
+                return found
+            if state is not None and state.entry.get("dropping"):
+                raise IndexUnavailable(
+                    "The index is being dropped: let hb.drop_index() finish first.", table=self.schema.table, index=self.name
+                )
+            now = self.registry.server_time()
+            if found.rows == "unindexed":
+                self.registry.change_rows(self.schema, found, "marking")
+            elif found.rows == "marking":
+                if self._over(found.rows_since, self.drain.written, now):
+                    self.registry.change_rows(self.schema, found, "mixed")
+            elif state is None or state.state == ABSENT:
+                self._create(found, state, splits)
+            elif found.rows == "mixed":
+                if self._over(found.rows_since, self.drain.written, now):
+                    self.registry.change_rows(self.schema, found, "adopting")
+            elif not same_spec(state.spec, declared.spec):
+                raise SchemaMismatch("The live index has another layout.", table=self.schema.table, index=self.name)
+            elif self._over(state.since, self.drain.written, now):
+                self.registry.change_index(self.schema, self.name, found, state=BUILDING)
+
+    def _over(self, since: int, drain: int, now: int) -> bool:
+        left = since + drain - now
+        if left <= 0:
+            return True
+        self.wait(left / 1000)
+        return False
+
+    def _create(self, found: Registration, state: IndexState | None, splits: SplitsOption) -> None:
+        """Creates the index table under a name that no table of the index has had; its entries are kept from then on."""
+        index = self.schema.index(self.name)
+        if state is None or not state.entry.get("creating") or not same_spec(state.spec, index.spec):
+            existing, generation = set(self.store.tables()), 0 if state is None else state.generation
+            name = index.table if generation == 0 else f"{index.table}.{generation + 1}"
+            while name in existing:
+                generation += 1
+                name = f"{index.table}.{generation + 1}"
+            changes: dict[str, Any] = {"state": ABSENT, "table": name, "spec": index.spec, "generation": generation, "creating": True}
+            self.registry.change_index(self.schema, self.name, found, **changes)
+            return
+        planned = next(t for t in plan_tables([self.schema], splits, self.registry.table) if t.index is index)
+        create_declared(self.store, evolve(planned, name=state.table))
+        self.registry.change_index(self.schema, self.name, found, state=WRITE_ONLY, creating=False)
+
+    def change(self, before: str, after: str) -> None:
+        """From one state to the next, unless another program has done that."""
+        found = self.registered()
+        state = found.indexes.get(self.name)
+        if state is not None and state.state == before:
+            self.registry.change_index(self.schema, self.name, found, state=after)
+
+    def rows_adopted(self) -> None:
+        """From now on only rows with system cells are live: every row has them."""
+        while (found := self.registered()).rows == "adopting":
+            self.registry.change_rows(self.schema, found, "indexed")
+
+    def drop(self) -> list[str]:
+        """Leads an index to the state absent and drops its tables; returns their names.
+
+        Queries end first, writes next, then the table goes: in any other order a session would read an index that others do not
+        keep, or write into a table that is gone.
+        """
+        if self.name not in self.registered().indexes:
+            raise UnknownIndex("The table has no such index.", table=self.schema.table, index=self.name)
+        while True:
+            found = self.registered()
+            state = found.indexes[self.name]
+            now = self.registry.server_time()
+            if state.state not in {ABSENT, WRITE_ONLY}:
+                self.registry.change_index(self.schema, self.name, found, state=WRITE_ONLY, dropping=True)
+            elif state.state == WRITE_ONLY:
+                if not state.entry.get("dropping") or self._over(state.since, self.drain.read, now):
+                    left = sorted({*state.entry.get("left", ()), state.table})
+                    changes = {"state": ABSENT, "dropping": False, "generation": state.generation + 1, "left": left}
+                    self.registry.change_index(self.schema, self.name, found, **changes)
+            elif not state.entry.get("left"):
+                return []
+            elif self._over(state.since, self.drain.written, now):
+                tables = list(state.entry["left"])
+                existing = set(self.store.tables())
+                dropped = [table for table in tables if table in existing]
+                for table in dropped:
+                    self.store.delete_table(table)
+                self.registry.change_index(self.schema, self.name, found, left=[])
+                return dropped

@@ -1,0 +1,218 @@
+"""Goes through a table row by row for an index, in ranges that programs share or alone, at no more than a given speed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Literal
+
+from attrs import define, field, frozen
+
+from hbmodel.errors import IndexUnavailable
+from hbmodel.mapping.schema import Index
+from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.driver import drive
+from hbmodel.protocol.index_build import RowIndexer, index_rows
+from hbmodel.protocol.index_verify import find_missing
+from hbmodel.store.port import Store
+from hbmodel.store.ranges import KeyRange, key_successor
+from hbmodel.store.values import Row, Scan
+from hbmodel.tables.range_claims import CLAIM_LIFE, Claim, ClaimLost, Counts, RangeClaims, work_row
+from hbmodel.tables.range_claims import Progress as ClaimProgress
+from hbmodel.tables.registration import ABSENT
+from hbmodel.tables.registry import Registry, registry_row
+
+LOOK = 1.0
+"""Seconds between two looks at what others do."""
+
+
+@frozen
+class IndexProgress:
+    """How far work on an index has come.
+
+    Attributes:
+        phase: `waiting` (until sessions of an earlier state are over), `building`, `verifying` or `repairing`.
+        done: parts that are done; key ranges, or seconds waited.
+        total: parts that there are, or None where that is not known.
+        rows: rows looked at so far.
+        seconds_left: an estimate, or None.
+    """
+
+    phase: Literal["waiting", "building", "verifying", "repairing"]
+    done: float
+    total: float | None
+    rows: int
+    seconds_left: float | None = None
+
+
+Report = Callable[[IndexProgress], object]
+
+
+@define
+class Throttle:
+    """Lets no more rows and bytes through in a second than given.
+
+    Attributes:
+        rows: in a second, or None for any number.
+        size: bytes of keys and cells in a second, or None.
+    """
+
+    rows: float | None = None
+    size: float | None = None
+    _due: float = field(factory=time.monotonic)
+
+    def passed(self, rows: Sequence[Row]) -> None:
+        """Sleeps as long as these rows take at the given speed, less the time since the last ones."""
+        seconds = 0.0
+        if self.rows is not None:
+            seconds = len(rows) / self.rows
+        if self.size is not None:
+            size = sum(len(row.row) + sum(len(c) + len(cell.value) for c, cell in row.columns.items()) for row in rows)
+            seconds = max(seconds, size / self.size)
+        if not seconds:
+            return
+        self._due = max(self._due, time.monotonic() - seconds) + seconds
+        if (left := self._due - time.monotonic()) > 0:
+            time.sleep(left)
+
+
+@frozen
+class Sweeps:
+    """Goes through the rows of a table.
+
+    Attributes:
+        store: that holds the tables.
+        registry: of the store.
+        indexer: makes the entries of rows.
+        index: that the work is for, with its live table.
+        clock: of the server.
+        throttle: how fast rows are taken.
+        batch_size: rows in one round trip.
+        report: called with how far the work has come, or None.
+        claim_life: seconds for which a range belongs to a program that gives no sign of life.
+    """
+
+    store: Store
+    registry: Registry
+    indexer: RowIndexer
+    index: Index
+    clock: ServerClock
+    throttle: Throttle
+    batch_size: int
+    report: Report | None = None
+    claim_life: float = CLAIM_LIFE
+
+    def build(self) -> Counts:
+        """Puts the entries of all rows, together with whoever else does."""
+        return self._shared("building", self._build)
+
+    def verify(self) -> Counts:
+        """Looks for the entries of all rows, and puts those that are missing, together with whoever else does."""
+        return self._shared("verifying", self._verify)
+
+    def begun_anew(self) -> None:
+        """Forgets a build that is done but has refused rows, so that it is done once more."""
+        claims = self._claims("building")
+        progress = claims.progress()
+        if progress is not None and progress.done == progress.ranges and progress.counts.refused:
+            claims.forget()
+
+    def forget(self) -> None:
+        """Drops what the registry holds of the work."""
+        for work in ("building", "verifying"):
+            self._claims(work).forget()
+
+    def _claims(self, work: str) -> RangeClaims:
+        row = work_row(registry_row(self.indexer.schema), self.index.table, work)
+        return RangeClaims(self.store, self.registry.table, row, self.registry.server_time, round(self.claim_life * 1000))
+
+    def _shared(self, phase: Literal["building", "verifying"], work: Callable[[Sequence[Row], int], Counts | None]) -> Counts:
+        claims = self._claims(phase)
+        if claims.progress() is None:
+            claims.begin([region.range for region in self.store.regions(self.indexer.schema.table)])
+        began, first = time.monotonic(), -1.0
+        while True:
+            progress = claims.progress()
+            if progress is None:  # another program has finished the work
+                return Counts()
+            first = progress.done if first < 0 else first
+            show = partial(self._show, phase, progress, first, began)
+            show(0)
+            if progress.done == progress.ranges:
+                return progress.counts
+            claim = claims.take()
+            if claim is None:
+                self._check_live()
+                time.sleep(min(LOOK, max(0.0, progress.free_at - self.registry.server_time()) / 1000 + 0.01))
+                continue
+            try:
+                self._through(claim, work, show)
+            except ClaimLost:
+                continue
+
+    def _show(self, phase: Literal["building", "verifying"], progress: ClaimProgress, first: float, began: float, rows: int) -> None:
+        if self.report is not None:
+            done = progress.done - first
+            left = (time.monotonic() - began) * (progress.ranges - progress.done) / done if done else None
+            self.report(IndexProgress(phase, progress.done, progress.ranges, progress.counts.rows + rows, left))
+
+    def _through(self, claim: Claim, work: Callable[[Sequence[Row], int], Counts | None], show: Callable[[int], None]) -> None:
+        """Works on a range to its end."""
+        before = claim.counts.rows
+        while True:
+            for rows, since in self.batches(claim.range):
+                counts = work(rows, since)
+                if counts is None:
+                    break  # they were read too long ago
+                self._check_live()
+                claim.advance(key_successor(rows[-1].row), counts)
+                self.throttle.passed(rows)
+                show(claim.counts.rows - before)
+            else:
+                claim.finish(Counts())
+                return
+
+    def batches(self, within: KeyRange) -> Iterator[tuple[Sequence[Row], int]]:
+        """The rows of a range, each batch with a reading of the clock from before it was read."""
+        table = self.indexer.schema.table
+        asked = following = self.clock.now()
+        (batches,) = self.store.scan(table, [Scan(within, columns=self.indexer.columns, batch_size=self.batch_size)])
+        try:
+            for batch in batches:
+                yield batch, asked
+                asked, following = following, self.clock.now()  # a store may fetch a batch ahead
+        finally:
+            close = getattr(batches, "close", None)
+            if close is not None:
+                close()
+
+    def _build(self, rows: Sequence[Row], since: int) -> Counts | None:
+        made = drive(self.store, index_rows(self.indexer, rows, since), self.clock)
+        if made is None:
+            return None
+        refused = [one for one in made if one.error is not None]
+        return Counts(
+            rows=len(made),
+            entries=sum(len(one.entries) for one in made),
+            adopted=sum(one.adoption is not None for one in made),
+            refused=len(refused),
+            samples=tuple((one.row.hex(), str(one.error)) for one in refused),
+        )
+
+    def _verify(self, rows: Sequence[Row], since: int) -> Counts | None:
+        found = drive(self.store, find_missing(self.indexer, rows), self.clock)
+        missing = {entries.row for entries in found.missing}
+        if missing:
+            again = [row for row in self.store.get(self.indexer.schema.table, sorted(missing), self.indexer.columns) if row is not None]
+            if drive(self.store, index_rows(self.indexer, again, self.clock.now()), self.clock) is None:
+                return None
+        refused = tuple((one.row.hex(), str(one.error)) for one in found.refused)
+        return Counts(rows=found.live, missing=len(missing), refused=len(refused), samples=refused)
+
+    def _check_live(self) -> None:
+        """Raises `IndexUnavailable` where the index was dropped under the work."""
+        found = self.registry.read(self.indexer.schema)
+        state = None if found is None else found.indexes.get(self.index.name)
+        if state is None or state.state == ABSENT or state.entry.get("dropping") or state.table != self.index.table:
+            raise IndexUnavailable("The index was dropped meanwhile.", table=self.indexer.schema.table, index=self.index.name)

@@ -1,0 +1,197 @@
+"""Work on one index of one model: what its operations have in common."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from attrs import define, evolve, frozen
+
+from hbmodel.errors import DeclarationError
+from hbmodel.mapping.schema import Index, TableSchema, schema_of
+from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock
+from hbmodel.protocol.driver import drive
+from hbmodel.protocol.index_build import RowIndexer, index_rows
+from hbmodel.protocol.index_repair import repair_entries
+from hbmodel.protocol.index_verify import Entry, find_missing, find_stale
+from hbmodel.store.port import Store, check_store
+from hbmodel.store.values import Row, Scan
+from hbmodel.tables.index_report import IndexBuild, IndexReport
+from hbmodel.tables.index_states import Drain, IndexStates
+from hbmodel.tables.index_sweeps import LOOK, IndexProgress, Report, Sweeps, Throttle
+from hbmodel.tables.range_claims import CLAIM_LIFE, SAMPLES, Counts
+from hbmodel.tables.registration import ABSENT, LEASE
+from hbmodel.tables.registry import Registry
+from hbmodel.tables.sampling import Sample, sample_rows
+
+
+@frozen
+class IndexTimes:
+    """The times that all programs of a table must agree on, in seconds.
+
+    Attributes:
+        lease: longest lease of any session.
+        longest_call: how long a call to HBase may live (the gateway's `hbase.client.operation.timeout`).
+        grace: how old an entry must be before it may be taken for an orphan; more than twice the longest call and four clock bounds.
+        clock_bound: how far the clocks of programs may be off the server's.
+    """
+
+    lease: float = LEASE
+    longest_call: float = LONGEST_CALL / 1000
+    grace: float = GRACE / 1000
+    clock_bound: float = CLOCK_BOUND / 1000
+
+    def clock(self, registry: Registry) -> ServerClock:
+        """A clock that goes by the server's; raises `SessionError` where the grace time is too short."""
+        return ServerClock(
+            registry.server_time,
+            lambda: True,
+            grace=round(self.grace * 1000),
+            bound=round(self.clock_bound * 1000),
+            longest_call=round(self.longest_call * 1000),
+        )
+
+    @property
+    def drain(self) -> Drain:
+        """How long others go on by what they knew."""
+        return Drain(self.lease, self.longest_call)
+
+
+TIMES = IndexTimes()
+
+
+def waiting(progress: Report | None) -> Callable[[float], None]:
+    """Waits for a moment, and reports how long it will go on."""
+
+    def wait(seconds: float) -> None:
+        if progress is not None:
+            progress(IndexProgress("waiting", 0, None, 0, seconds))
+        time.sleep(min(LOOK, seconds))
+
+    return wait
+
+
+@define
+class _Tally:
+    """What a check has found so far."""
+
+    report: IndexReport
+    samples: list[tuple[str, str]]
+
+    def add(self, **more: int) -> None:
+        self.report = evolve(self.report, **{name: getattr(self.report, name) + count for name, count in more.items()})
+
+    def note(self, what: str, keys: Iterable[bytes]) -> None:
+        self.samples += [(what, key.hex()) for key in keys][: max(0, SAMPLES - len(self.samples))]
+
+
+@frozen
+class IndexWork:
+    """One index of one model, and what works on it need."""
+
+    store: Store
+    registry: Registry
+    schema: TableSchema
+    index: Index
+    times: IndexTimes
+    states: IndexStates
+    progress: Report | None
+
+    @classmethod
+    def of(cls, store: Store, model: type[Any], index: str | Index, times: IndexTimes, registry: str, progress: Report | None) -> IndexWork:
+        """Of an index by its name, or as it stands on the model."""
+        check_store(store)
+        schema = schema_of(model)
+        if schema.foreign:
+            raise DeclarationError("A foreign table has no indexes.", table=schema.table)
+        declared, catalog = schema.index(index), Registry(store, registry)
+        states = IndexStates(store, catalog, schema, declared.name, times.drain, waiting(progress))
+        return cls(store, catalog, schema, declared, times, states, progress)
+
+    def sweeps(self, table: str, rows: str, throttle: Throttle, batch_size: int, claim_life: float = CLAIM_LIFE) -> Sweeps:
+        """Goes through the rows for the index table that is live."""
+        live = evolve(self.index, table=table)
+        indexer = RowIndexer(self.schema, (live,), rows != "indexed")
+        clock = self.times.clock(self.registry)
+        return Sweeps(self.store, self.registry, indexer, live, clock, throttle, batch_size, self.progress, claim_life)
+
+    def built(self, state: str, counts: Counts, missing: int) -> IndexBuild:
+        """What a build did."""
+        return IndexBuild(
+            self.schema.table, self.index.name, state,
+            counts.rows, counts.entries, counts.adopted, counts.missing + missing, counts.refused, counts.samples,
+        )  # fmt: skip
+
+    def dry_build(self, throttle: Throttle, batch_size: int) -> IndexBuild:
+        """Counts what a build would do."""
+        found = self.states.registered()
+        sweeps = self.sweeps(self.index.table, found.rows, throttle, batch_size)
+        (batches,) = self.store.scan(self.schema.table, [Scan(columns=sweeps.indexer.columns, batch_size=batch_size)])
+        total = Counts()
+        for rows in batches:
+            made = [entries for row in rows if (entries := sweeps.indexer.of(row)) is not None]
+            refused = [one for one in made if one.error is not None]
+            total += Counts(
+                len(made), sum(len(one.entries) for one in made), sum(one.adoption is not None for one in made), 0, len(refused),
+                tuple((one.row.hex(), str(one.error)) for one in refused),
+            )  # fmt: skip
+            throttle.passed(rows)
+        state = found.indexes.get(self.index.name)
+        return self.built(ABSENT if state is None else state.state, total, 0)
+
+    # --- both directions ----------------------------------------------------------------------------------------------
+
+    def check(
+        self, phase: Literal["verifying", "repairing"], mend: bool, sample: int | None, throttle: Throttle, batch_size: int
+    ) -> IndexReport:
+        """Looks at rows and entries, all or some, and mends what is wrong if that is wanted."""
+        found, state = self.states.live()
+        sweeps = self.sweeps(state.table, found.rows, throttle, batch_size)
+        tally = _Tally(IndexReport(self.schema.table, self.index.name, state.state, sampled=sample is not None), [])
+        began = time.monotonic()
+        rows_read = self._read(self.schema.table, sweeps.indexer.columns, sample, batch_size)
+        for rows in rows_read.batches:
+            self._check_rows(sweeps, rows, mend, tally)
+            throttle.passed(rows)
+            self._show(phase, tally)
+        for rows in self._read(state.table, (), sample, batch_size).batches:
+            self._check_entries(sweeps, [Entry(row.row, max(c.timestamp for c in row.columns.values())) for row in rows], mend, tally)
+            throttle.passed(rows)
+            self._show(phase, tally)
+        seconds = time.monotonic() - began
+        return evolve(tally.report, seconds=seconds, whole=seconds / rows_read.share, samples=tuple(tally.samples))
+
+    def _read(self, table: str, columns: Sequence[bytes], sample: int | None, batch_size: int) -> Sample:
+        """All rows of a table, or some."""
+        if sample is not None:
+            return sample_rows(self.store, table, sample, columns)
+        (batches,) = self.store.scan(table, [Scan(columns=columns, batch_size=batch_size)])
+        return Sample(batches, 1.0)
+
+    def _check_rows(self, sweeps: Sweeps, rows: Sequence[Row], mend: bool, tally: _Tally) -> None:
+        found = drive(self.store, find_missing(sweeps.indexer, rows), sweeps.clock)
+        tally.add(rows=found.live, missing=len(found.missing), refused=len(found.refused))
+        tally.note("missing", (entries.row for entries in found.missing))
+        tally.note("refused", (entries.row for entries in found.refused))
+        if not mend or not found.missing:
+            return
+        since = sweeps.clock.now()
+        again = [
+            row for row in self.store.get(self.schema.table, [e.row for e in found.missing], sweeps.indexer.columns) if row is not None
+        ]
+        made = drive(self.store, index_rows(sweeps.indexer, again, since), sweeps.clock) or ()
+        tally.add(put=sum(len(one.entries) for one in made))
+
+    def _check_entries(self, sweeps: Sweeps, entries: Sequence[Entry], mend: bool, tally: _Tally) -> None:
+        grace = round(self.times.grace * 1000)
+        found = drive(self.store, find_stale(sweeps.indexer, sweeps.index, entries, grace), sweeps.clock)
+        tally.add(entries=len(entries), stale=len(found.stale), pending=len(found.pending), expiring=len(found.expiring))
+        tally.note("stale", (entry.key for entry in found.stale))
+        if mend and found.stale:
+            gone = drive(self.store, repair_entries(sweeps.indexer, sweeps.index, found.stale, grace), sweeps.clock)
+            tally.add(deleted=len(gone))
+
+    def _show(self, phase: Literal["verifying", "repairing"], tally: _Tally) -> None:
+        if self.progress is not None:
+            self.progress(IndexProgress(phase, 0, None, tally.report.rows))

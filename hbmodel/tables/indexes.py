@@ -1,0 +1,274 @@
+"""Indexes of tables in use: building, checking, repairing and dropping them while programs read and write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hbmodel.errors import CapabilityError
+from hbmodel.mapping.schema import Index, schema_of
+from hbmodel.protocol.driver import drive
+from hbmodel.protocol.index_repair import purge_markers
+from hbmodel.store.port import Store, check_store
+from hbmodel.store.values import Scan
+from hbmodel.tables.declared import SplitsOption
+from hbmodel.tables.index_report import IndexBuild, IndexReport
+from hbmodel.tables.index_states import IndexStates
+from hbmodel.tables.index_sweeps import Report, Throttle
+from hbmodel.tables.index_work import TIMES, IndexTimes, IndexWork, waiting
+from hbmodel.tables.range_claims import CLAIM_LIFE, Counts
+from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING
+from hbmodel.tables.registry import REGISTRY_TABLE, Registry
+
+BATCH = 500
+"""Rows that one round trip of a build or a check reads."""
+
+
+def build_index(
+    store: Store,
+    model: type[Any],
+    index: str | Index,
+    *,
+    rows_per_second: float | None = None,
+    bytes_per_second: float | None = None,
+    dry_run: bool = False,
+    progress: Report | None = None,
+    splits: SplitsOption = None,
+    times: IndexTimes = TIMES,
+    batch_size: int = BATCH,
+    claim_life: float = CLAIM_LIFE,
+    registry: str = REGISTRY_TABLE,
+) -> IndexBuild:
+    """Builds a declared index on a table that is in use, and makes it readable.
+
+    Any number of programs may call this at the same time, on one machine or many, `map` of an executor among them: they share the
+    table's regions through the registry, and each returns when the index is built. A call that was killed is finished by another
+    one, or by the next. Programs go on writing meanwhile; their sessions keep the index from the moment their lease of what the
+    registry said is over, so the build first waits for lease and longest call, and on a table without any index twice. Then every
+    row gets its entry, and every row is checked for it, before queries may use the index.
+
+    Args:
+        store: that holds the tables.
+        model: that declares the index.
+        index: its name, or the index as it stands on the model.
+        rows_per_second: that this call reads, at most.
+        bytes_per_second: the same in bytes of keys and cells.
+        dry_run: only read the rows and count what would be put; nothing is changed, nothing is waited for.
+        progress: called with an `IndexProgress` now and then.
+        splits: where the regions of the index table begin, as for `create_tables`.
+        times: on which the table's programs agree.
+        batch_size: rows in one round trip.
+        claim_life: seconds after which a range goes to another program if this one gives no sign of life.
+        registry: name of the registry table.
+
+    Returns:
+        What was done, by all programs together. Its `state` is `building` where rows were refused: too long an entry, or values
+        that cannot be read. Mend those rows and call again.
+
+    Raises:
+        SchemaMismatch: the table is not registered, or has another layout.
+        UnknownIndex: the model does not declare the index.
+        IndexUnavailable: the index was dropped meanwhile.
+        SessionError: the grace time is too short.
+    """
+    work = IndexWork.of(store, model, index, times, registry, progress)
+    throttle = Throttle(rows_per_second, bytes_per_second)
+    if dry_run:
+        return work.dry_build(throttle, batch_size)
+    total = Counts()
+    missing = 0
+    first = True
+    while True:
+        found = work.states.until_building(splits)
+        state = found.indexes[work.index.name]
+        sweeps = work.sweeps(state.table, found.rows, throttle, batch_size, claim_life)
+        if first:
+            sweeps.begun_anew()
+            first = False
+        if state.state == READABLE:
+            return work.built(READABLE, total, missing)
+        if state.state == BUILDING:
+            total = sweeps.build()
+            if total.refused:
+                return work.built(BUILDING, total, missing)
+            work.states.change(BUILDING, VERIFYING)
+        elif state.state == VERIFYING:
+            missing = sweeps.verify().missing
+            work.states.rows_adopted()
+            work.states.change(VERIFYING, READABLE)
+            sweeps.forget()
+
+
+def drop_index(
+    store: Store,
+    model: type[Any],
+    index: str | Index,
+    *,
+    times: IndexTimes = TIMES,
+    progress: Report | None = None,
+    registry: str = REGISTRY_TABLE,
+) -> list[str]:
+    """Drops an index, which the model need not declare any more, while programs read and write; returns the tables that went.
+
+    Queries stop using it within a lease. Then writes stop keeping it, and its table goes after another lease and the longest call.
+    A call that was killed is finished by the next one. Built again, an index starts from an empty table of another name.
+
+    Args:
+        store: that holds the tables.
+        model: of the table.
+        index: name of the index in the registry.
+        times: on which the table's programs agree.
+        progress: called with an `IndexProgress` now and then.
+        registry: name of the registry table.
+
+    Raises:
+        UnknownIndex: the registry knows no such index.
+    """
+    check_store(store)
+    name = index.name if isinstance(index, Index) else index
+    return IndexStates(store, Registry(store, registry), schema_of(model), name, times.drain, waiting(progress)).drop()
+
+
+def verify_index(
+    store: Store,
+    model: type[Any],
+    index: str | Index,
+    *,
+    sample: int | None = None,
+    rows_per_second: float | None = None,
+    bytes_per_second: float | None = None,
+    progress: Report | None = None,
+    times: IndexTimes = TIMES,
+    batch_size: int = BATCH,
+    registry: str = REGISTRY_TABLE,
+) -> IndexReport:
+    """Holds every row against its entries and every entry against its row; changes nothing.
+
+    Right while programs write: what seems to be missing is looked at again, and only what is older than the grace time is stale.
+
+    Args:
+        store: that holds the tables.
+        model: that declares the index.
+        index: its name, or the index as it stands on the model.
+        sample: look at about so many rows, and as many entries, from all over the tables, instead of at all.
+        rows_per_second: read, at most.
+        bytes_per_second: the same in bytes of keys and cells.
+        progress: called with an `IndexProgress` now and then.
+        times: on which the table's programs agree.
+        batch_size: rows in one round trip.
+        registry: name of the registry table.
+
+    Raises:
+        IndexUnavailable: the index is not built.
+    """
+    work = IndexWork.of(store, model, index, times, registry, progress)
+    return work.check("verifying", False, sample, Throttle(rows_per_second, bytes_per_second), batch_size)
+
+
+def repair_index(
+    store: Store,
+    model: type[Any],
+    index: str | Index,
+    *,
+    dry_run: bool = False,
+    rows_per_second: float | None = None,
+    bytes_per_second: float | None = None,
+    progress: Report | None = None,
+    times: IndexTimes = TIMES,
+    batch_size: int = BATCH,
+    registry: str = REGISTRY_TABLE,
+) -> IndexReport:
+    """Puts entries that are missing and deletes those that stand for no row and are older than the grace time.
+
+    Safe while programs write, and for any number of repairers at once. Every program that writes the table must have the same
+    `times`. Entries of rows that expire are left alone: they end with their rows.
+
+    Args:
+        store: that holds the tables.
+        model: that declares the index.
+        index: its name, or the index as it stands on the model.
+        dry_run: only report what would be done.
+        rows_per_second: read, at most.
+        bytes_per_second: the same in bytes of keys and cells.
+        progress: called with an `IndexProgress` now and then.
+        times: on which the table's programs agree.
+        batch_size: rows in one round trip.
+        registry: name of the registry table.
+
+    Raises:
+        IndexUnavailable: the index is not built.
+    """
+    work = IndexWork.of(store, model, index, times, registry, progress)
+    return work.check("repairing", not dry_run, None, Throttle(rows_per_second, bytes_per_second), batch_size)
+
+
+def purge_rows(
+    store: Store,
+    model: type[Any],
+    *,
+    dry_run: bool = False,
+    rows_per_second: float | None = None,
+    times: IndexTimes = TIMES,
+    batch_size: int = BATCH,
+    registry: str = REGISTRY_TABLE,
+) -> int:
+    """Deletes what deletes of indexed rows have left, markers older than the grace time, and returns how many there were.
+
+    Safe while programs write, and for any number of programs at once.
+
+    Args:
+        store: that holds the tables.
+        model: of the table.
+        dry_run: only count those that are old enough.
+        rows_per_second: read, at most.
+        times: on which the table's programs agree.
+        batch_size: rows in one round trip.
+        registry: name of the registry table.
+
+    Raises:
+        CapabilityError: the rows of the table are still being adopted by the build of its first index: until then a marker is all
+            that tells what is left of a deleted row from one without system cells.
+    """
+    check_store(store)
+    schema, catalog = schema_of(model), Registry(store, registry)
+    found = catalog.read(schema)
+    if found is None or found.rows == "unindexed":
+        return 0
+    if found.rows != "indexed":
+        raise CapabilityError("Markers are kept until the first index of the table is built.", table=schema.table, rows=found.rows)
+    clock, grace, throttle, purged = times.clock(catalog), round(times.grace * 1000), Throttle(rows_per_second), 0
+    (batches,) = store.scan(schema.table, [Scan(columns=(schema.liveness_column,), batch_size=batch_size)])
+    for rows in batches:
+        purged += len(drive(store, purge_markers(schema, rows, grace, not dry_run), clock))
+        throttle.passed(rows)
+    return purged
+
+
+def index_status(
+    store: Store,
+    model: type[Any],
+    *,
+    sample: int = 1000,
+    times: IndexTimes = TIMES,
+    registry: str = REGISTRY_TABLE,
+) -> list[IndexReport]:
+    """What the registry says of each index of a model, and what a sample shows of how far it has drifted from the rows.
+
+    Args:
+        store: that holds the tables.
+        model: of the table.
+        sample: how many rows, and entries, to look at for each index; 0 for none.
+        times: on which the table's programs agree.
+        registry: name of the registry table.
+    """
+    check_store(store)
+    schema = schema_of(model)
+    found = Registry(store, registry).read(schema)
+    live = {} if found is None else found.indexes
+    reports: list[IndexReport] = []
+    for name in sorted({*schema.indexes, *live}):
+        state = live[name].state if name in live else ABSENT
+        if state == ABSENT or not sample or name not in schema.indexes:
+            reports.append(IndexReport(schema.table, name, state))
+        else:
+            reports.append(verify_index(store, model, name, sample=sample, times=times, registry=registry))
+    return reports

@@ -1,0 +1,227 @@
+"""Work on a table shared by programs: key ranges that each takes from the registry, and how far each has come.
+
+One row of the registry for a piece of work: row key 01 `<table>` 00 `<family>` 00 `<index>` 00 `<work>`. `m:ranges` holds the ranges,
+`m:r<number>` the state of each: who has taken it until when, the next row to do, what was counted. Every change is a
+check-and-put on what was read. A program that dies loses what it did since the last checkpoint of its range; its claim runs out,
+and another program goes on from there.
+
+Source of the technique: the range sets that online index builds of the FoundationDB Record Layer keep.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from attrs import define, field, frozen
+
+from hbmodel.errors import TableNotFound, UnknownOutcome
+from hbmodel.store.port import Store
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.values import Delete, Put
+from hbmodel.tables.layout_text import canonical_json
+
+FAMILY = b"m"
+RANGES = b"m:ranges"
+SAMPLES = 20
+"""Rows that were refused which a range remembers; it counts them all."""
+
+CLAIM_LIFE = 60.0
+"""Seconds after its last checkpoint for which a range belongs to the program that took it."""
+
+
+@frozen
+class Counts:
+    """What was counted in a range, or in all of them.
+
+    Attributes:
+        rows: that are objects.
+        entries: that were put.
+        adopted: rows that got system cells.
+        missing: entries that were not there.
+        refused: rows whose entries cannot be made.
+        samples: some of those, as (row key in hex, why).
+    """
+
+    rows: int = 0
+    entries: int = 0
+    adopted: int = 0
+    missing: int = 0
+    refused: int = 0
+    samples: Sequence[Sequence[str]] = ()
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.rows + other.rows,
+            self.entries + other.entries,
+            self.adopted + other.adopted,
+            self.missing + other.missing,
+            self.refused + other.refused,
+            tuple([*self.samples, *other.samples][:SAMPLES]),
+        )
+
+    @property
+    def as_json(self) -> Mapping[str, Any]:
+        """As the registry holds it."""
+        numbers = {"rows": self.rows, "entries": self.entries, "adopted": self.adopted, "missing": self.missing, "refused": self.refused}
+        return {**numbers, "samples": [list(sample) for sample in self.samples]}
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> Counts:
+        """The inverse; what a newer version has added is left out."""
+        numbers = {name: int(found.get(name, 0)) for name in ("rows", "entries", "adopted", "missing", "refused")}
+        return cls(**numbers, samples=tuple(tuple(sample) for sample in found.get("samples", ())))
+
+
+class ClaimLost(Exception):
+    """Another program has taken the range meanwhile; what was done in it does no harm."""
+
+
+@define
+class Claim:
+    """A range that this program works on.
+
+    Attributes:
+        range: that is left to do.
+        counts: of what was done in it, by any program.
+    """
+
+    range: KeyRange
+    counts: Counts
+    _claims: RangeClaims
+    _number: int
+    _held: bytes
+
+    def advance(self, start: bytes, counts: Counts) -> None:
+        """Notes that everything before the row `start` is done, and keeps the range for this program; raises `ClaimLost`."""
+        self.range = KeyRange(start, self.range.stop)
+        self.counts += counts
+        self._write(done=False)
+
+    def finish(self, counts: Counts) -> None:
+        """Notes that the range is done; raises `ClaimLost`."""
+        self.counts += counts
+        self._write(done=True)
+
+    def _write(self, *, done: bool) -> None:
+        self._held = self._claims.write(self._number, self._held, self.range.start, self.counts, done)
+
+
+@frozen
+class Progress:
+    """How far a piece of work has come.
+
+    Attributes:
+        ranges: how many there are.
+        done: how many of them are done.
+        counts: of all.
+        free_at: when the next claim runs out, in ms by the server's clock, if all ranges that are left are taken; else 0.
+    """
+
+    ranges: int
+    done: int
+    counts: Counts
+    free_at: int = 0
+
+
+@define(eq=False)
+class RangeClaims:
+    """The ranges of one piece of work.
+
+    Attributes:
+        store: that holds the registry.
+        registry: name of its table.
+        row: its row for this work.
+        now: the server's time in ms.
+        life: how long a claim lasts without a checkpoint, in ms.
+        owner: tells this program from others.
+    """
+
+    store: Store
+    registry: str
+    row: bytes
+    now: Callable[[], int]
+    life: int = round(CLAIM_LIFE * 1000)
+    owner: str = field(factory=lambda: os.urandom(8).hex())
+
+    def begin(self, ranges: Sequence[KeyRange]) -> None:
+        """Sets down the ranges, unless another program has; then those count."""
+        spans = [[r.start.hex(), None if r.stop is None else r.stop.hex()] for r in ranges]
+        with suppress(UnknownOutcome):  # the cell says
+            self.store.check_and_put(self.registry, self.row, RANGES, None, Put(self.row, {RANGES: canonical_json({"ranges": spans})}))
+
+    def forget(self) -> None:
+        """Drops what is known of the work."""
+        self.store.delete(self.registry, [Delete(self.row)])
+
+    def progress(self) -> Progress | None:
+        """How far the work has come, or None where nobody has begun it."""
+        cells = self._cells()
+        if RANGES not in cells:
+            return None
+        ranges = json.loads(cells[RANGES])["ranges"]
+        states = [_state(cells.get(_column(number))) for number in range(len(ranges))]
+        total = Counts()
+        for state in states:
+            total += Counts.of_json(state)
+        open_ones = [int(state.get("until", 0)) for state in states if not state.get("done")]
+        now = self.now()
+        taken = bool(open_ones) and all(until > now for until in open_ones)
+        return Progress(len(ranges), len(states) - len(open_ones), total, min(open_ones) if taken else 0)
+
+    def take(self) -> Claim | None:
+        """A range that nobody works on, or None; begins at a random one, so that programs seldom want the same."""
+        cells = self._cells()
+        ranges = json.loads(cells[RANGES])["ranges"] if RANGES in cells else []
+        now = self.now()
+        first = random.randrange(len(ranges)) if ranges else 0
+        for number in (*range(first, len(ranges)), *range(first)):
+            held = cells.get(_column(number))
+            state = _state(held)
+            if state.get("done") or int(state.get("until", 0)) > now:
+                continue
+            start, stop = ranges[number]
+            at, counts = bytes.fromhex(state.get("at", start)), Counts.of_json(state)
+            try:
+                taken = self.write(number, held, at, counts, False)
+            except ClaimLost:
+                continue
+            return Claim(KeyRange(at, None if stop is None else bytes.fromhex(stop)), counts, self, number, taken)
+        return None
+
+    def write(self, number: int, held: bytes | None, at: bytes, counts: Counts, done: bool) -> bytes:
+        """Changes the state of a range from `held`; raises `ClaimLost` where it is another one by now."""
+        until = self.now() + self.life
+        value = canonical_json({**counts.as_json, "at": at.hex(), "owner": self.owner, "until": until, "done": done})
+        column = _column(number)
+        with suppress(UnknownOutcome):
+            if self.store.check_and_put(self.registry, self.row, column, held, Put(self.row, {column: value})):
+                return value
+        if self._cells().get(column) == value:
+            return value
+        raise ClaimLost
+
+    def _cells(self) -> Mapping[bytes, bytes]:
+        try:
+            (row,) = self.store.get(self.registry, [self.row], [FAMILY])
+        except TableNotFound:
+            return {}
+        return {} if row is None else {column: cell.value for column, cell in row.columns.items()}
+
+
+def work_row(registry_row: bytes, index: str, work: str) -> bytes:
+    """The registry's row of a piece of work on an index of the model with that registry row."""
+    return b"\x01" + registry_row + b"\x00" + index.encode() + b"\x00" + work.encode()
+
+
+def _column(number: int) -> bytes:
+    return b"m:r%d" % number
+
+
+def _state(cell: bytes | None) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(cell) if cell else {}
+    return found
