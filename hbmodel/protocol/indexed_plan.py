@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from attrs import field, frozen
 
-from hbmodel.errors import DecodingError, HbmodelError, IncompleteRow
+from hbmodel.errors import DecodingError, HbmodelError, IncompleteRow, KeyTooLong
 from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE, Index, TableSchema
 from hbmodel.protocol.clock import time_above
@@ -159,7 +160,10 @@ class IndexedRowPlanner:
             # A damaged row can be overwritten and deleted all the same: entries that are not found here stay, unread.
             return []
         kept = {(table, put.row) for table, put in entries}
-        found = [(index.table, entry) for index, entry in self._entries(values, old.row.row)]
+        found: list[tuple[str, bytes]] = []
+        for index in self.indexes:
+            with suppress(KeyTooLong):  # a row from before the index: it has no such entry
+                found.append((index.table, self.keys.entry(index, values, old.row.row)))
         return [(table, Delete(entry, timestamp=timestamp - 1)) for table, entry in found if (table, entry) not in kept]
 
     def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:

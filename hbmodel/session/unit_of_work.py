@@ -27,6 +27,9 @@ log = logging.getLogger("hbmodel")
 BATCH_ROWS = 5_000
 """Most writes in one batch; what a commit holds beyond that follows in further batches."""
 
+RESTARTS = 5
+"""How often a batch begins again because the indexes of its table have changed, each time at least a lease apart."""
+
 UNSWEPT_BATCHES = 16
 """Most batches whose old index entries could not be deleted that a session remembers."""
 
@@ -209,7 +212,7 @@ class UnitOfWork:
             current.running = Resumable(lambda: self._protocol(current), self._clock, lambda: self._check_bound(current))
         running = current.running
         try:
-            running.run(self._store)
+            self._follow(current, running)
         except StoreError as error:
             if running.outcomes is None:
                 raise
@@ -222,6 +225,18 @@ class UnitOfWork:
             let_tick_pass()
         for owner, outcome in zip(current.owners, running.outcomes or (), strict=True):
             owner.settle(outcome)
+
+    def _follow(self, current: Batch, running: Resumable) -> None:
+        """Runs a batch to its end; where the indexes of its table change meanwhile, once more by what they are then."""
+        for _ in range(RESTARTS):
+            try:
+                running.run(self._store)
+            except SchemaMismatch:
+                if current.binding is None or self._bind(current.schema).writes_like(current.binding):
+                    raise
+            else:
+                return
+        running.run(self._store)
 
     def _sweep(self) -> None:
         """Tries again to delete the old index entries that earlier commits left behind; another failure is no error either."""

@@ -8,19 +8,23 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
+from random import Random
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from attrs import define, evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import hbmodel as hb
+from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.store import Delete, Put
-from hbmodel.tables.index_states import IndexStates
-from hbmodel.tables.index_work import waiting
-from hbmodel.tables.registry import Registry, registry_row
+from hbmodel.store import Delete, Put, Row, Scan
+from hbmodel.store.embedded import EmbeddedStore
+from hbmodel.tables.registry import Registry
 from tests.support.beds import HBASE, Bed, cells_of, fresh
+from tests.support.faulty import RecordingStore
 
 TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
 SESSION: dict[str, Any] = {"lease": 0.15, "longest_call": 0.1, "clock_bound": 0.05, "grace": 0.7}
@@ -69,9 +73,6 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     if request.param.startswith("thrift"):
         yield Bed(request.param, request.getfixturevalue("real_beds")(request.param).store)
         return
-    from hbmodel.store.embedded import EmbeddedStore  # noqa: PLC0415
-    from tests.support.faulty import RecordingStore  # noqa: PLC0415
-
     with RecordingStore(EmbeddedStore(None), limited=request.param == "limited") as store:
         yield Bed(request.param, store)
 
@@ -98,8 +99,8 @@ def test_an_index_is_added_to_a_table_with_rows(bed: Bed, two: Two) -> None:
     session.update(two.before(name="000", topic=""), note="y")
     session.delete_key(two.before, name="001")
     session.commit()
-    with pytest.raises(hb.SchemaMismatch if bed.store is None else hb.IndexUnavailable):
-        hb.create_tables(bed.store, two.after)
+    hb.create_tables(bed.store, two.after)
+    with pytest.raises(hb.IndexUnavailable):
         found_through(bed.store, two, "t0")
     planned = hb.build_index(bed.store, two.after, "by_topic", dry_run=True, times=TIMES)
     assert (planned.rows, planned.entries, planned.adopted, planned.state) == (100, 100, 100, "absent")
@@ -123,8 +124,360 @@ def test_an_index_is_added_to_a_table_with_rows(bed: Bed, two: Two) -> None:
     assert all(row.row[:1] != b"\x01" for row in _registry_rows(bed.store) if two.schema.table.encode() in row.row)
 
 
-def _registry_rows(store: hb.Store) -> list[Any]:
-    from hbmodel.store import Scan  # noqa: PLC0415
-
+def _registry_rows(store: hb.Store) -> list[Row]:
     (batches,) = store.scan("hbmodel", [Scan()])
     return [row for batch in batches for row in batch]
+
+
+def build(store: hb.Store, model: type[Any], index: str = "by_topic", **options: Any) -> hb.IndexBuild:
+    return hb.build_index(store, model, index, times=TIMES, **options)
+
+
+def check_sound(store: hb.Store, model: type[Any], index: str = "by_topic") -> hb.IndexReport:
+    report = hb.verify_index(store, model, index, times=TIMES)
+    assert report.sound, str(report)
+    return report
+
+
+def test_an_index_is_built_while_programs_write(bed: Bed, two: Two) -> None:
+    open_session(bed.store).load([two.before(name=f"{n:04}", topic=f"t{n % 5}") for n in range(400)])
+    ended = threading.Event()
+    expected: list[dict[str, Any]] = [{} for _ in range(4)]
+    errors: list[BaseException] = []
+
+    def write(own: int) -> None:
+        random = Random(own)
+        mine = expected[own]
+        mine.update({f"{n:04}": (f"t{n % 5}", None) for n in range(400) if n % 4 == own})
+        session = open_session(bed.store)
+        names = sorted(mine) + [f"new{own}{n}" for n in range(5)]
+        while not ended.is_set():
+            name = random.choice(names)
+            try:
+                _write_one(session, two.after, random, name, mine)
+            except BaseException as error:
+                errors.append(error)
+                raise
+
+    def _write_one(session: hb.Session, model: Any, random: Random, name: str, mine: dict[str, Any]) -> None:
+        topic, note = f"t{random.randrange(5)}", random.choice([None, "a", "b"])
+        match random.randrange(4):
+            case 0:
+                session.delete_key(model, name=name)
+                mine.pop(name, None)
+            case 1 if name in mine:
+                session.update(model(name=name, topic=""), topic=topic)
+                mine[name] = (topic, mine[name][1])
+            case 2 if name in mine:
+                session.update(model(name=name, topic=""), note=note)
+                mine[name] = (mine[name][0], note)
+            case _:
+                session.add(model(name=name, topic=topic, note=note))
+                mine[name] = (topic, note)
+        session.commit()
+
+    hb.create_tables(bed.store, two.after)
+    threads = [threading.Thread(target=write, args=(own,)) for own in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        built = build(bed.store, two.after, batch_size=20)
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert not errors
+    assert built.readable
+    assert built.missing == 0
+    check_sound(bed.store, two.after)
+    whole = {name: values for mine in expected for name, values in mine.items()}
+    items = open_session(bed.store).query(two.after).allow_full_scan()
+    assert {item.name: (item.topic, item.note) for item in items} == whole
+    for topic in range(5):
+        assert found_through(bed.store, two, f"t{topic}") == sorted(n for n, (t, _) in whole.items() if t == f"t{topic}")
+
+
+class Killed(BaseException):
+    """Stands for a signal that ends a program at once."""
+
+
+def test_a_build_that_is_killed_goes_on_where_it_was(two: Two, bed: Bed) -> None:
+    open_session(bed.store).load([two.before(name=f"{n:03}", topic=f"t{n}") for n in range(100)])
+    hb.create_tables(bed.store, two.after)
+    reads = 0
+
+    def dying(progress: hb.IndexProgress) -> None:
+        nonlocal reads
+        if progress.phase == "building" and progress.rows >= reads + 20:
+            reads = progress.rows
+            raise Killed
+
+    kills = 0
+    while kills < 5:
+        with pytest.raises(Killed):
+            build(bed.store, two.after, batch_size=10, progress=dying, claim_life=0.2)
+        kills += 1
+        if reads >= 80:
+            break
+    done = sum(1 for _ in cells_of(bed.store, f"{two.schema.table}.by_topic"))
+    assert done >= 80
+    bed.store.calls.clear()
+    built = build(bed.store, two.after, batch_size=10, claim_life=0.2)
+    assert built.readable
+    assert built.rows == 100  # nothing was counted twice
+    entries = [put for table, puts in _puts(bed) if table.endswith(".by_topic") for put in puts]
+    assert len(entries) <= 100 - done + 10
+    check_sound(bed.store, two.after)
+
+
+def _puts(bed: Bed) -> list[tuple[str, Any]]:
+    return [(call.table, call.items) for call in bed.store.calls if call.name in {"put", "begin_put"}]
+
+
+def test_several_builders_share_the_work() -> None:
+    two = declare()
+    with fresh() as store:
+        hb.create_tables(store, two.before, splits=hb.AtKeys([hb.row_key(two.before, name=f"{n:03}") for n in range(10, 300, 10)]))
+        open_session(store).load([two.before(name=f"{n:03}", topic=f"t{n % 9}") for n in range(300)])
+        hb.create_tables(store, two.after)
+        with ThreadPoolExecutor(4) as pool:
+            results = list(pool.map(partial(build, store, two.after), ["by_topic"] * 4 + ["by_note"] * 2))
+        assert all(result.readable for result in results)
+        assert max(result.rows for result in results) == 300
+        for index in ("by_topic", "by_note"):
+            report = check_sound(store, two.after, index)
+            assert report.entries == 300
+
+
+def test_rows_that_cannot_be_indexed_keep_the_index_unreadable(bed: Bed, two: Two) -> None:
+    session = open_session(bed.store)
+    session.add_all([two.before(name="a", topic="t"), two.before(name="b", topic="x" * 32_766)])
+    session.commit()
+    hb.create_tables(bed.store, two.after)
+    assert build(bed.store, two.after, dry_run=True).refused == 1
+    built = build(bed.store, two.after)
+    assert (built.state, built.readable, built.refused, built.entries) == ("building", False, 1, 1)
+    assert built.samples[0][0] == b"b".hex()
+    assert "32,767 bytes" in built.samples[0][1]
+    assert "refused" in str(built)
+    with pytest.raises(hb.IndexUnavailable):
+        found_through(bed.store, two, "t")
+    session = open_session(bed.store)
+    session.delete_key(two.after, name="b")
+    session.commit()
+    again = build(bed.store, two.after)
+    assert again.readable
+    assert (again.rows, again.refused) == (1, 0)
+    assert found_through(bed.store, two, "t") == ["a"]
+
+
+def test_an_index_is_dropped_and_built_again(bed: Bed, two: Two) -> None:
+    session = open_session(bed.store)
+    session.add_all(two.before(name=name, topic="t") for name in "abc")
+    session.commit()
+    hb.create_tables(bed.store, two.after)
+    build(bed.store, two.after)
+    session = open_session(bed.store)
+    query = session.query(two.after).where(two.after.topic == "t").use_index("by_topic")
+    assert query.count() == 3
+    assert hb.drop_index(bed.store, two.after, "by_topic", times=TIMES) == [f"{two.schema.table}.by_topic"]
+    assert hb.drop_index(bed.store, two.after, "by_topic", times=TIMES) == []
+    assert f"{two.schema.table}.by_topic" not in bed.store.tables()
+    with pytest.raises(hb.IndexUnavailable):
+        query.count()
+    session.add(two.after(name="d", topic="t"))
+    session.commit()
+    with pytest.raises(hb.IndexUnavailable):
+        hb.verify_index(bed.store, two.after, "by_topic", times=TIMES)
+    with pytest.raises(hb.UnknownIndex):
+        hb.drop_index(bed.store, two.after, "by_nothing", times=TIMES)
+    built = build(bed.store, two.after)
+    assert (built.rows, built.adopted) == (4, 0)
+    assert f"{two.schema.table}.by_topic.2" in bed.store.tables()
+    session = open_session(bed.store)
+    assert session.query(two.after).where(two.after.topic == "t").use_index("by_topic").count() == 4
+    session.delete_key(two.after, name="a")
+    session.commit()
+    report = check_sound(bed.store, two.after)
+    assert (report.rows, report.entries) == (3, 3)
+
+
+def test_an_index_that_the_model_has_lost_is_dropped_by_its_name(bed: Bed, two: Two) -> None:
+    session = open_session(bed.store)
+    session.add(two.before(name="a", topic="t"))
+    session.commit()
+    hb.create_tables(bed.store, two.after)
+    build(bed.store, two.after)
+    session = open_session(bed.store)
+    session.add(two.before(name="b", topic="t"))
+    with pytest.raises(hb.IndexUnavailable, match="drop_index"):
+        session.commit()
+    hb.drop_index(bed.store, two.before, "by_topic", times=TIMES)
+    session.commit()
+    assert [item.name for item in session.query(two.before).allow_full_scan()] == ["a", "b"]
+
+
+def entry_of(two: Two, name: str, topic: str) -> bytes:
+    return KeyMapper(two.schema).entry(two.schema.indexes["by_topic"], {"name": name, "topic": topic}, hb.row_key(two.after, name=name))
+
+
+def orphan(bed: Bed, two: Two, name: str, topic: str, age: float) -> bytes:
+    """An entry whose row was never put, so old in seconds."""
+    schema = two.schema
+    entry = entry_of(two, name, topic)
+    now = Registry(bed.store).server_time()
+    bed.store.put(f"{schema.table}.by_topic", [Put(entry, {b"d:_v": b"\x01" + bytes(8), b"d:n": b""}, now - round(age * 1000))])
+    return entry
+
+
+def test_what_crashes_left_is_found_and_repaired(bed: Bed, two: Two) -> None:
+    session = open_session(bed.store)
+    session.add_all(two.before(name=name, topic="t") for name in "abcd")
+    session.add(two.before(name="ends", topic="t"), ttl=timedelta(hours=1))
+    session.commit()
+    hb.create_tables(bed.store, two.after)
+    build(bed.store, two.after)
+    time.sleep(0.8)
+    old = orphan(bed, two, "a", "other", 5)
+    young = orphan(bed, two, "b", "other", 0)
+    expiring = orphan(bed, two, "ends", "other", 5)
+    table = f"{two.schema.table}.by_topic"
+    bed.store.delete(table, [Delete(entry_of(two, "c", "t"))])
+    time.sleep(0.01)
+    report = hb.verify_index(bed.store, two.after, "by_topic", times=TIMES)
+    assert not report.sound
+    assert (report.rows, report.entries, report.missing, report.stale, report.pending, report.expiring) == (5, 7, 1, 1, 1, 1)
+    assert ("missing", b"c".hex()) in [tuple(sample) for sample in report.samples]
+    assert ("stale", old.hex()) in [tuple(sample) for sample in report.samples]
+    dry = hb.repair_index(bed.store, two.after, "by_topic", dry_run=True, times=TIMES)
+    assert (dry.missing, dry.stale, dry.put, dry.deleted) == (1, 1, 0, 0)
+    time.sleep(0.01)
+    done = hb.repair_index(bed.store, two.after, "by_topic", times=TIMES)
+    assert (done.put, done.deleted) == (1, 1)
+    left = cells_of(bed.store, table).keys()
+    assert old not in left
+    assert {young, expiring} <= left
+    assert found_through(bed.store, two, "t") == ["a", "b", "c", "d", "ends"]
+    assert found_through(bed.store, two, "other") == []
+    time.sleep(1)
+    assert hb.repair_index(bed.store, two.after, "by_topic", times=TIMES).deleted == 1
+    assert hb.repair_index(bed.store, two.after, "by_topic", times=TIMES).deleted == 0
+    assert check_sound(bed.store, two.after).stale == 0
+
+
+def test_markers_are_purged_when_they_are_old(bed: Bed, two: Two) -> None:
+    session = open_session(bed.store)
+    session.add_all(two.before(name=name, topic="t") for name in "abc")
+    session.commit()
+    hb.create_tables(bed.store, two.after)
+    build(bed.store, two.after)
+    session = open_session(bed.store)
+    session.delete_key(two.after, name="a")
+    session.delete_key(two.after, name="b")
+    session.commit()
+    assert hb.purge_rows(bed.store, two.after, times=TIMES) == 0
+    time.sleep(0.8)
+    session.add(two.after(name="b", topic="again"))
+    session.commit()
+    assert hb.purge_rows(bed.store, two.after, times=TIMES, dry_run=True) == 1
+    assert b"a" in cells_of(bed.store, two.schema.table)
+    assert hb.purge_rows(bed.store, two.after, times=TIMES) == 1
+    assert sorted(cells_of(bed.store, two.schema.table)) == [b"b", b"c"]
+    assert found_through(bed.store, two, "again") == ["b"]
+
+
+def test_the_status_shows_what_the_registry_says_and_a_sample() -> None:
+    two = declare()
+    with fresh() as store:
+        hb.create_tables(store, two.before)
+        session = open_session(store)
+        session.add_all(two.before(name=f"{n:04}", topic="t") for n in range(500))
+        session.commit()
+        hb.create_tables(store, two.after)
+        build(store, two.after)
+        by_note, by_topic = hb.index_status(store, two.after, sample=50, times=TIMES)
+        assert (by_note.index, by_note.state, by_note.rows) == ("by_note", "absent", 0)
+        assert by_topic.state == "readable"
+        assert 20 <= by_topic.rows <= 80
+        assert by_topic.sampled
+        assert by_topic.sound
+        assert by_topic.drift == 0
+        assert by_topic.whole is not None
+        assert by_topic.whole > by_topic.seconds
+        assert by_topic.as_json["samples"] == []
+
+
+def test_a_build_goes_no_faster_than_asked() -> None:
+    two = declare()
+    with fresh() as store:
+        hb.create_tables(store, two.before)
+        open_session(store).load([two.before(name=f"{n:03}", topic="t") for n in range(200)])
+        hb.create_tables(store, two.after)
+        build(store, two.after)
+        for speed in ({"rows_per_second": 400}, {"bytes_per_second": 400 * 25}):
+            began = time.monotonic()
+            hb.verify_index(store, two.after, "by_topic", times=TIMES, batch_size=50, **speed)
+            assert 0.8 < time.monotonic() - began < 6
+
+
+# --- sessions of adjacent states --------------------------------------------------------------------------------------
+
+
+ROWS = ("unindexed", "marking", "mixed", "adopting", "indexed")
+
+
+def put_into(store: hb.Store, two: Two, rows: str) -> None:
+    registry, schema = Registry(store), two.schema
+    found = registry.read(schema)
+    assert found is not None
+    assert registry.change_rows(schema, found, rows)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("at", range(1, 4))
+@settings(max_examples=60)
+@given(st.data())
+def test_what_one_session_writes_the_other_sees(at: int, data: st.DataObject) -> None:
+    flagged = data.draw(st.booleans())
+    two = declare(exists=hb.flag("e")) if flagged else declare()
+    kinds = ["add", "expiring", "update", "note", "delete", *(["insert"] if flagged else [])]
+    with fresh() as store:
+        hb.create_tables(store, two.before)
+        sessions = []
+        for rows in ROWS[at - 1 : at + 1]:
+            put_into(store, two, rows)
+            sessions.append(hb.Session(store))
+            assert sessions[-1].get(two.before, name="-") is None  # it has learnt the state
+        expected: dict[str, Any] = {}
+        for _ in range(data.draw(st.integers(1, 12))):
+            session = data.draw(st.sampled_from(sessions))
+            name = data.draw(st.sampled_from("ab"))
+            match data.draw(st.sampled_from(kinds)):
+                case "add" | "expiring" as kind:
+                    made = two.before(
+                        name=name, topic=data.draw(st.sampled_from(["w", "x", "y"])), note=data.draw(st.sampled_from([None, "n"]))
+                    )
+                    session.add(made, ttl=timedelta(hours=1) if kind == "expiring" else None)
+                    expected[name] = made
+                case "delete":
+                    session.delete_key(two.before, name=name)
+                    expected.pop(name, None)
+                case "insert":
+                    made = two.before(name=name, topic="i")
+                    if name in expected:
+                        with pytest.raises(hb.RowExists):
+                            session.insert(made)
+                    else:
+                        expected[name] = session.insert(made)
+                case kind:
+                    changes = {"topic": "u"} if kind == "update" else {"note": "m"}
+                    session.update(two.before(name=name, topic=""), **changes)
+                    if name not in expected:
+                        with pytest.raises(hb.RowNotFound):
+                            session.commit()
+                        session.discard()
+                    else:
+                        expected[name] = evolve(expected[name], **changes)
+            session.commit()
+            for reader in sessions:
+                assert {item.name: item for item in reader.query(two.before).allow_full_scan()} == expected
+                assert [reader.get(two.before, name=n) for n in "ab"] == [expected.get(n) for n in "ab"]
