@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from hbmodel.errors import HbmodelError
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, check_size, encode_cell
@@ -129,19 +129,21 @@ class RowIndexer:
         return puts
 
 
-def index_rows(indexer: RowIndexer, rows: Sequence[Row], since: int) -> Protocol[list[RowEntries] | None]:
+def index_rows(indexer: RowIndexer, rows: Sequence[Row], since: int, again: bool = False) -> Protocol[list[RowEntries] | None]:
     """Puts the entries of rows just read, and the system cells of those that lack them; any number of times, by any number of builders.
 
     Args:
         indexer: makes the entries.
         rows: read with its `columns`.
         since: the reading of the clock from before they were read.
+        again: whether entries are put that were lost: at the time `since`, above whatever deleted them. That makes no wrong entry:
+            one too many goes by repair, which waits until every writer has passed that time.
 
     Returns:
         What was made of the rows that are objects; None if they were read too long ago, so that they must be read again.
     """
     made = [entries for row in rows if (entries := indexer.of(row)) is not None]
-    puts = by_table(put for one in made for put in one.entries)
+    puts = by_table((table, _moved(put, since) if again else put) for one in made for table, put in one.entries)
     if puts:
         yield Together([PutRows(table, of_table) for table, of_table in puts.items()])
     adoptions = [one.adoption for one in made if one.adoption is not None]
@@ -150,3 +152,10 @@ def index_rows(indexer: RowIndexer, rows: Sequence[Row], since: int) -> Protocol
     if adoptions:
         yield PutRows(indexer.schema.table, adoptions)
     return made
+
+
+def _moved(put: Put, timestamp: int) -> Put:
+    """The same put no earlier than at a time; where it expires, it does so when it would have, or at once."""
+    if put.timestamp is None or put.timestamp >= timestamp:
+        return put
+    return evolve(put, timestamp=timestamp, ttl=None if put.ttl is None else max(1, put.timestamp + put.ttl - timestamp))

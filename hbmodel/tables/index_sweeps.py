@@ -205,7 +205,7 @@ class Sweeps:
         missing = {entries.row for entries in found.missing}
         if missing:
             again = [row for row in self.store.get(self.indexer.schema.table, sorted(missing), self.indexer.columns) if row is not None]
-            if drive(self.store, index_rows(self.indexer, again, self.clock.now()), self.clock) is None:
+            if drive(self.store, index_rows(self.indexer, again, self.clock.now(), again=True), self.clock) is None:
                 return None
         refused = tuple((one.row.hex(), str(one.error)) for one in found.refused)
         return Counts(rows=found.live, missing=len(missing), refused=len(refused), samples=refused)

@@ -180,7 +180,7 @@ class IndexWork:
         again = [
             row for row in self.store.get(self.schema.table, [e.row for e in found.missing], sweeps.indexer.columns) if row is not None
         ]
-        made = drive(self.store, index_rows(sweeps.indexer, again, since), sweeps.clock) or ()
+        made = drive(self.store, index_rows(sweeps.indexer, again, since, again=True), sweeps.clock) or ()
         tally.add(put=sum(len(one.entries) for one in made))
 
     def _check_entries(self, sweeps: Sweeps, entries: Sequence[Entry], mend: bool, tally: _Tally) -> None:
