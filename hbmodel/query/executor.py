@@ -39,6 +39,10 @@ Found = tuple[bytes, Values]
 """An item before it is made into an object: its position on the path and its field values."""
 
 
+def _nothing() -> None:
+    """Checks nothing."""
+
+
 @frozen(eq=False)
 class PlanExecutor:
     """Reads what a plan says from a store.
@@ -47,11 +51,14 @@ class PlanExecutor:
         store: to read from.
         plan: to carry out.
         wanted: how many items will be taken at most, or None; sizes the requests, does not cut the result.
+        check: called whenever rows have come, and at the end of every scan, before anything is made of them; raises where the plan
+            no longer tells how the table is to be read.
     """
 
     store: Store
     plan: Plan
     wanted: int | None = None
+    check: Callable[[], None] = _nothing
 
     def items(self, after: bytes | None = None) -> Generator[Found, None, None]:
         """Every item of the plan, or of what follows the position `after`, in the path's order."""
@@ -77,6 +84,7 @@ class PlanExecutor:
                     rows = list(itertools.chain.from_iterable(batches))
                 finally:
                     _close(batches)
+                self.check()
                 exists, values, width = plan.reader.exists, plan.reader.values, plan.path.salt.width
                 found = [(row.row[width:], values(row)) for row in rows if exists(row)]
                 if len(found) == count or len(rows) != count:
@@ -116,6 +124,7 @@ class PlanExecutor:
         start = 0
         for size in self._get_sizes(width):
             got = self.store.get(plan.path.table, rows[start : start + size], plan.reader.columns)
+            self.check()
             yield [row for row in got if row is not None]
             start += size
             if start >= len(rows):
@@ -200,8 +209,10 @@ class PlanExecutor:
                     started = False
                     last, count = b"", 0
                     for batch in batches:
+                        self.check()
                         last, count = batch[-1].row, count + len(batch)
                         yield batch
+                    self.check()
                     following = _behind(following, last) if count == following.limit else None
         finally:
             _close(batches)
@@ -234,7 +245,9 @@ class PlanExecutor:
             entries = itertools.chain.from_iterable(batches)
             while batch := [row.row for row in itertools.islice(entries, next(sizes))]:
                 kept = [entry for entry in batch if key_test is None or key_test(entry)]
-                for entry, values in zip(kept, drive(self.store, verifier.verify(kept)), strict=True):
+                verified = drive(self.store, verifier.verify(kept))
+                self.check()
+                for entry, values in zip(kept, verified, strict=True):
                     if values is not None:
                         yield plan.path.position(entry), values
 
@@ -282,10 +295,18 @@ def shape(query: Query[Any], plan: Plan) -> Callable[[Values], Any]:
     return lambda values: tuple(values[name] for name in names)
 
 
-def read_page(store: Store, query: Query[Any], plan: Plan, size: int, token: Token | None, seal: Seal | None) -> Page[Any]:
+def read_page(
+    store: Store,
+    query: Query[Any],
+    plan: Plan,
+    size: int,
+    token: Token | None,
+    seal: Seal | None,
+    check: Callable[[], None] = _nothing,
+) -> Page[Any]:
     """One page: `size` items at most, and a token unless the end is reached.
 
-    One item more than the page holds is read to tell whether something follows.
+    One item more than the page holds is read to tell whether something follows. `check` is as for `PlanExecutor`.
     """
     allowed = query.maximum if token is None else token.remaining
     take = size if allowed is None else min(size, allowed)
@@ -293,7 +314,7 @@ def read_page(store: Store, query: Query[Any], plan: Plan, size: int, token: Tok
     if take == 0:
         return Page((), None)
     made = shape(query, plan)
-    reader, after = PlanExecutor(store, plan, skip + take + 1), None if token is None else token.position
+    reader, after = PlanExecutor(store, plan, skip + take + 1, check), None if token is None else token.position
     if skip:
         with closing(reader.items(after)) as items:
             found = list(itertools.islice(itertools.islice(items, skip, None), take + 1))

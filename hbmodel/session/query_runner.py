@@ -12,7 +12,7 @@ from hbmodel.errors import QueryError, SchemaMismatch, SessionClosed
 from hbmodel.mapping.schema import PRIMARY, TableSchema, schema_of
 from hbmodel.query.executor import PlanExecutor, read_page, read_token, shape
 from hbmodel.query.explanation import Explanation
-from hbmodel.query.paging import Page, Seal
+from hbmodel.query.paging import Page, Seal, Token
 from hbmodel.query.part import QueryPart, described, layout_digest, rebuilt
 from hbmodel.query.partition import partition, within
 from hbmodel.query.plan import Plan
@@ -24,6 +24,10 @@ from hbmodel.tables.registration import Binding
 
 PLANS_KEPT = 32
 """Queries whose plan is remembered, since page after page of one query is planned alike."""
+
+
+class _Outdated(Exception):
+    """The table is read otherwise by now than a plan says."""
 
 
 class QueryRunner:
@@ -53,6 +57,22 @@ class QueryRunner:
         self._plans[id(query), path] = query, binding, made
         return made
 
+    def _check(self, query: Query[Any], made: Plan) -> Callable[[], None]:
+        """What raises `_Outdated` once the lease of what the plan was made by is over and the registry says something else."""
+        planned = self._bind(query.schema)
+
+        def check() -> None:
+            if self._guard.closed:
+                return  # reported where the items are handed out
+            current = self._bind(query.schema)
+            if current is planned:
+                return
+            index = made.path.index
+            if current.rows != planned.rows or (index is not None and made.path.table not in {one.table for one in current.readable}):
+                raise _Outdated
+
+        return check
+
     def stream(self, query: Query[Any]) -> Iterator[Any]:
         """The items, as they come."""
         made = self._plan(query)
@@ -64,25 +84,39 @@ class QueryRunner:
         wanted = None if query.maximum is None else query.skipped + query.maximum
         item = shape(query, made)
         remaining, skip = query.maximum, query.skipped
-        with closing(PlanExecutor(self._store, made, wanted).items()) as found:
-            for _, values in found:
-                if skip:
-                    skip -= 1
-                    continue
-                if self._guard.closed:
-                    raise SessionClosed("The session was closed while a query was being read.")
-                yield item(values)
-                if remaining is not None:
-                    remaining -= 1
-                    if not remaining:
-                        return
+        after: bytes | None = None
+        while True:
+            try:
+                with closing(PlanExecutor(self._store, made, wanted, self._check(query, made)).items(after)) as found:
+                    for position, values in found:
+                        after = position
+                        if skip:
+                            skip -= 1
+                            continue
+                        if self._guard.closed:
+                            raise SessionClosed("The session was closed while a query was being read.")
+                        yield item(values)
+                        if remaining is not None:
+                            remaining -= 1
+                            if not remaining:
+                                return
+            except _Outdated:
+                made = self._plan(query, made.path.name)  # the same path, behind the last item, as the table is now
+            else:
+                return
 
     def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
         """One page."""
+        token: Token | None = None
         if after is None:
-            return read_page(self._store, query, self._plan(query), size, None, self._seal)
-        token, made = read_token(after, query, lambda path: self._plan(query, path), self._seal)
-        return read_page(self._store, query, made, size, token, self._seal)
+            made = self._plan(query)
+        else:
+            token, made = read_token(after, query, lambda path: self._plan(query, path), self._seal)
+        while True:
+            try:
+                return read_page(self._store, query, made, size, token, self._seal, self._check(query, made))
+            except _Outdated:
+                made = self._plan(query, made.path.name)
 
     def count(self, query: Query[Any]) -> int:
         """How many items there are."""
@@ -91,7 +125,11 @@ class QueryRunner:
         made = self._plan(query)
         if query.maximum is not None:
             return sum(1 for _ in self._items(query, made))
-        return max(0, PlanExecutor(self._store, made).count() - query.skipped)
+        while True:
+            try:
+                return max(0, PlanExecutor(self._store, made, None, self._check(query, made)).count() - query.skipped)
+            except _Outdated:
+                made = self._plan(query, made.path.name)
 
     def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
         """At most `count` parts."""

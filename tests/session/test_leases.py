@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from hbmodel.mapping.schema import schema_of
 from hbmodel.store import Put
 from hbmodel.tables.layout_text import canonical_json
 from hbmodel.tables.registration import ABSENT, READABLE
-from hbmodel.tables.registry import LAYOUT, registry_row
+from hbmodel.tables.registry import LAYOUT, ROWS, registry_row
 from tests.support.beds import Bed, cells_of, fresh, rows_of, set_state
 from tests.support.faulty import MODES, Crash, FaultyStore, RecordingStore
 from tests.support.models import Order, Person, Sample, day, order
@@ -108,19 +109,74 @@ def test_an_index_that_comes_alive_during_a_write_is_kept_before_it_is_acknowled
         if how == "insert":
             session.insert(order(1, amount=1))
         elif how == "load":
-            with pytest.raises(hb.PartialWrite, match="load"):
-                session.load([order(1, amount=1)])
             session.load([order(1, amount=1)])
         else:
             session.add(order(1, amount=1))
-            with pytest.raises(hb.PartialWrite) as caught:
-                session.commit()
-            assert isinstance(caught.value.__cause__, hb.SchemaMismatch)
-            assert len(caught.value.pending) == 1
             assert [outcome.action for outcome in session.commit()] == ["put"]
         set_state(inner, Order, "by_amount", READABLE)
         check_exact(inner, Order)
         check_queries(inner, Order)
+
+
+def test_indexes_that_change_without_end_stop_a_commit(time_passes: Callable[[float], None]) -> None:
+    with fresh(Order) as inner:
+        states = itertools.cycle([ABSENT, "write-only"])
+
+        class Changing(RecordingStore):
+            def put(self, table: str, puts: Any) -> None:
+                super().put(table, puts)
+                if table == "orders":
+                    set_state(inner, Order, "by_amount", next(states))
+                    time_passes(61)
+
+        session = hb.Session(Changing(inner))
+        session.add(order(1, amount=1))
+        with pytest.raises(hb.PartialWrite) as caught:
+            session.commit()
+        assert isinstance(caught.value.__cause__, hb.SchemaMismatch)
+        assert len(caught.value.pending) == 1
+
+
+def test_a_query_goes_on_when_the_table_is_read_otherwise(time_passes: Callable[[float], None]) -> None:
+    """A table gets its first index, and rows are deleted with a marker, while a program reads it for longer than a lease."""
+    with fresh(Order) as store:
+        for index in hb.schema_of(Order).indexes:
+            set_state(store, Order, index, ABSENT)
+        _say(store, "unindexed")
+        session = hb.Session(store)
+        session.add_all(order(number) for number in range(1, 3000))
+        session.commit()
+        reading = iter(session.query(Order).allow_full_scan())
+        counted = [next(reading)]
+        _say(store, "adopting")
+        time_passes(61)
+        other = hb.Session(store)
+        for number in range(1, 1000):
+            other.delete(order(number))
+        other.commit()
+        found = counted + list(reading)
+        assert sorted(item.number for item in found) == list(range(1000, 3000))
+        assert session.query(Order).allow_full_scan().count() == 2000
+
+
+def _say(store: hb.Store, rows: str) -> None:
+    store.put("hbmodel", [Put(registry_row(hb.schema_of(Order)), {ROWS: canonical_json({"state": rows})})])
+
+
+def test_a_query_through_an_index_that_is_dropped_ends(time_passes: Callable[[float], None]) -> None:
+    with fresh(Order) as store:
+        session = hb.Session(store)
+        session.add_all(order(number, "open") for number in range(1, 3000))
+        session.commit()
+        query = session.query(Order).where(Order.state == "open").use_index("by_state")
+        reading = iter(query)
+        assert next(reading).state == "open"
+        time_passes(61)
+        assert next(reading).state == "open"
+        set_state(store, Order, "by_state", "write-only")
+        time_passes(61)
+        with pytest.raises(hb.IndexUnavailable):
+            list(reading)
 
 
 def test_a_lease_that_runs_out_without_a_change_is_no_matter(time_passes: Callable[[float], None]) -> None:
