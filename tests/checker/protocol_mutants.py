@@ -27,7 +27,7 @@ from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields
 from hbmodel.store import Delete, Put, Row
 from tests.checker.protocol_adapter import SetClock
 from tests.checker.protocol_processes import Rules
-from tests.checker.protocol_sweeps import Configuration, places, purgers, ranges, readers, repairers, two
+from tests.checker.protocol_sweeps import Configuration, building, places, purgers, ranges, readers, repairers, two
 
 # --- the order of the phases ------------------------------------------------------------------------------------------
 
@@ -263,6 +263,13 @@ class EarlyEntries(IndexedRowPlanner):
 # --- reading and time -------------------------------------------------------------------------------------------------
 
 
+class Unaware(IndexedRowPlanner):
+    """Does not know of the index that is being built."""
+
+    def _puts(self, *args: Any, **options: Any) -> list[tuple[str, Put]]:
+        return []
+
+
 class Trusting(EntryVerifier):
     """The row behind an entry is returned whether or not the entry is its current one."""
 
@@ -367,6 +374,9 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "reader: entries trusted": Mutant(Rules(verifier=Trusting), pair("put b", "tag b", others=readers), "DIRTY"),
     "reader: returned at every entry": Mutant(Rules(verifier=Matching), pair("put b", "note", others=ranges, unmoved="tag"), "TWICE"),
+    "a build beside writers that do not keep the index": Mutant(
+        writing(Unaware), lambda rules: building(("tag b",), (12,), rules), "after repair: MISSING"
+    ),
     "repair without grace": Mutant(Rules(grace="never"), pair("put b", "put b", others=repairers), "MISSING"),
     "repair at now": Mutant(Rules(repair_at=lambda timestamp: 99), pair("put b", "tag a", others=repairers), "MISSING"),
     "purge without grace": Mutant(Rules(grace="never"), pair("delete", "put b", others=purgers), "PURGED"),

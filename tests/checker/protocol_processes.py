@@ -1,4 +1,4 @@
-"""The processes that the model checker runs: writers and readers drive the shipped generators; the repairer is that of the models."""
+"""The processes that the model checker runs: each drives the shipped generators."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from attrs import frozen
 
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, Values
-from hbmodel.mapping.schema import Index, TableSchema
-from hbmodel.protocol.expiry import end_of_live
-from hbmodel.protocol.indexed_plan import DEAD, IndexedRowPlanner
+from hbmodel.mapping.schema import LIVE, Index, TableSchema
+from hbmodel.protocol.index_build import RowIndexer, index_rows
+from hbmodel.protocol.index_repair import marker_of, purge_markers, repair_entries
+from hbmodel.protocol.index_verify import Entry
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
-from hbmodel.protocol.operations import GetRows, Protocol
+from hbmodel.protocol.operations import DeleteRows, GetRows, Protocol, ReadClock
 from hbmodel.protocol.verify_entries import EntryVerifier
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from tests.checker.protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, Translation, alone, found_row
@@ -205,11 +207,6 @@ def _kept(protocol: Protocol[list[Values | None]], got: list[Any], rows: Sequenc
             got.append((row, tuple(sorted(values.items()))))
 
 
-def dead_marker(cells: Sequence[tuple[bytes, int, bytes]], schema: TableSchema) -> tuple[bytes, int, bytes] | None:
-    """The liveness cell of a dead row."""
-    return next((cell for cell in cells if cell[0] == schema.liveness_column and cell[2].startswith(DEAD)), None)
-
-
 def _aged(rules: Rules, times: Sequence[int]) -> Steps:
     if rules.grace == "wait":
         yield ("grace", max(times))
@@ -217,10 +214,48 @@ def _aged(rules: Rules, times: Sequence[int]) -> Steps:
         yield ("old", max(times))
 
 
+LATEST = 10**9
+"""A reading of the clock at which everything is older than the grace time."""
+
+
+def _repairing(schema: TableSchema, protocol: Protocol[Any], rules: Rules, timestamp: int) -> Steps:
+    """A protocol of repair, as steps: the reading of the clock waits for the grace time of what was read until then."""
+    times, first = [timestamp], True
+    kept: list[Any] = []
+    answer: Any = None
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration:
+            return
+        if isinstance(operation, ReadClock):
+            yield from _aged(rules, times)
+            answer, first = LATEST, False
+        elif isinstance(operation, GetRows):
+            if first or rules.reread:
+                kept = []
+                for row in operation.rows:
+                    cells = yield Told(("read", operation.table, row, tuple(operation.columns)))
+                    times += [cell[1] for cell in cells if cell[0].rpartition(b":")[2] in {b"_v", b"_l"}]
+                    if not rules.spare:  # it does not see which rows expire
+                        cells = tuple(
+                            (c, t, value[:1] if c == schema.liveness_column and value[:1] == LIVE else value) for c, t, value in cells
+                        )
+                    kept.append(found_row(row, cells))
+            answer = kept
+        else:
+            assert isinstance(operation, DeleteRows)
+            for delete in operation.deletes:
+                assert delete.timestamp is not None
+                aged = timestamp if rules.grace == "wait" else -1
+                yield Told(("repair", operation.table, delete.row, rules.repair_at(delete.timestamp), aged))
+            answer = None
+
+
 def repairer(
     schema: TableSchema, index: Index, rules: Rules = SHIPPED, *, purge: bytes | None = None, entries: bool = True
 ) -> Callable[[], Steps]:
-    """Rule 6, as in the models: mismatched entries go at their own time once they and their row are older than the grace time.
+    """Rule 6: mismatched entries go at their own time once they and their row are older than the grace time.
 
     Args:
         schema: of the model.
@@ -229,19 +264,7 @@ def repairer(
         purge: a row whose dead marker is then purged (rule 4), or None.
         entries: whether entries are repaired.
     """
-    keys, decoder = KeyMapper(schema), RowDecoder(schema, indexed=True, names=frozenset(index.fields))
-
-    def aged(timestamp: int) -> int:
-        return timestamp if rules.grace == "wait" else -1
-
-    def expires(row: bytes, cells: Sequence[tuple[bytes, int, bytes]]) -> bool:
-        """Whether what lies under the row shows again some day, whose entries must then be there."""
-        found = found_row(row, cells)
-        return rules.spare and found is not None and end_of_live(found, schema.liveness_column) is not None  # type: ignore[arg-type]
-
-    def current(row: bytes, cells: Sequence[tuple[bytes, int, bytes]]) -> bytes | None:
-        found = found_row(row, cells)
-        return None if found is None or not decoder.exists(found) else keys.entry(index, decoder.values(found), row)  # type: ignore[arg-type]
+    indexer = RowIndexer(schema, (index,))
 
     def run() -> Steps:
         after: bytes | None = None
@@ -253,26 +276,38 @@ def repairer(
             seen.append(found)
             after = found[0]
         for entry, timestamp in seen:
-            (row,) = keys.row_of_entry(index, entry)
-            get = Told(("read", schema.table, row, (*schema.family_names,)))
-            cells = yield get
-            if current(row, cells) == entry or expires(row, cells):
-                continue
-            yield from _aged(rules, [timestamp, *(cell[1] for cell in cells if cell[0].rpartition(b":")[2] in {b"_v", b"_l"})])
-            cells = (yield get) if rules.reread else cells
-            if rules.reread and (current(row, cells) == entry or expires(row, cells)):
-                continue
-            yield Told(("repair", index.table, entry, rules.repair_at(timestamp), aged(timestamp)))
+            yield from _repairing(schema, repair_entries(indexer, index, [Entry(entry, timestamp)], 0), rules, timestamp)
         if purge is None:
             return
-        get = Told(("read", schema.table, purge, (schema.liveness_column,)))
-        marker = dead_marker((yield get), schema)
-        if marker is None:
-            return
-        yield from _aged(rules, [marker[1]])
-        if rules.reread and dead_marker((yield get), schema) != marker:
-            return
-        yield Told(("repair", schema.table, purge, rules.repair_at(marker[1]), aged(marker[1])))
+        cells = yield Told(("read", schema.table, purge, (schema.liveness_column,)))
+        row = found_row(purge, cells)
+        if row is not None and (marker := marker_of(schema, row)) is not None:  # type: ignore[arg-type]
+            yield from _repairing(schema, purge_markers(schema, [row], 0), rules, marker.timestamp)  # type: ignore[list-item]
+
+    return run
+
+
+def builder(
+    schema: TableSchema, index: Index, rows: Sequence[bytes], indexer: type[RowIndexer] = RowIndexer, again: int | None = None
+) -> Callable[[], Steps]:
+    """A build of one index, row by row.
+
+    Args:
+        schema: of the model.
+        index: whose entries are put.
+        rows: to go through.
+        indexer: the code under test.
+        again: the reading of the clock of a repair that puts entries once more, or None.
+    """
+    making = indexer(schema, (index,))
+
+    def run() -> Steps:
+        for row in rows:
+            cells = yield Told(("read", schema.table, row, tuple(making.columns)))
+            found = found_row(row, cells)
+            if found is not None:
+                protocol = index_rows(making, [found], again or 0, again is not None)  # type: ignore[list-item]
+                yield from Translation(schema.table, SetClock(again or 0), {}, ()).steps(protocol)
 
     return run
 

@@ -23,6 +23,7 @@ from tests.checker.protocol_processes import (
     Place,
     Rules,
     Thing,
+    builder,
     change,
     gone,
     prepared,
@@ -173,6 +174,44 @@ def two(
             running = writers(chosen, readings, rules, first=first, **options) + ([other] if other is not None else [])
             label = f"{kind} row, {list(zip(chosen, readings, strict=True))}, {None if other is None else other[0]}, {first}, {options}"
             yield label, ProtocolModel(watch, STORES[kind], running, crashes, compaction, unmoved, always=always)
+
+
+# --- an index that is built -------------------------------------------------------------------------------------------
+
+
+def building(
+    names: Sequence[str],
+    clocks: Sequence[int],
+    rules: Rules = SHIPPED,
+    *,
+    stores: Sequence[str] = ("live",),
+    again: int | None = None,
+    repair: bool = False,
+    crashes: int = 1,
+    compaction: str | None = None,
+    **options: Any,
+) -> Iterator[Configuration]:
+    """Two writers of a row whose index has no entries yet, and a builder; what must hold then holds once everything has stopped.
+
+    Args:
+        names: of what the writers do.
+        clocks: their readings.
+        rules: the code under test.
+        stores: what there is before.
+        again: the reading of the clock of a repair that puts lost entries, instead of a build.
+        repair: whether a repairer is at work too.
+        crashes: how many writers may crash.
+        compaction: as for `ProtocolModel`.
+        **options: of the writers.
+    """
+    watch = Watch(THING)
+    for kind, (chosen, readings) in itertools.product(stores, list(combinations(names, clocks))):
+        store = {key: value for key, value in STORES[kind].items() if key[0] != INDEX.table}
+        running = [*writers(chosen, readings, rules, **options), ("B", builder(THING, INDEX, [KEY], again=again), 0)]
+        if repair:
+            running += repairers(rules)
+        label = f"a build, {kind} row, {list(zip(chosen, readings, strict=True))}, {again}, {options}"
+        yield label, ProtocolModel(watch, store, running, crashes, compaction, always=False)
 
 
 # --- rounds of several rows, and several indexes ----------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from attrs import evolve, frozen
@@ -15,6 +16,7 @@ from attrs import evolve, frozen
 import hbmodel as hb
 from hbmodel.errors import IncompleteRow, RowExists, RowNotFound
 from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.protocol.index_build import RowIndexer, index_rows
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
 from hbmodel.protocol.operations import (
@@ -242,6 +244,27 @@ def _protocol(binding: Binding, call: Call, can: Capabilities, rules: Rules, dra
     return write_unindexed_batch(writer, [call], bound, can)
 
 
+def adopter(model: Any, rules: Rules) -> Callable[[], Steps]:
+    """A build that makes the row an indexed one, without any index."""
+    indexer = rules.indexer(hb.schema_of(model), (), adopting=True)
+
+    def run() -> Steps:
+        cells = yield ("unindexed", None, GetRows(indexer.schema.table, [b"k"], tuple(indexer.columns)))
+        if not cells:
+            return
+        row: Any = StoredRow(b"k", {c: StoredCell(v, t) for c, t, v in cells})
+        protocol = index_rows(indexer, [row], 0)
+        answer: Any = None
+        with suppress(StopIteration):
+            while True:
+                operation = protocol.send(answer)
+                answer = True
+                if not isinstance(operation, CheckLease):
+                    answer = yield ("unindexed", None, operation)
+
+    return run
+
+
 def _called(number: int, protocol: Any, rules: Rules) -> Steps:
     begins: int | None = number
     answer: Any = None
@@ -390,6 +413,7 @@ class Rules:
         ticks: whether the store lets the clock tick after a delete at its own time.
         marking: whether writers that mark rows do so.
         mixed: whether writers of indexed rows heed that others still write without system cells.
+        indexer: makes the system cells of rows that have none.
     """
 
     writer: type[UnindexedRowPlanner] = UnindexedRowPlanner
@@ -397,6 +421,7 @@ class Rules:
     ticks: bool = True
     marking: bool = True
     mixed: bool = True
+    indexer: type[RowIndexer] = RowIndexer
 
 
 SHIPPED = Rules()
@@ -408,18 +433,24 @@ class RowModel(mc.Model):  # type: ignore[misc]
     def __init__(
         self, model: Any, begin: str, programs: Sequence[Sequence[str]], can: Capabilities = ATOMIC, rules: Rules = SHIPPED,
         *, crashes: int = 0, ends: bool = True, ticks: int = 1, distinct: bool = False, rows: Sequence[RowState] = (), first: int = 0,
+        before: RowState | None = None, adopt: bool = False,
     ) -> None:  # fmt: skip
-        """`rows` says what each program knows of the table, and `first` which of them did what was done before."""
+        """`rows` says what each program knows of the table.
+
+        What was done before was by the program `first`, or by one that knew `before`. With `adopt` a build adopts the row; in the
+        end it is then read as that of an indexed table too.
+        """
         rows = rows or ["unindexed"] * len(programs)
         known = calls_of(model)
         self._model, self._whole = model, can.check_and_mutate
         self._readers = [Binding(hb.schema_of(model), (), (), (), state).reader for state in dict.fromkeys(rows)]
+        self._adopted = Binding(hb.schema_of(model), (), (), (), "indexed").reader if adopt else None
         self._calls = {10 * n + at: known[name] for n, names in enumerate(programs, 1) for at, name in enumerate(names)}
         self._drawn = frozenset(number for number in self._calls if rows[number // 10 - 1] in ("mixed", "adopting"))
         self._first, self._explained = "absent", {}
         store: Any = {CELLS: (), TOMBSTONES: (-1, ()), CLOCK: BEGINS, HISTORY: (), DISTINCT: int(distinct)}
         for name in [] if begin == "absent" else begin.split(", "):
-            for step in _alone(caller(model, 0, [known[name]], can, rules, rows[first])(), store):
+            for step in _alone(caller(model, 0, [known[name]], can, rules, before or rows[first])(), store):
                 assert step
             self._first = _carried_out(known[name], None, self._first)
             store[HISTORY] = ()
@@ -428,6 +459,8 @@ class RowModel(mc.Model):  # type: ignore[misc]
             (f"W{n}", caller(model, n, [known[name] for name in names], can, rules, rows[n - 1]), 0) for n, names in enumerate(programs, 1)
         ]
         processes += [("T", _time(ticks, ends), 0)]
+        if adopt:
+            processes += [("B", adopter(model, rules), 0)]
         super().__init__(store, processes, self._check, None, self._settled, crashes)
 
     def _check(self, store: Any) -> str | None:
@@ -444,6 +477,11 @@ class RowModel(mc.Model):  # type: ignore[misc]
         if any(number in self._drawn or _expires(call) or isinstance(call, Insert) for number in late for call in [self._calls[number]]):
             return None  # a life must be longer than the call that begins it, or that goes by its end
         key = (store[HISTORY], self._shown(store))
+        if self._adopted is not None:
+            cells = visible(store)
+            found = shown(self._adopted, StoredRow(b"k", cells) if cells else None)
+            if found != key[1]:
+                return f"UNADOPTED: {key[1]} reads as {found} once the table is indexed"
         if key not in self._explained:
             self._explained[key] = explained(self._calls, dict(key[0]), key[1], self._first, self._drawn)
         if self._explained[key]:

@@ -32,6 +32,7 @@ from tests.checker.protocol_sweeps import (
     Configuration,
     Found,
     batches,
+    building,
     places,
     purgers,
     ranges,
@@ -167,6 +168,13 @@ SAMPLES: dict[str, Callable[[], Iterable[Configuration]]] = {
     "a family with a TTL, in two calls, and a repairer": lambda: fading(
         ("tag b",), ("note", "delete"), (12,), repair=True, atomic=False, ages=(10,)
     ),
+    "a build": lambda: building(("put b", "tag b", "delete, put", "insert"), TWO_CLOCKS),
+    "a build of a dead row, and a compaction": lambda: building(
+        ("put b", "delete, insert", "note"), (12,), stores=("dead",), compaction="any", crashes=0
+    ),
+    "a build beside a repairer": lambda: building(("put b", "tag a"), (12, 13), repair=True),
+    "lost entries put again": lambda: building(("put b", "tag a", "delete"), (5, 12), again=12),
+    "lost entries put again beside a repairer": lambda: building(("put b", "tag a"), (12,), again=20, repair=True),
     "increments": lambda: two(("increment", "put a", "delete, put"), TWO_CLOCKS),
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from hbmodel.protocol.index_build import RowIndexer
 from hbmodel.protocol.operations import CheckAndMutate, LetClockTick, MutateRow, Operation, Protocol, PutRows
 from hbmodel.protocol.server_time import StampedRow
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
@@ -199,6 +200,41 @@ def test_every_two_programs_of_adjacent_states(model: Any, can: Capabilities, re
         states += found["states"]
         assert found["ok"] is not False, (case, found["error"], found["trace"])
     record_property("states", states)
+
+
+def adopted(names: Sequence[str] = ("add", "update page", "update note", "delete", "expiring add", "insert")) -> Iterator[Any]:
+    """Two programs beside a build that adopts their row, which was put before any index was known."""
+    for before in ("unindexed", "marking"):
+        for begin in BEGINNINGS:
+            for programs in itertools.combinations_with_replacement(names, 2):
+                yield begin, [[name] for name in programs], before
+
+
+@pytest.mark.parametrize(("model", "part"), [(Slip, 4), (Sparse, 9)])
+def test_rows_that_are_adopted_stay_what_they_are(model: Any, part: int, record_property: Callable[[str, Any], None]) -> None:
+    states = 0
+    for begin, programs, before in list(adopted())[::part]:
+        ends = not any("expiring" in name for name in (begin, *itertools.chain.from_iterable(programs)))
+        options: dict[str, Any] = {"rows": ["adopting"] * 2, "before": before, "adopt": True, "distinct": True, "ticks": 0, "ends": ends}
+        found = RowModel(model, begin, programs, **options).run(limit=ENOUGH)
+        states += found["states"]
+        assert found["ok"] is not False, (begin, programs, before, found["error"], found["trace"])
+    record_property("states", states)
+
+
+class AtNewest(RowIndexer):
+    """System cells have the time of the row's newest cell."""
+
+    def _oldest(self, row: Any, after: int = -1) -> int:
+        return max(cell.timestamp for cell in row.columns.values())
+
+
+def test_a_row_adopted_at_its_newest_time_comes_back() -> None:
+    options: dict[str, Any] = {"rows": ["adopting"] * 2, "before": "unindexed", "adopt": True, "distinct": True, "ticks": 0, "ends": False}
+    found = RowModel(Slip, "add", [["update page"], ["delete"]], rules=Rules(indexer=AtNewest), **options).run(limit=ENOUGH)
+    assert found["ok"] is False
+    held = RowModel(Slip, "add", [["update page"], ["delete"]], **options).run(limit=ENOUGH)
+    assert held["ok"] is True, (held["error"], held["trace"])
 
 
 SKIPPED: Mapping[str, tuple[Rules, tuple[str, str, str, tuple[RowState, RowState], int]]] = {
