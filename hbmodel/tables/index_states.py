@@ -19,7 +19,7 @@ from hbmodel.tables.create import create_declared
 from hbmodel.tables.declared import SplitsOption, plan_tables
 from hbmodel.tables.layout_text import check_layout, same_spec
 from hbmodel.tables.registration import ABSENT, BUILDING, LEASE, READABLE, VERIFYING, WRITE_ONLY, IndexState, Registration
-from hbmodel.tables.registry import Registry
+from hbmodel.tables.registry import Place, Registry
 
 Waited = Callable[[float], None]
 """Waits some of so many seconds that are left; returns to have the registry looked at again."""
@@ -55,7 +55,7 @@ class IndexStates:
     Attributes:
         store: that holds the tables.
         registry: of the store.
-        schema: of the model.
+        place: the model, or where the registry keeps it; building needs the model.
         name: of the index.
         drain: how long to wait for others.
         wait: waits.
@@ -63,17 +63,22 @@ class IndexStates:
 
     store: Store
     registry: Registry
-    schema: TableSchema
+    place: TableSchema | Place
     name: str
     drain: Drain
     wait: Waited
 
+    @property
+    def _schema(self) -> TableSchema:
+        assert isinstance(self.place, TableSchema), "an index is built by the model that declares it"
+        return self.place
+
     def registered(self) -> Registration:
         """What the registry says; raises `SchemaMismatch` where the table is not registered."""
-        found = self.registry.read(self.schema)
+        found = self.registry.read(self.place)
         if found is None:
             raise SchemaMismatch(
-                "The table is not registered: call hb.create_tables() first.", table=self.schema.table, registry=self.registry.table
+                "The table is not registered: call hb.create_tables() first.", table=self.place.table, registry=self.registry.table
             )
         return found
 
@@ -82,7 +87,7 @@ class IndexStates:
         found = self.registered()
         state = found.indexes.get(self.name)
         if state is None or state.state == ABSENT:
-            raise IndexUnavailable("The index is not built: see hb.build_index().", table=self.schema.table, index=self.name)
+            raise IndexUnavailable("The index is not built: see hb.build_index().", table=self.place.table, index=self.name)
         return found, state
 
     def until_building(self, splits: SplitsOption = None) -> Registration:
@@ -91,32 +96,33 @@ class IndexStates:
         Before its first index a table's rows have no system cells. Then the way is longer: sessions first learn to read such cells
         and to set them, and write as on an indexed table when no session is left that does not (see `RowState`).
         """
-        declared = self.schema.index(self.name)
+        schema = self._schema
+        declared = schema.index(self.name)
         while True:
             found = self.registered()
-            check_layout(self.schema, found)
+            check_layout(schema, found)
             state = found.indexes.get(self.name)
             if state is not None and state.state in {BUILDING, VERIFYING, READABLE}:
                 return found
             if state is not None and state.entry.get("dropping"):
                 raise IndexUnavailable(
-                    "The index is being dropped: let hb.drop_index() finish first.", table=self.schema.table, index=self.name
+                    "The index is being dropped: let hb.drop_index() finish first.", table=self.place.table, index=self.name
                 )
             now = self.registry.server_time()
             if found.rows == "unindexed":
-                self.registry.change_rows(self.schema, found, "marking")
+                self.registry.change_rows(self.place, found, "marking")
             elif found.rows == "marking":
                 if self._over(found.rows_since, self.drain.written, now):
-                    self.registry.change_rows(self.schema, found, "mixed")
+                    self.registry.change_rows(self.place, found, "mixed")
             elif state is None or state.state == ABSENT:
                 self._create(found, state, splits)
             elif found.rows == "mixed":
                 if self._over(found.rows_since, self.drain.written, now):
-                    self.registry.change_rows(self.schema, found, "adopting")
+                    self.registry.change_rows(self.place, found, "adopting")
             elif not same_spec(state.spec, declared.spec):
-                raise SchemaMismatch("The live index has another layout.", table=self.schema.table, index=self.name)
+                raise SchemaMismatch("The live index has another layout.", table=self.place.table, index=self.name)
             elif self._over(state.since, self.drain.written, now):
-                self.registry.change_index(self.schema, self.name, found, state=BUILDING)
+                self.registry.change_index(self.place, self.name, found, state=BUILDING)
 
     def _over(self, since: int, drain: int, now: int) -> bool:
         left = since + drain - now
@@ -127,7 +133,8 @@ class IndexStates:
 
     def _create(self, found: Registration, state: IndexState | None, splits: SplitsOption) -> None:
         """Creates the index table under a name that no table of the index has had; its entries are kept from then on."""
-        index = self.schema.index(self.name)
+        schema = self._schema
+        index = schema.index(self.name)
         if state is None or not state.entry.get("creating") or not same_spec(state.spec, index.spec):
             existing, generation = set(self.store.tables()), 0 if state is None else state.generation
             name = index.table if generation == 0 else f"{index.table}.{generation + 1}"
@@ -135,23 +142,23 @@ class IndexStates:
                 generation += 1
                 name = f"{index.table}.{generation + 1}"
             changes: dict[str, Any] = {"state": ABSENT, "table": name, "spec": index.spec, "generation": generation, "creating": True}
-            self.registry.change_index(self.schema, self.name, found, **changes)
+            self.registry.change_index(self.place, self.name, found, **changes)
             return
-        planned = next(t for t in plan_tables([self.schema], splits, self.registry.table) if t.index is index)
+        planned = next(t for t in plan_tables([schema], splits, self.registry.table) if t.index is index)
         create_declared(self.store, evolve(planned, name=state.table))
-        self.registry.change_index(self.schema, self.name, found, state=WRITE_ONLY, creating=False)
+        self.registry.change_index(self.place, self.name, found, state=WRITE_ONLY, creating=False)
 
     def change(self, before: str, after: str) -> None:
         """From one state to the next, unless another program has done that."""
         found = self.registered()
         state = found.indexes.get(self.name)
         if state is not None and state.state == before:
-            self.registry.change_index(self.schema, self.name, found, state=after)
+            self.registry.change_index(self.place, self.name, found, state=after)
 
     def rows_adopted(self) -> None:
         """From now on only rows with system cells are live: every row has them."""
         while (found := self.registered()).rows == "adopting":
-            self.registry.change_rows(self.schema, found, "indexed")
+            self.registry.change_rows(self.place, found, "indexed")
 
     def drop(self) -> list[str]:
         """Leads an index to the state absent and drops its tables; returns their names.
@@ -160,18 +167,18 @@ class IndexStates:
         keep, or write into a table that is gone.
         """
         if self.name not in self.registered().indexes:
-            raise UnknownIndex("The table has no such index.", table=self.schema.table, index=self.name)
+            raise UnknownIndex("The table has no such index.", table=self.place.table, index=self.name)
         while True:
             found = self.registered()
             state = found.indexes[self.name]
             now = self.registry.server_time()
             if state.state not in {ABSENT, WRITE_ONLY}:
-                self.registry.change_index(self.schema, self.name, found, state=WRITE_ONLY, dropping=True)
+                self.registry.change_index(self.place, self.name, found, state=WRITE_ONLY, dropping=True)
             elif state.state == WRITE_ONLY:
                 if not state.entry.get("dropping") or self._over(state.since, self.drain.read, now):
                     left = sorted({*state.entry.get("left", ()), state.table})
                     changes = {"state": ABSENT, "dropping": False, "generation": state.generation + 1, "left": left}
-                    self.registry.change_index(self.schema, self.name, found, **changes)
+                    self.registry.change_index(self.place, self.name, found, **changes)
             elif not state.entry.get("left"):
                 return []
             elif self._over(state.since, self.drain.written, now):
@@ -180,5 +187,5 @@ class IndexStates:
                 dropped = [table for table in tables if table in existing]
                 for table in dropped:
                     self.store.delete_table(table)
-                self.registry.change_index(self.schema, self.name, found, left=[])
+                self.registry.change_index(self.place, self.name, found, left=[])
                 return dropped

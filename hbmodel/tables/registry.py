@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from hbmodel.errors import SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
 from hbmodel.mapping.schema import TableSchema
@@ -30,7 +30,15 @@ CLOCK_ROW = b"\x00"
 CLOCK = b"m:clock"
 
 
-def registry_row(schema: TableSchema) -> bytes:
+@frozen
+class Place:
+    """Where the registry keeps a model: by its table and default column family."""
+
+    table: str
+    family: bytes
+
+
+def registry_row(schema: TableSchema | Place) -> bytes:
     """The registry's row of a model."""
     return schema.table.encode() + b"\x00" + schema.family
 
@@ -55,18 +63,18 @@ class Registry:
             except TableExists:  # somebody else was faster
                 return
 
-    def read(self, schema: TableSchema) -> Registration | None:
+    def read(self, schema: TableSchema | Place) -> Registration | None:
         """What is registered for a model's table, or None."""
         return self._parse(schema, self._row(schema))
 
-    def _row(self, schema: TableSchema) -> Row | None:
+    def _row(self, schema: TableSchema | Place) -> Row | None:
         try:
             (row,) = self._store.get(self.table, [registry_row(schema)])
         except TableNotFound:
             return None
         return row
 
-    def _parse(self, schema: TableSchema, row: Row | None) -> Registration | None:
+    def _parse(self, schema: TableSchema | Place, row: Row | None) -> Registration | None:
         if row is None or LAYOUT not in row.columns or not row.columns[LAYOUT].value:
             return None
         try:
@@ -175,11 +183,11 @@ class Registry:
                 if other is not None and any(state.table == schema.table for state in other.indexes.values()):
                     raise SchemaMismatch("The table is an index table of another model.", table=schema.table, primary=name)
 
-    def change_rows(self, schema: TableSchema, found: Registration, rows: RowState) -> bool:
+    def change_rows(self, schema: TableSchema | Place, found: Registration, rows: RowState) -> bool:
         """Says how rows are live from now on, if nobody has changed that since it was read; returns whether it is so."""
         return self._change(registry_row(schema), ROWS, found.cells.get(ROWS), canonical_json({"state": rows}))
 
-    def change_index(self, schema: TableSchema, name: str, found: Registration, **changes: Any) -> bool:
+    def change_index(self, schema: TableSchema | Place, name: str, found: Registration, **changes: Any) -> bool:
         """Changes the entry of an index, if nobody has since it was read; returns whether it is so."""
         column = INDEX_PREFIX + name.encode()
         entry = dict(found.indexes[name].entry) if name in found.indexes else {}
@@ -195,6 +203,10 @@ class Registry:
     def rows_of_table(self, table: str) -> list[bytes]:
         """The registry's rows of all models of a table."""
         return [row.row for row in self._rows_of(table)]
+
+    def places(self, table: str) -> list[Place]:
+        """Every model of a table."""
+        return [Place(table, row[len(table.encode()) + 1 :]) for row in self.rows_of_table(table)]
 
     def families_of(self, table: str) -> set[bytes]:
         """The column families of all models of a table."""

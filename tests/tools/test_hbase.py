@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hbmodel.localhbase import configuration, lifecycle, processes
-from hbmodel.tools.cli import appended, last_lines, main
+from hbmodel.tools.cli import main
+from hbmodel.tools.cli.hbase import appended, last_lines
 from tests.support import fake_java
 
 

@@ -1,4 +1,4 @@
-"""The command `hbmodel`; each group of commands is a click group under `main`."""
+"""The commands `hbmodel hbase`: a real HBase on this machine."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from hbmodel._version import __version__
-from hbmodel.errors import HbmodelError, LocalHBaseError
+from hbmodel.errors import LocalHBaseError
 
 if TYPE_CHECKING:
     from hbmodel.localhbase import Status
@@ -24,24 +23,7 @@ _FOLLOW_INTERVAL = 0.3  # seconds between two looks at a log
 _BLOCK = 1 << 16  # bytes read of a log at once
 
 
-class OneLineErrors(click.Group):
-    """A group whose commands answer an error of hbmodel with one line on standard error and exit status 1."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
-        try:
-            return super().invoke(ctx)
-        except HbmodelError as error:
-            raise click.ClickException(" ".join(str(error).split())) from error
-
-
-@click.group(cls=OneLineErrors)
-@click.version_option(__version__, prog_name="hbmodel")
-def main() -> None:
-    """A data mapper for HBase."""
-
-
-@main.group()
+@click.group()
 def hbase() -> None:
     """Run a real HBase on this machine, for development and tests."""
 

@@ -1,0 +1,33 @@
+"""The command `hbmodel`; each group of its commands has a module of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hbmodel._version import __version__
+from hbmodel.errors import HbmodelError
+from hbmodel.tools.cli.hbase import hbase as hbase_commands
+from hbmodel.tools.cli.index import index as index_commands
+
+
+class OneLineErrors(click.Group):
+    """A group whose commands answer an error of hbmodel with one line on standard error and exit status 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except HbmodelError as error:
+            raise click.ClickException(" ".join(str(error).split())) from error
+
+
+@click.group(cls=OneLineErrors)
+@click.version_option(__version__, prog_name="hbmodel")
+def main() -> None:
+    """A data mapper for HBase."""
+
+
+main.add_command(hbase_commands)
+main.add_command(index_commands)

@@ -1,0 +1,329 @@
+"""The commands `hbmodel index`: building, checking, repairing and dropping indexes of tables in use."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from hbmodel.errors import DeclarationError, HbmodelError, SchemaMismatch, UnknownIndex
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.session.connect import connect
+from hbmodel.store.port import Store
+from hbmodel.tables.index_report import IndexBuild, IndexReport
+from hbmodel.tables.index_states import IndexStates
+from hbmodel.tables.index_sweeps import IndexProgress, Report
+from hbmodel.tables.index_work import TIMES, IndexTimes, waiting
+from hbmodel.tables.indexes import build_index, drop_index, index_status, purge_rows, repair_index, verify_index
+from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+Command = Callable[..., Any]
+
+
+@click.group()
+def index() -> None:
+    """Add, check, repair and drop indexes of tables that programs read and write meanwhile."""
+
+
+def _seconds(_ctx: click.Context, parameter: click.Parameter, value: str | float | None) -> float | None:
+    """A time such as 30s, 10m, 6h or 1d, in seconds; a bare number is seconds."""
+    if value is None:
+        return None
+    text = str(value)
+    unit = UNITS.get(text[-1:], 0)
+    try:
+        number = float(text[:-1] if unit else text) * (unit or 1)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise click.BadParameter("must be a time such as 30s, 10m or 6h", param=parameter)
+    return number
+
+
+def _time(name: str, default: float | None, text: str) -> Callable[[Command], Command]:
+    shown = default is not None
+    return click.option(name, default=default, type=click.UNPROCESSED, callback=_seconds, metavar="TIME", show_default=shown, help=text)
+
+
+def _common(command: Command) -> Command:
+    """Options of every command."""
+    for option in reversed(
+        [
+            click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_STORE", help="Store, as for hb.connect()."),
+            click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
+            _time("--lease", TIMES.lease, "Longest lease of any session."),
+            _time("--longest-call", TIMES.longest_call, "How long a call may live."),
+            _time("--grace", TIMES.grace, "How old an orphan is at least."),
+            _time("--clock-bound", TIMES.clock_bound, "How far clocks may differ."),
+            click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def _model(required: bool = True) -> Callable[[Command], Command]:
+    return click.option("--model", "named", required=required, metavar="MODULE:CLASS", help="The model that declares the index.")
+
+
+def _speed(command: Command) -> Command:
+    rows = click.option("--rows-per-second", type=click.FloatRange(min=0, min_open=True), help="Read no more rows than that.")
+    return rows(
+        click.option("--bytes-per-second", type=click.FloatRange(min=0, min_open=True), help="Read no more bytes than that.")(command)
+    )
+
+
+_every = _time("--every", None, "Do it again and again, so long after the last time, until interrupted.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Only report what would be done.")
+
+
+def _times(options: Mapping[str, Any]) -> IndexTimes:
+    return IndexTimes(options["lease"], options["longest_call"], options["grace"], options["clock_bound"])
+
+
+def load_model(named: str, table: str) -> type[Any]:
+    """The model `package.module:Class`, which must be one of the table; modules in the current directory are found.
+
+    Raises:
+        DeclarationError: there is no such model.
+        SchemaMismatch: it is one of another table.
+    """
+    module, colon, name = named.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise DeclarationError("There is no such model: give it as package.module:Class.", model=named, reason=str(error)) from error
+    if not colon or not isinstance(found, type):
+        raise DeclarationError("There is no such model: give it as package.module:Class.", model=named)
+    schema = schema_of(found)
+    if schema.table != table:
+        raise SchemaMismatch("The model is one of another table.", table=table, model=named, of=schema.table)
+    return found
+
+
+@contextmanager
+def _shown(as_json: bool) -> Iterator[Report | None]:
+    """A progress bar on standard error, if that is a terminal."""
+    console = Console(stderr=True)
+    if as_json or not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rows]} rows"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None, rows=0)
+
+        def report(progress: IndexProgress) -> None:
+            text: str = progress.phase
+            if progress.phase == "waiting":
+                text = f"waiting {progress.seconds_left:.0f} s for sessions of an earlier state"
+            bar.update(task, description=text, completed=progress.done, total=progress.total, rows=progress.rows)
+
+        yield report
+
+
+def _print(found: Any, as_json: bool) -> None:
+    click.echo(json.dumps(found.as_json) if as_json else str(found))
+
+
+def _repeatedly(every: float | None, work: Callable[[], int]) -> int:
+    """Does the work once, or again and again; returns the exit status of the last time."""
+    while True:
+        try:
+            status = work()
+        except HbmodelError as error:
+            if every is None:
+                raise
+            click.echo(" ".join(str(error).split()), err=True)
+            status = 1
+        if every is None:
+            return status
+        time.sleep(every)
+
+
+@index.command()
+@click.argument("table")
+@click.argument("name", metavar="INDEX")
+@_model()
+@_speed
+@_dry_run
+@_common
+@click.pass_context
+def build(
+    ctx: click.Context, /, table: str, name: str, named: str, url: str, registry: str, as_json: bool, dry_run: bool,
+    rows_per_second: float | None, bytes_per_second: float | None, **options: Any,
+) -> None:  # fmt: skip
+    """Build an index on a table with rows and make it readable; several may run at once and share the work.
+
+    Exit status 1 if rows were refused, so that the index stays unreadable.
+    """
+    with connect(url) as store, _shown(as_json) as progress:
+        built: IndexBuild = build_index(
+            store, load_model(named, table), name, rows_per_second=rows_per_second, bytes_per_second=bytes_per_second,
+            dry_run=dry_run, progress=progress, times=_times(options), registry=registry,
+        )  # fmt: skip
+    _print(built, as_json)
+    ctx.exit(1 if built.refused else 0)
+
+
+def _checked(
+    ctx: click.Context, every: float | None, url: str, as_json: bool, check: Callable[[Store, Report | None], IndexReport]
+) -> None:
+    def once() -> int:
+        with connect(url) as store, _shown(as_json) as progress:
+            report = check(store, progress)
+        _print(report, as_json)
+        return 0 if report.missing <= report.put and not report.refused else 1
+
+    ctx.exit(_repeatedly(every, once))
+
+
+@index.command()
+@click.argument("table")
+@click.argument("name", metavar="INDEX")
+@_model()
+@_speed
+@click.option("--sample", type=click.IntRange(min=1), help="Look at about so many rows only.")
+@_every
+@_common
+@click.pass_context
+def verify(
+    ctx: click.Context, /, table: str, name: str, named: str, url: str, registry: str, as_json: bool, sample: int | None,
+    every: float | None, rows_per_second: float | None, bytes_per_second: float | None, **options: Any,
+) -> None:  # fmt: skip
+    """Hold rows against entries and entries against rows; exit status 1 if an entry is missing."""
+    model = load_model(named, table)
+    _checked(ctx, every, url, as_json, lambda store, progress: verify_index(
+        store, model, name, sample=sample, rows_per_second=rows_per_second, bytes_per_second=bytes_per_second, progress=progress,
+        times=_times(options), registry=registry,
+    ))  # fmt: skip
+
+
+@index.command()
+@click.argument("table")
+@click.argument("name", metavar="INDEX")
+@_model()
+@_speed
+@_dry_run
+@_every
+@_common
+@click.pass_context
+def repair(
+    ctx: click.Context, /, table: str, name: str, named: str, url: str, registry: str, as_json: bool, dry_run: bool, every: float | None,
+    rows_per_second: float | None, bytes_per_second: float | None, **options: Any,
+) -> None:  # fmt: skip
+    """Put entries that are missing, delete those that stand for no row and are older than the grace time."""
+    model = load_model(named, table)
+    _checked(ctx, every, url, as_json, lambda store, progress: repair_index(
+        store, model, name, dry_run=dry_run, rows_per_second=rows_per_second, bytes_per_second=bytes_per_second, progress=progress,
+        times=_times(options), registry=registry,
+    ))  # fmt: skip
+
+
+@index.command()
+@click.argument("table")
+@_model()
+@click.option("--rows-per-second", type=click.FloatRange(min=0, min_open=True), help="Read no more rows than that.")
+@_dry_run
+@_every
+@_common
+@click.pass_context
+def purge(
+    ctx: click.Context, /, table: str, named: str, url: str, registry: str, as_json: bool, dry_run: bool, every: float | None,
+    rows_per_second: float | None, **options: Any,
+) -> None:  # fmt: skip
+    """Delete the markers of deleted rows that are older than the grace time."""
+    model = load_model(named, table)
+
+    def once() -> int:
+        with connect(url) as store:
+            purged = purge_rows(store, model, dry_run=dry_run, rows_per_second=rows_per_second, times=_times(options), registry=registry)
+        click.echo(json.dumps({"table": table, "purged": purged, "dry_run": dry_run}) if as_json else f"{table}: {purged} markers")
+        return 0
+
+    ctx.exit(_repeatedly(every, once))
+
+
+@index.command()
+@click.argument("table")
+@_model(required=False)
+@click.option("--sample", type=click.IntRange(min=0), default=1000, show_default=True, help="Rows and entries to look at for each index.")
+@click.option(
+    "--threshold", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="Largest share that may be missing or stale."
+)
+@_every
+@_common
+@click.pass_context
+def status(
+    ctx: click.Context, /, table: str, named: str | None, url: str, registry: str, as_json: bool, sample: int, threshold: float,
+    every: float | None, **options: Any,
+) -> None:  # fmt: skip
+    """Show the state of every index, and with a model how far a sample of it has drifted from the rows.
+
+    Exit status 1 if an entry is missing, or more than the threshold is missing or stale.
+    """
+
+    def once() -> int:
+        with connect(url) as store:
+            if named is None:
+                reports = _registered(store, table, registry)
+            else:
+                reports = index_status(store, load_model(named, table), sample=sample, times=_times(options), registry=registry)
+        if as_json:
+            click.echo(json.dumps([report.as_json for report in reports]))
+        for report in () if as_json else reports:
+            click.echo(str(report) if report.sampled else f"{report.table}.{report.index}: {report.state}")
+        return 0 if all(report.sound and report.drift <= threshold for report in reports) else 1
+
+    ctx.exit(_repeatedly(every, once))
+
+
+def _registered(store: Store, table: str, registry: str) -> list[IndexReport]:
+    """What the registry alone says."""
+    catalog = Registry(store, registry)
+    reports: list[IndexReport] = []
+    for place in catalog.places(table):
+        found = catalog.read(place)
+        reports += [] if found is None else [IndexReport(table, name, state.state) for name, state in sorted(found.indexes.items())]
+    return reports
+
+
+@index.command()
+@click.argument("table")
+@click.argument("name", metavar="INDEX")
+@_model(required=False)
+@_common
+def drop(table: str, name: str, named: str | None, url: str, registry: str, as_json: bool, **options: Any) -> None:
+    """Drop an index and its table, which the model need not declare any more; waits until no session uses it."""
+    times = _times(options)
+    with connect(url) as store, _shown(as_json) as progress:
+        if named is not None:
+            dropped = drop_index(store, load_model(named, table), name, times=times, progress=progress, registry=registry)
+        else:
+            catalog = Registry(store, registry)
+            place = _place_of(catalog, table, name)
+            dropped = IndexStates(store, catalog, place, name, times.drain, waiting(progress)).drop()
+    click.echo(json.dumps({"dropped": dropped}) if as_json else "\n".join(f"dropped {one}" for one in dropped) or "nothing was left")
+
+
+def _place_of(catalog: Registry, table: str, name: str) -> Place | TableSchema:
+    for place in catalog.places(table):
+        found = catalog.read(place)
+        if found is not None and name in found.indexes:
+            return place
+    raise UnknownIndex("The registry knows no such index.", table=table, index=name)
