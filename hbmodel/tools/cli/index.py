@@ -58,17 +58,16 @@ def _time(name: str, default: float | None, text: str) -> Callable[[Command], Co
 
 def _common(command: Command) -> Command:
     """Options of every command."""
-    for option in reversed(
-        [
-            click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_STORE", help="Store, as for hb.connect()."),
-            click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
-            _time("--lease", TIMES.lease, "Longest lease of any session."),
-            _time("--longest-call", TIMES.longest_call, "How long a call may live."),
-            _time("--grace", TIMES.grace, "How old an orphan is at least."),
-            _time("--clock-bound", TIMES.clock_bound, "How far clocks may differ."),
-            click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-        ]
-    ):
+    options: list[Callable[[Command], Command]] = [
+        click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_STORE", help="Store, as for hb.connect()."),
+        click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
+        _time("--lease", TIMES.lease, "Longest lease of any session."),
+        _time("--longest-call", TIMES.longest_call, "How long a call may live."),
+        _time("--grace", TIMES.grace, "How old an orphan is at least."),
+        _time("--clock-bound", TIMES.clock_bound, "How far clocks may differ."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    ]
+    for option in reversed(options):
         command = option(command)
     return command
 
