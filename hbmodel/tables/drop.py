@@ -49,7 +49,8 @@ def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE
                     family = row.rpartition(b"\x00")[2].decode()
                     raise SchemaMismatch("Another model lives in the table: drop both together.", table=schema.table, family=family)
             if entry is not None:  # an index may live under another name than the declared one
-                index_tables.update((state.table, None) for _, state in sorted(entry.indexes.items()))
+                for _, state in sorted(entry.indexes.items()):
+                    index_tables.update(dict.fromkeys((state.table, *state.entry.get("left", ()))))
         index_tables.update((index.table, None) for index in schema.indexes.values())
     # Primary tables first: without rows there is nothing that an index could lack, so a crash leaves a state in which
     # `create_tables` too is right. In any other order there would be rows whose registered indexes are gone or not empty. The
@@ -60,5 +61,5 @@ def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE
         with suppress(TableNotFound):  # somebody else was faster
             store.delete_table(table)
     if registry in existing and rows:
-        store.delete(registry, [Delete(row) for row in sorted(rows)])
+        store.delete(registry, [Delete(row) for row in sorted({*rows, *catalog.work_rows(rows)})])
     return dropped

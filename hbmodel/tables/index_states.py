@@ -7,11 +7,12 @@ longest call lives. So a state that must not meet the state before the last wait
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import IndexUnavailable, SchemaMismatch, UnknownIndex
+from hbmodel.errors import IndexUnavailable, SchemaMismatch, TableNotFound, UnknownIndex
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import LONGEST_CALL
 from hbmodel.store.port import Store
@@ -104,7 +105,7 @@ class IndexStates:
             state = found.indexes.get(self.name)
             if state is not None and state.state in {BUILDING, VERIFYING, READABLE}:
                 return found
-            if state is not None and state.entry.get("dropping"):
+            if state is not None and (state.entry.get("dropping") or state.entry.get("left")):
                 raise IndexUnavailable(
                     "The index is being dropped: let hb.drop_index() finish first.", table=self.place.table, index=self.name
                 )
@@ -186,6 +187,7 @@ class IndexStates:
                 existing = set(self.store.tables())
                 dropped = [table for table in tables if table in existing]
                 for table in dropped:
-                    self.store.delete_table(table)
+                    with suppress(TableNotFound):  # somebody else was faster
+                        self.store.delete_table(table)
                 self.registry.change_index(self.place, self.name, found, left=[])
                 return dropped

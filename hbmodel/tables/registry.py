@@ -7,7 +7,7 @@ Row key: `<table>` 00 `<family>`. Family `m`: `m:layout` is the layout as canoni
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -203,6 +203,11 @@ class Registry:
     def rows_of_table(self, table: str) -> list[bytes]:
         """The registry's rows of all models of a table."""
         return [row.row for row in self._rows_of(table)]
+
+    def work_rows(self, rows: Iterable[bytes]) -> list[bytes]:
+        """The registry's rows of what is being done to the indexes of the models with these rows."""
+        scans = self._store.scan(self.table, [Scan(KeyRange.prefix(b"\x01" + row + b"\x00")) for row in rows])
+        return [row.row for batches in scans for batch in batches for row in batch]
 
     def places(self, table: str) -> list[Place]:
         """Every model of a table."""

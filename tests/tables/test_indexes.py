@@ -124,6 +124,36 @@ def test_an_index_is_added_to_a_table_with_rows(bed: Bed, two: Two) -> None:
     assert all(row.row[:1] != b"\x01" for row in _registry_rows(bed.store) if two.schema.table.encode() in row.row)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"salt": hb.HashSalt(3)}, {"salt": hb.RandomSalt(2), "immutable": True}, {"exists": hb.flag("e")}, {"immutable": True}],
+    ids=["salted", "salted at random", "with a flag", "immutable"],
+)
+def test_an_index_is_added_to_tables_of_every_kind(options: dict[str, Any]) -> None:
+    two = declare(**options)
+    with fresh() as store:
+        hb.create_tables(store, two.before)
+        session = open_session(store)
+        session.add_all(two.before(name=f"{n % 40:02}", topic=f"t{n}") for n in range(80))
+        session.commit()
+        expected = {f"{n % 40:02}": f"t{n}" for n in range(40, 80)}
+        hb.create_tables(store, two.after)
+        assert build(store, two.after).readable
+        for name, topic in expected.items():
+            assert found_through(store, two, topic) == [name]
+            assert found_through(store, two, f"t{int(name)}") == []
+        assert hb.verify_index(store, two.after, "by_topic", times=TIMES).sound
+        session = open_session(store)
+        session.delete_key(two.after, name="07")
+        session.add(two.after(name="99", topic="last"))
+        session.commit()
+        assert {item.name: item.topic for item in session.query(two.after).allow_full_scan()} == {
+            **{name: topic for name, topic in expected.items() if name != "07"}, "99": "last",
+        }  # fmt: skip
+        assert found_through(store, two, "last") == ["99"]
+        assert found_through(store, two, expected["07"]) == []
+
+
 def _registry_rows(store: hb.Store) -> list[Row]:
     (batches,) = store.scan("hbmodel", [Scan()])
     return [row for batch in batches for row in batch]
@@ -300,6 +330,41 @@ def test_an_index_is_dropped_and_built_again(bed: Bed, two: Two) -> None:
     session.commit()
     report = check_sound(bed.store, two.after)
     assert (report.rows, report.entries) == (3, 3)
+
+
+def test_an_index_that_is_being_dropped_is_not_built_before_that_is_done(bed: Bed, two: Two) -> None:
+    hb.create_tables(bed.store, two.after)
+    build(bed.store, two.after)
+
+    def dying(stop_in: str, progress: hb.IndexProgress) -> None:
+        state = Registry(bed.store).read(two.schema)
+        assert state is not None
+        if state.indexes["by_topic"].state == stop_in:
+            raise Killed
+
+    for stop_in in ("write-only", "absent"):
+        with pytest.raises(Killed):
+            hb.drop_index(bed.store, two.after, "by_topic", times=TIMES, progress=partial(dying, stop_in))
+        with pytest.raises(hb.IndexUnavailable, match="being dropped"):
+            build(bed.store, two.after)
+    assert hb.drop_index(bed.store, two.after, "by_topic", times=TIMES) == [f"{two.schema.table}.by_topic"]
+    assert build(bed.store, two.after).readable
+
+
+def test_dropped_tables_leave_nothing_of_a_build(bed: Bed, two: Two) -> None:
+    open_session(bed.store).load([two.before(name=f"{n:03}", topic="t") for n in range(50)])
+    hb.create_tables(bed.store, two.after)
+
+    def dying(progress: hb.IndexProgress) -> None:
+        if progress.rows:
+            raise Killed
+
+    with pytest.raises(Killed):
+        build(bed.store, two.after, batch_size=10, progress=dying)
+    name = two.schema.table
+    assert sum(name.encode() in row.row for row in _registry_rows(bed.store)) == 2
+    assert sorted(hb.drop_tables(bed.store, two.after)) == [name, f"{name}.by_topic"]
+    assert not any(name.encode() in row.row for row in _registry_rows(bed.store))
 
 
 def test_an_index_that_the_model_has_lost_is_dropped_by_its_name(bed: Bed, two: Two) -> None:
