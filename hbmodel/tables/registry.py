@@ -241,8 +241,8 @@ def _entry_of(found: Registration | None, index: str) -> Mapping[str, Any]:
 def _index_state(cell: Cell) -> IndexState:
     """One index's entry; what a newer version of this library has added to it is left alone."""
     entry = json.loads(cell.value)
-    generation = entry.get("generation", 0)
-    return IndexState(str(entry["state"]), str(entry["table"]), dict(entry["spec"]), cell.timestamp, int(generation), entry)
+    state, table, spec = str(entry["state"]), str(entry["table"]), dict(entry["spec"])
+    return IndexState(state, table, spec, cell.timestamp, int(entry.get("generation", 0)), entry)
 
 
 def _row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowState | None:
