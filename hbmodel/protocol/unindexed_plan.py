@@ -119,7 +119,7 @@ class UnindexedRowPlanner:
         end = self._end(write, row)
         cells = self.cells(write)
         if isinstance(write, UpdateFields):
-            cells = self._kept(found, end) | cells
+            cells = {**self._kept(found, end), **cells}
         if end is not None and isinstance(row, StampedRow):
             return self._expiring(row, cells, end)
         plan = self._put(write, cells)
@@ -146,12 +146,18 @@ class UnindexedRowPlanner:
         return {column: cell for column, cell in found.items() if not self.schema.is_system(column)}
 
     def _put(self, write: PutObject | UpdateFields, cells: Mapping[bytes, bytes]) -> UnindexedRowPlan:
-        kept = {column: value for column, value in cells.items() if value or column not in self.gone}
+        kept, nulls = self._without_gone(cells)
         if not kept and isinstance(write, PutObject):
             raise nothing_to_store(self.schema, write.row)
-        nulls = tuple(column for column in cells if column not in kept)
         deletes = [Delete(write.row, columns=nulls)] if nulls else []
         return UnindexedRowPlan(Outcome("put", write.row), Put(write.row, kept) if kept else None, deletes, nulls)
+
+    def _without_gone(self, cells: Mapping[bytes, bytes]) -> tuple[Mapping[bytes, bytes], Sequence[bytes]]:
+        """The cells to put, and the columns whose None is the absence of the cell."""
+        if not self.gone:
+            return cells, ()
+        kept = {column: value for column, value in cells.items() if value or column not in self.gone}
+        return kept, tuple(column for column in cells if column not in kept)
 
     def _expiring(self, stamped: StampedRow, cells: Mapping[bytes, bytes], end: End) -> UnindexedRowPlan:
         """A put of a whole row that expires, and the delete of everything older, which would come back when it does."""
@@ -209,15 +215,12 @@ class UnindexedRowPlanner:
             return False
         return not plan.put.cells.keys().isdisjoint(self.schema.required_columns)
 
-    def cells(self, write: PutObject | UpdateFields) -> dict[bytes, bytes]:
+    def cells(self, write: PutObject | UpdateFields) -> Mapping[bytes, bytes]:
         """The cells of a write; None is still the empty cell here."""
         schema = self.schema
         if isinstance(write, UpdateFields):
             return {schema.by_name[n].column: encode_cell(schema, schema.by_name[n], value) for n, value in write.changes.items()}
-        cells = dict(write.cells)
-        if schema.exists_column is not None:
-            cells[schema.exists_column] = FLAG
-        return cells
+        return write.cells if schema.exists_column is None else {**write.cells, schema.exists_column: FLAG}
 
     def deletion(self, row: bytes, timestamp: int | None = None) -> Delete:
         """Of the model's families, in a table that others write of its own columns."""
@@ -226,6 +229,11 @@ class UnindexedRowPlanner:
             return Delete(row, families=schema.family_names, timestamp=timestamp)
         flag = () if schema.exists_column is None else (schema.exists_column,)
         return Delete(row, columns=(*flag, *(f.column for f in schema.columns), schema.expiry_column), timestamp=timestamp)
+
+
+def needs_reading(write: RowWrite) -> bool:
+    """Whether a write depends on what its row is: all but deletes and puts of whole objects without a TTL."""
+    return isinstance(write, UpdateFields) or (isinstance(write, PutObject) and write.ttl is not None)
 
 
 def nothing_to_store(schema: TableSchema, row: bytes) -> EncodingError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -72,11 +72,14 @@ class Batch:
         return self.running is not None and self.running.wrote
 
 
-def split_batches(pending: Iterable[Pending]) -> list[Batch]:
+def split_batches(pending: Sequence[Pending]) -> list[Batch]:
     """Puts writes into batches: order between writes of one row is kept, and a put followed by a put of the same row is dropped.
 
     Sets how many outcomes each pending call waits for.
     """
+    if len(pending) == 1 and len(pending[0].writes) == 1:
+        pending[0].remaining = 1
+        return [Batch(pending[0].schema, [pending[0]], [pending[0].writes[0]])]
     batches: list[Batch] = []
     of_model: dict[int, list[Batch]] = {}
     first_open: dict[int, int] = {}

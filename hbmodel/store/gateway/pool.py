@@ -220,10 +220,8 @@ class Pool(Generic[C]):
         members = self._members()
         with members.changed:
             members.closed = True
-            idle = list(members.idle)
-            members.idle.clear()
             members.changed.notify_all()
-        for connection in idle:
+        while (connection := _last(members.idle)) is not None:  # nothing is added any more
             connection.close()
         self._reclaim(members)
 
@@ -261,11 +259,7 @@ class Pool(Generic[C]):
 
     def _take(self, members: _Members[C]) -> C:
         """An idle connection that is still good, the last used first, else a new one."""
-        while True:
-            with members.lock:
-                if not members.idle:
-                    break
-                connection = members.idle.pop()
+        while (connection := _last(members.idle)) is not None:
             now = time.monotonic()
             if now - connection.used_at < self._max_idle and now < connection.expires_at and connection.ready():
                 return connection
@@ -295,3 +289,11 @@ class Pool(Generic[C]):
             except Empty:
                 return
             lease.release()
+
+
+def _last(idle: deque[C]) -> C | None:
+    """Takes the connection that was used last, without a lock: `deque.pop` is atomic."""
+    try:
+        return idle.pop()
+    except IndexError:
+        return None
