@@ -161,6 +161,10 @@ class Resumable:
             self._protocol = self._begin()
             self._advance(None)
         while self._operation is not None:
+            if isinstance(self._operation, Acknowledge):
+                self.outcomes = self._operation.outcomes
+                self._advance(None)
+                continue
             try:
                 answer = perform(store, self._operation, self._clock)
             except SchemaMismatch:
@@ -169,9 +173,7 @@ class Resumable:
             except BaseException as error:
                 self.wrote |= may_have_written(self._operation, error)
                 raise
-            if isinstance(self._operation, Acknowledge):
-                self.outcomes = self._operation.outcomes
-            elif not self.wrote:
+            if not self.wrote:
                 self.wrote = isinstance(self._operation, Change)
             self._advance(answer)
 

@@ -46,13 +46,11 @@ class UnindexedRowPlan:
 
 def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) -> Protocol[None]:
     """The puts and deletes of plans: atomic by row where the store can and they are few, else deletes follow puts."""
-    both = [plan for plan in plans if plan.deletes and plan.put is not None] if can.mutate_row else []
-    apart = plans
-    if len(both) > ATOMIC_ROWS:
+    both = [plan for plan in plans if plan.put is not None and plan.deletes]
+    if not can.mutate_row or len(both) > ATOMIC_ROWS:
         both = []
-    if both:
-        joined = {plan.outcome.key for plan in both}
-        apart = [plan for plan in plans if plan.outcome.key not in joined]
+    joined = {plan.outcome.key for plan in both}
+    apart = [plan for plan in plans if plan.outcome.key not in joined]
     puts = [put for plan in apart if (put := plan.first) is not None]
     if puts:
         yield PutRows(table, puts)

@@ -100,6 +100,17 @@ class UnindexedRowPlanner:
 
     # --- planning -----------------------------------------------------------------------------------------------------
 
+    def puts_of_objects(self, writes: Iterable[RowWrite]) -> list[Put] | None:
+        """The puts of writes that all put whole objects, whatever their rows are, and delete no cell; else None: they need plans."""
+        if self.gone:
+            return None
+        puts: list[Put] = []
+        for write in writes:
+            if not isinstance(write, PutObject) or write.ttl is not None or not (cells := self.cells(write)):
+                return None
+            puts.append(Put(write.row, cells))
+        return puts
+
     def plan(self, write: RowWrite, row: Row | None) -> UnindexedRowPlan:
         """What `write` becomes over `row`, as far as it was read."""
         try:
@@ -229,11 +240,6 @@ class UnindexedRowPlanner:
             return Delete(row, families=schema.family_names, timestamp=timestamp)
         flag = () if schema.exists_column is None else (schema.exists_column,)
         return Delete(row, columns=(*flag, *(f.column for f in schema.columns), schema.expiry_column), timestamp=timestamp)
-
-
-def needs_reading(write: RowWrite) -> bool:
-    """Whether a write depends on what its row is: all but deletes and puts of whole objects without a TTL."""
-    return isinstance(write, UpdateFields) or (isinstance(write, PutObject) and write.ttl is not None)
 
 
 def nothing_to_store(schema: TableSchema, row: bytes) -> EncodingError:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from hbmodel.protocol.guarded_update import keep_together, update_guarded
-from hbmodel.protocol.operations import Acknowledge, GetRows, Protocol
+from hbmodel.protocol.operations import Acknowledge, GetRows, Protocol, PutRows
 from hbmodel.protocol.server_time import StampedRow
-from hbmodel.protocol.unindexed_batch import UnindexedRowPlan, carry_out
-from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner, needs_reading
-from hbmodel.protocol.writes import RowWrite, UpdateFields
+from hbmodel.protocol.unindexed_batch import carry_out
+from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.writes import Outcome, RowWrite, UpdateFields
 from hbmodel.store.port import Capabilities
 from hbmodel.store.values import Row
 
@@ -23,27 +23,14 @@ def write_unindexed_batch(planner: UnindexedRowPlanner, writes: Sequence[RowWrit
         bound: how far a cell may lie ahead of its server's clock, in ms.
         can: what the store can do in one atomic call.
     """
-    rows: dict[bytes, Row | None] = {}
-    if any(map(needs_reading, writes)):
-        rows |= yield from planner.read(writes)
-        rows |= yield from planner.read_expiring(writes, rows, bound)
+    puts = planner.puts_of_objects(writes)
+    if puts:
+        yield PutRows(planner.schema.table, puts)
+        yield Acknowledge([Outcome("put", put.row) for put in puts])
+        return
+    rows = yield from planner.read(writes)
+    rows |= yield from planner.read_expiring(writes, rows, bound)
     plans = {write.row: planner.plan(write, rows.get(write.row)) for write in writes}
-    if not rows:
-        yield from carry_out(planner.schema.table, list(plans.values()), can)
-    else:
-        yield from _over_rows(planner, writes, plans, rows, bound, can)
-    yield Acknowledge([plans[write.row].outcome for write in writes])
-
-
-def _over_rows(
-    planner: UnindexedRowPlanner,
-    writes: Sequence[RowWrite],
-    plans: dict[bytes, UnindexedRowPlan],
-    rows: Mapping[bytes, Row | None],
-    bound: int,
-    can: Capabilities,
-) -> Protocol[None]:
-    """Carries out plans of which some are updates, or of rows that expire; sets the plans of those that turned out otherwise."""
     guarded = [write for write in writes if isinstance(write, UpdateFields) and planner.may_leave_a_piece(plans[write.row])]
     behind = {write.row for write in guarded}
     yield from carry_out(planner.schema.table, [plan for row, plan in plans.items() if row not in behind], can)
@@ -53,6 +40,7 @@ def _over_rows(
             yield from keep_together(planner, (yield GetRows(planner.schema.table, over, planner.columns)), bound, can)
     if guarded:
         plans |= yield from update_guarded(planner, guarded, {row: (plans[row], rows[row]) for row in behind}, bound, can)
+    yield Acknowledge([plans[write.row].outcome for write in writes])
 
 
 def _was_there(row: Row | None) -> bool:

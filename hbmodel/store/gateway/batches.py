@@ -70,7 +70,7 @@ def without_rivals(puts: Sequence[Put]) -> Iterator[Sequence[Put]]:
     The last given of such two counts, and the other one again when its life ends; in one call they may come in any order, or the
     last take the place of the other.
     """
-    if len({put.ttl for put in puts}) < 2:
+    if len(puts) == 1 or len({put.ttl for put in puts}) < 2:
         yield puts
         return
     run: list[Put] = []
