@@ -203,11 +203,11 @@ class KeyMapper:
             )
         return tuple(key)
 
-    @property
-    def rows_code(self) -> Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]]:
+    @classmethod
+    def rows_code(cls, schema: TableSchema) -> Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]]:
         """The function from a key, as `given` takes it, to its `rows`, made once."""
-        made: Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]] | None = self.schema.compiled.get("rows")
-        return self.schema.keep("rows", compile_rows(self.schema, self.plain_rows)) if made is None else made
+        made: Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]] | None = schema.compiled.get("rows")
+        return schema.keep("rows", compile_rows(schema, cls(schema).plain_rows)) if made is None else made
 
     def plain_rows(self, key: Mapping[str, Any] | Sequence[Any]) -> list[bytes]:
         """The same field by field: slower, and knows what is wrong with a key."""

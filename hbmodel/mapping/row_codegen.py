@@ -210,8 +210,11 @@ def _row_key(code: Code, layout: KeyLayout, salt: BoundSalt, names: Sequence[str
     """The conditions for the values in these variables, and the lines that make `row` of them."""
     if salt.width and not salt.random and salt.by != layout.names:  # the salt looks at some of the parts
         conditions, parts = layout.pack_code(code, names)
-        lines = [f"parts = [{', '.join(parts)}]"]
-        return conditions, [*lines, f"row = {code.name(salt.prefixes)}[{code.name(salt.bucket_of)}(parts)] + b''.join(parts)"]
+        names = [code.variable() for _ in parts]
+        by = [name for name, of in zip(names, layout.names, strict=True) if of in salt.by]
+        lines = [f"{name} = {part}" for name, part in zip(names, parts, strict=True)]
+        bucket = f"{code.name(salt.salt.bucket)}(b''.join(({', '.join(by)},)))"
+        return conditions, [*lines, f"row = {code.name(salt.prefixes)}[{bucket}] + b''.join(({', '.join(names)},))"]
     conditions, joined = layout.join_code(code, names)
     lines = [f"row = {joined}"]
     if salt.width:

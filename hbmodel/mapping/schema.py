@@ -239,6 +239,11 @@ class TableSchema:
         return tuple(sorted({self.family, *(f.family for f in self.columns)}))
 
     @cached_property
+    def places(self) -> Sequence[tuple[str, bytes]]:
+        """The table with each of its families."""
+        return tuple((self.table, family) for family in self.family_names)
+
+    @cached_property
     def exists_column(self) -> bytes | None:
         """`family:qualifier` of the existence flag."""
         return None if self.exists is None else self.family + b":" + self.exists

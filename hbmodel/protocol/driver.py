@@ -50,6 +50,12 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None) -> A
         clock: for protocols that ask for the time.
     """
     match operation:
+        case PutRows(table, puts):
+            store.put(table, puts)
+        case Acknowledge():
+            pass
+        case GetRows(table, rows, columns):
+            return store.get(table, rows, columns)
         case ReadClock(exact):
             assert clock is not None
             return clock.now(exact)
@@ -58,10 +64,6 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None) -> A
             return clock.fresh(since)
         case LetClockTick():
             let_tick_pass()
-        case GetRows(table, rows, columns):
-            return store.get(table, rows, columns)
-        case PutRows(table, puts):
-            store.put(table, puts)
         case DeleteRows(table, deletes):
             store.delete(table, deletes)
         case MutateRow(table, mutations):
@@ -160,6 +162,10 @@ class Resumable:
             self._protocol = self._begin()
             self._advance(None)
         while self._operation is not None:
+            if isinstance(self._operation, Acknowledge):
+                self.outcomes = self._operation.outcomes
+                self._advance(None)
+                continue
             try:
                 if self._check is not None and self.outcomes is None and isinstance(self._operation, Change):
                     self._check()
@@ -170,9 +176,8 @@ class Resumable:
             except BaseException as error:
                 self.wrote |= may_have_written(self._operation, error)
                 raise
-            self.wrote |= isinstance(self._operation, Change)
-            if isinstance(self._operation, Acknowledge):
-                self.outcomes = self._operation.outcomes
+            if not self.wrote:
+                self.wrote = isinstance(self._operation, Change)
             self._advance(answer)
 
     def _advance(self, answer: Any) -> None:

@@ -67,8 +67,8 @@ def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Prot
 def _whole(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPlan:
     """A put of every column, whatever is left under it of a row that is gone."""
     schema = planner.schema
-    cells = planner.cells(write)
-    cells.update((f.column, COUNTER_ZERO) for f in schema.columns if f.kind == "counter")
+    counters = [f.column for f in schema.columns if f.kind == "counter"]
+    cells = {**planner.cells(write), **dict.fromkeys(counters, COUNTER_ZERO)}
     nulls = tuple(column for column, value in cells.items() if not value and column in planner.gone)
     put = Put(write.row, {column: value for column, value in cells.items() if column not in nulls})
     return UnindexedRowPlan(Outcome("put", write.row), put, [Delete(write.row, columns=nulls)] if nulls else [], nulls)

@@ -114,6 +114,17 @@ class UnindexedRowPlanner:
 
     # --- planning -----------------------------------------------------------------------------------------------------
 
+    def puts_of_objects(self, writes: Iterable[RowWrite]) -> list[Put] | None:
+        """The puts of writes that all put whole objects, whatever their rows are, and delete no cell; else None: they need plans."""
+        if self.gone:
+            return None
+        puts: list[Put] = []
+        for write in writes:
+            if not isinstance(write, PutObject) or write.ttl is not None or not (cells := self.cells(write)):
+                return None
+            puts.append(Put(write.row, cells))
+        return puts
+
     def plan(self, write: RowWrite, row: Row | None) -> UnindexedRowPlan:
         """What `write` becomes over `row`, as far as it was read."""
         try:
@@ -133,7 +144,7 @@ class UnindexedRowPlanner:
         end = self._end(write, row)
         cells = self.cells(write)
         if isinstance(write, UpdateFields):
-            cells = self._kept(found, end) | cells
+            cells = {**self._kept(found, end), **cells}
         if end is not None and isinstance(row, StampedRow):
             return self._expiring(row, cells, end)
         plan = self._put(write, cells)
@@ -162,12 +173,18 @@ class UnindexedRowPlanner:
         return {column: cell for column, cell in found.items() if not self.schema.is_system(column)}
 
     def _put(self, write: PutObject | UpdateFields, cells: Mapping[bytes, bytes]) -> UnindexedRowPlan:
-        kept = {column: value for column, value in cells.items() if value or column not in self.gone}
-        if not kept and isinstance(write, PutObject):
+        kept, nulls = self._without_gone(cells)
+        if isinstance(write, PutObject) and kept.keys() <= {self.schema.liveness_column}:
             raise nothing_to_store(self.schema, write.row)
-        nulls = tuple(column for column in cells if column not in kept)
         deletes = [Delete(write.row, columns=nulls)] if nulls else []
         return UnindexedRowPlan(Outcome("put", write.row), Put(write.row, kept) if kept else None, deletes, nulls)
+
+    def _without_gone(self, cells: Mapping[bytes, bytes]) -> tuple[Mapping[bytes, bytes], Sequence[bytes]]:
+        """The cells to put, and the columns whose None is the absence of the cell."""
+        if not self.gone:
+            return cells, ()
+        kept = {column: value for column, value in cells.items() if value or column not in self.gone}
+        return kept, tuple(column for column in cells if column not in kept)
 
     def _expiring(self, stamped: StampedRow, cells: Mapping[bytes, bytes], end: End) -> UnindexedRowPlan:
         """A put of a whole row that expires, and the delete of everything older, which would come back when it does."""
@@ -176,7 +193,7 @@ class UnindexedRowPlanner:
         if at <= timestamp:
             raise not_found(self.schema, row)
         kept = {column: value for column, value in cells.items() if value or column not in self.gone}
-        if not kept:
+        if kept.keys() <= {self.schema.liveness_column}:
             raise nothing_to_store(self.schema, row)
         kept[self.schema.expiry_column] = end_value(at)
         if self.marking:
@@ -227,17 +244,13 @@ class UnindexedRowPlanner:
             return False
         return not plan.put.cells.keys().isdisjoint(self.schema.required_columns)
 
-    def cells(self, write: PutObject | UpdateFields) -> dict[bytes, bytes]:
+    def cells(self, write: PutObject | UpdateFields) -> Mapping[bytes, bytes]:
         """The cells of a write; None is still the empty cell here."""
         schema = self.schema
         if isinstance(write, UpdateFields):
             return {schema.by_name[n].column: encode_cell(schema, schema.by_name[n], value) for n, value in write.changes.items()}
-        cells = dict(write.cells)
-        if schema.exists_column is not None:
-            cells[schema.exists_column] = FLAG
-        if self.marking:
-            cells[schema.liveness_column] = LIVE
-        return cells
+        cells = write.cells if schema.exists_column is None else {**write.cells, schema.exists_column: FLAG}
+        return {**cells, schema.liveness_column: LIVE} if self.marking else cells
 
     def deletion(self, row: bytes, timestamp: int | None = None) -> Delete:
         """Of the model's families, in a table that others write of its own columns."""

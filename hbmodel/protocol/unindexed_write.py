@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hbmodel.protocol.guarded_update import keep_together, update_guarded
-from hbmodel.protocol.operations import Acknowledge, GetRows, Protocol
+from hbmodel.protocol.operations import Acknowledge, GetRows, Protocol, PutRows
 from hbmodel.protocol.server_time import StampedRow
 from hbmodel.protocol.unindexed_batch import carry_out
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.writes import RowWrite, UpdateFields
+from hbmodel.protocol.writes import Outcome, RowWrite, UpdateFields
 from hbmodel.store.port import Capabilities
 from hbmodel.store.values import Row
 
@@ -23,6 +23,11 @@ def write_unindexed_batch(planner: UnindexedRowPlanner, writes: Sequence[RowWrit
         bound: how far a cell may lie ahead of its server's clock, in ms.
         can: what the store can do in one atomic call.
     """
+    puts = planner.puts_of_objects(writes)
+    if puts:
+        yield PutRows(planner.schema.table, puts)
+        yield Acknowledge([Outcome("put", put.row) for put in puts])
+        return
     rows = yield from planner.read(writes)
     rows |= yield from planner.read_expiring(writes, rows, bound)
     plans = {write.row: planner.plan(write, rows.get(write.row)) for write in writes}

@@ -42,22 +42,20 @@ class EntryVerifier:
         this entry as its current one; a row has one entry in an index, so it comes once. Under a random salt the newest of
         the rows with the same key is the object.
         """
-        keys = KeyMapper(self.schema)
-        candidates = list(map(keys.rows_of_entry_code(self.index), entries))
+        candidates = list(map(KeyMapper(self.schema).rows_of_entry_code(self.index), entries))
         wanted = list(dict.fromkeys(chain.from_iterable(candidates)))
         if not wanted:
             return []
         got: Sequence[Row | None] = yield GetRows(self.schema.table, wanted, self.reader.columns)
         exists = self.reader.exists
         found = {row.row: row for row in got if row is not None and exists(row)}
-        return [
-            self._decide(keys, entry, [found[row] for row in rows if row in found]) for entry, rows in zip(entries, candidates, strict=True)
-        ]
+        if self.schema.salt.random:
+            current = [newest_of([found[row] for row in rows if row in found]) for rows in candidates]
+        else:
+            current = [found.get(row) for (row,) in candidates]
+        return [None if row is None else self._decide(entry, row) for entry, row in zip(entries, current, strict=True)]
 
-    def _decide(self, keys: KeyMapper, entry: bytes, rows: Sequence[Row]) -> Values | None:
-        row = newest_of(rows)
-        if row is None:
-            return None
+    def _decide(self, entry: bytes, row: Row) -> Values | None:
         values = self.reader.values(row)
         if self._entry_of(values, row.row) != entry or not self.accepts(values):
             return None

@@ -63,7 +63,7 @@ RowWrite = PutObject | UpdateFields | DeleteRow
 def put_object(schema: TableSchema, obj: Any, ttl: int | None = None) -> PutObject:
     """Encodes a whole object: row key, cells and index entries, so that every mistake shows before any call."""
     values, row, cells = take(schema, obj)
-    entries = entries_of(schema, values, row)
+    entries = entries_of(schema, values, row) if schema.indexes else {}
     if sum(map(len, cells.values())) > LARGE:
         for of in schema.columns:
             if of.kind == "column":

@@ -184,8 +184,13 @@ class Session:
             IncompleteKey: names the missing fields.
             IncompleteRow: the row lacks a required column.
         """
-        found: T | None = self._get_many(schema_of(model), (key,))[0]
-        return found
+        schema = schema_of(model)
+        rows = KeyMapper.rows_code(schema)(key)
+        if len(rows) > 1:  # the buckets of a random salt
+            return self.get_many(model, (key,))[0]
+        reader = self._bind(schema).reader
+        (row,) = self.store.get(schema.table, rows, reader.columns)
+        return None if row is None or not reader.exists(row) else reader.make(reader.values(row))
 
     @guarded
     def get_many(self, model: type[T], keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[T | None]:
@@ -198,7 +203,7 @@ class Session:
         return self._get_many(schema_of(model), keys)
 
     def _get_many(self, schema: TableSchema, keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[Any]:
-        rows_of = KeyMapper(schema).rows_code
+        rows_of = KeyMapper.rows_code(schema)
         homes = [rows_of(key) for key in keys]
         if not homes:
             return []
@@ -252,7 +257,7 @@ class Session:
 
     def _add(self, obj: Any, ttl: timedelta | None) -> None:
         schema = schema_of(type(obj))
-        self._work.add(Pending(schema, obj, [put_object(schema, obj, milliseconds(schema, ttl))]))
+        self._work.add(Pending(schema, obj, [put_object(schema, obj, None if ttl is None else milliseconds(schema, ttl))]))
 
     @guarded
     def insert(self, obj: T, *, ttl: timedelta | None = None) -> T:

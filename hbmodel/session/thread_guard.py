@@ -26,6 +26,8 @@ class Guard:
     def __init__(self) -> None:
         self.closed = False
         self._lock = threading.RLock()
+        self.leave = self._lock.release
+        """Ends a call."""
 
     def enter(self) -> None:
         """Begins a call; `leave` ends it."""
@@ -34,10 +36,6 @@ class Guard:
         if self.closed:
             self._lock.release()
             raise SessionClosed("The session is closed: open another one.")
-
-    def leave(self) -> None:
-        """Ends a call."""
-        self._lock.release()
 
     def __enter__(self) -> None:
         self.enter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -53,7 +53,9 @@ class Pending:
         self.remaining -= 1
         if self.outcome is None or outcome.action == "failed" or (self.outcome.action == "absent" and outcome.action == "deleted"):
             self.outcome = outcome
-        earlier, outcome = self.superseded, outcome if outcome.error is not None else Outcome("superseded", outcome.key)
+        earlier = self.superseded
+        if earlier is not None and outcome.error is None:
+            outcome = Outcome("superseded", outcome.key)
         while earlier is not None:
             earlier.remaining -= 1
             earlier.outcome = outcome
@@ -76,11 +78,14 @@ class Batch:
         return self.running is not None and self.running.wrote
 
 
-def split_batches(pending: Iterable[Pending]) -> list[Batch]:
+def split_batches(pending: Sequence[Pending]) -> list[Batch]:
     """Puts writes into batches: order between writes of one row is kept, and a put followed by a put of the same row is dropped.
 
     Sets how many outcomes each pending call waits for.
     """
+    if len(pending) == 1 and len(pending[0].writes) == 1:
+        pending[0].remaining = 1
+        return [Batch(pending[0].schema, [pending[0]], [pending[0].writes[0]])]
     batches: list[Batch] = []
     of_model: dict[int, list[Batch]] = {}
     first_open: dict[int, int] = {}
@@ -163,15 +168,14 @@ class UnitOfWork:
         self._pending.append(call)
 
     def _check_alone(self, schema: TableSchema) -> None:
-        places = [(schema.table, family) for family in schema.family_names]
-        for place in places:
+        for place in schema.places:
             other = self._writers.get(place, schema)
             if other is not schema:
                 raise SessionError(
                     "Another model of the same table and column family has pending calls: commit them first.",
                     table=schema.table, family=place[1].decode(), model=other.model.__qualname__,
                 )  # fmt: skip
-        self._writers.update(dict.fromkeys(places, schema))
+        self._writers.update(dict.fromkeys(schema.places, schema))
 
     def discard(self) -> None:
         """Drops what is pending."""
@@ -192,7 +196,8 @@ class UnitOfWork:
                 raise
             self._batches.pop(0).running = None  # it refers back to its batch: neither would be freed before the garbage collector runs
             self._begun = True
-        self._sweep()
+        if self._unswept:
+            self._sweep()
         self._begun = False
         self._writers.clear()
         done, self._committing = self._committing, []

@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
+from hbmodel.protocol import clock
 from hbmodel.protocol.clock import wall_time
 from hbmodel.protocol.expiry import end_of_live, end_of_unindexed
-from hbmodel.store import Delete, Put
+from hbmodel.store import Delete, Put, clock_tick
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.embedded import EmbeddedStore
 from tests.support.beds import HBASE, Bed, cells_of, fresh
@@ -44,16 +45,47 @@ MODELS = (Visit, Token, Slip)
 
 
 class ServerTime:
-    """A server's clock, which tests can put forward; it never shows one time twice, and waits rather than run ahead."""
+    """A server's clock, which tests can put forward; it never shows one time twice, and waits rather than run ahead.
 
-    def __init__(self) -> None:
+    Args:
+        tick: called before each reading.
+    """
+
+    def __init__(self, tick: Callable[[], object] = lambda: None) -> None:
+        self._tick = tick
         self.ahead = self.last = 0
 
     def __call__(self) -> int:
+        self._tick()
         while (now := wall_time() + self.ahead) <= self.last:
             time.sleep(0.0002)
         self.last = now
         return now
+
+
+class StillTime:
+    """The module `time` of a machine whose clocks move only when somebody waits."""
+
+    def __init__(self) -> None:
+        self._now = time.time_ns()
+
+    def time_ns(self) -> int:
+        return self._now
+
+    monotonic_ns = time_ns
+
+    def sleep(self, seconds: float) -> None:
+        self._now += round(seconds * 1e9)
+
+
+@contextmanager
+def still_time() -> Iterator[ServerTime]:
+    """A server's clock where tests need not wait: this machine's clocks move when they wait, and by a millisecond at each reading."""
+    machine = StillTime()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (clock, clock_tick):
+            patch.setattr(module, "time", machine)
+        yield ServerTime(lambda: machine.sleep(0.001))
 
 
 class TimedBed(Bed):
@@ -76,8 +108,8 @@ def bed(request: pytest.FixtureRequest) -> Iterator[TimedBed]:
     if request.param.startswith("thrift"):
         yield TimedBed(request.param, request.getfixturevalue("real_beds")(request.param).store)
         return
-    made = TimedBed(request.param, RecordingStore(EmbeddedStore(None, clock := ServerTime()), limited=request.param == "limited"))
-    made.clock = clock
+    made = TimedBed(request.param, RecordingStore(EmbeddedStore(None, server := ServerTime()), limited=request.param == "limited"))
+    made.clock = server
     with made.store:
         yield made
 
@@ -429,16 +461,16 @@ OPERATIONS = st.one_of(
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from([Visit, Token, Slip]), st.booleans(), st.lists(OPERATIONS, min_size=4, max_size=14))
 def test_any_history_leaves_what_its_last_writes_say(model: Any, limited: bool, history: list[Any]) -> None:
-    clock, now = ServerTime(), 0
+    now = 0
     known: dict[str, tuple[Any, float]] = {}
-    with RecordingStore(EmbeddedStore(None, clock), limited=limited) as store:
+    with still_time() as server, RecordingStore(EmbeddedStore(None, server), limited=limited) as store:
         hb.create_tables(store, model)
         for kind, *details in history:
             # Every clock measures the server's anew, as those of programs do that do not run for the whole history.
             session = hb.Session(store, clock_bound=250)
             if kind == "pass":
                 now += details[0]
-                clock.ahead += 1000 * details[0]
+                server.ahead += 1000 * details[0]
                 known = {name: (obj, end) for name, (obj, end) in known.items() if now < end}
             elif kind == "delete":
                 session.delete_key(model, name=details[0])
@@ -487,10 +519,9 @@ CRASHES: dict[str, Callable[[hb.Session, Any], object]] = {
 @contextmanager
 def crashed(model: Any, name: str, limited: bool, at: int | None, mode: Mode) -> Iterator[tuple[TimedBed, FaultyStore]]:
     """A bed with rows on which a write crashed at one of its calls: two rows that stay and one that expires."""
-    clock = ServerTime()
-    with EmbeddedStore(None, clock) as store:
+    with still_time() as server, EmbeddedStore(None, server) as store:
         bed = TimedBed("memory", RecordingStore(store))
-        bed.clock = clock
+        bed.clock = server
         session = bed.use(model)
         session.add_all([model(name="a", page="x", note="old"), model(name="b", page="x", extra="old")])
         session.add(model(name="c", page="x", note="older"))

@@ -60,8 +60,26 @@ class RandomModel:
         return getattr(self.model, name)
 
 
-def _salts(names: Sequence[str], random: bool) -> st.SearchStrategy[hb.Salt | None]:
-    by = st.sampled_from([(), (names[0],), tuple(names), (names[-1],)])
+@cache
+def pools(codec: hb.Codec[Any]) -> st.SearchStrategy[list[Any]]:
+    """The few values that the rows of a model have in a column of that codec."""
+    return st.lists(codec_values(codec), min_size=1, max_size=4)
+
+
+# A strategy is checked when it is first drawn from, so each is made once.
+BOOLEANS = st.booleans()
+ALIASES = st.permutations(QUALIFIERS)
+COLUMNS = st.sampled_from(COLUMN_CODECS)
+
+
+@cache
+def _one_of(codecs: Sequence[hb.Codec[Any]]) -> st.SearchStrategy[hb.Codec[Any]]:
+    return st.sampled_from(codecs)
+
+
+@cache
+def _salts(names: tuple[str, ...], random: bool) -> st.SearchStrategy[hb.Salt | None]:
+    by = st.sampled_from([(), (names[0],), names, (names[-1],)])
     kinds: list[st.SearchStrategy[Any]] = [
         st.none(),
         st.builds(hb.HashSalt, st.sampled_from([2, 3, 256]), by=by),
@@ -80,22 +98,22 @@ def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS) -> Ran
     """A model of any layout: codecs (of the key these), directions, None, salts, defaults, families, a flag, indexes."""
     body: dict[str, Any] = {}
     hints: dict[str, Any] = {}
-    pools: dict[str, Sequence[Any]] = {}
+    values: dict[str, Sequence[Any]] = {}
 
     def declare(name: str, spec: Any, kind: Any, codec: hb.Codec[Any], nullable: bool) -> None:
         body[name], hints[name] = spec, kind[Any | None if nullable else Any]
-        found = draw(st.lists(codec_values(codec), min_size=1, max_size=4))
-        pools[name] = [*found, None] if nullable else found
+        found = draw(pools(codec))
+        values[name] = [*found, None] if nullable else found
 
     keys = [f"k{number}" for number in range(draw(st.integers(1, 3)))]
     for name in keys:
-        codec, nullable = draw(st.sampled_from(codecs)), draw(st.booleans())
-        declare(name, hb.key(codec, desc=draw(st.booleans())), hb.Key, codec, nullable)
+        codec, nullable = draw(_one_of(tuple(codecs))), draw(BOOLEANS)
+        declare(name, hb.key(codec, desc=draw(BOOLEANS)), hb.Key, codec, nullable)
     columns = [f"c{number}" for number in range(draw(st.integers(1, 3)))]
-    aliases = draw(st.permutations(QUALIFIERS))
+    aliases = draw(ALIASES)
     indexable = [*keys]
     for name, alias in zip(columns, aliases, strict=False):
-        codec, nullable = draw(st.sampled_from(COLUMN_CODECS)), draw(st.booleans())
+        codec, nullable = draw(COLUMNS), draw(BOOLEANS)
         kinds = ["required", "value", *(["none"] if nullable else [])]
         match draw(st.sampled_from(kinds)):
             case "required":
@@ -104,28 +122,28 @@ def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS) -> Ran
                 options = {"default": None}
             case _:
                 value = draw(codec_values(codec))
-                options = {"default": _factory(value) if draw(st.booleans()) or codec == STRUCTURED else value}
+                options = {"default": _factory(value) if draw(BOOLEANS) or codec == STRUCTURED else value}
         family = draw(st.sampled_from(["d", "d", "x"]))
         declare(name, hb.column(alias, codec, family=family, **options), hb.Column, codec, nullable)
         if codec.key:
             indexable.append(name)
-    if draw(st.booleans()):
+    if draw(BOOLEANS):
         body["n"], hints["n"] = hb.counter("n"), hb.Column[int]
-        pools["n"] = [0, 1, -1, -(2**63), 2**63 - 1]
+        values["n"] = [0, 1, -1, -(2**63), 2**63 - 1]
 
-    salt = draw(_salts(keys, random=True))
+    salt = draw(_salts(tuple(keys), random=True))
     for number in range(draw(st.integers(0, 2))):
         names = draw(st.lists(st.sampled_from(indexable), min_size=1, max_size=2, unique=True))
         turned: list[Any] = [draw(st.sampled_from([hb.asc(name), hb.desc(name), name])) for name in names]
-        body[f"i{number}"] = hb.index(*turned, salt=draw(_salts(names, random=False)))
+        body[f"i{number}"] = hb.index(*turned, salt=draw(_salts(tuple(names), random=False)))
     cls = type("Made", (), {**body, "__annotations__": hints, "__module__": __name__})
-    flag = hb.flag("e") if draw(st.booleans()) else None
+    flag = hb.flag("e") if draw(BOOLEANS) else None
     immutable = isinstance(salt, hb.RandomSalt)
     has_index = any(name.startswith("i") for name in body)
     if immutable and has_index and "n" in body:
-        del body["n"], hints["n"], pools["n"]
+        del body["n"], hints["n"], values["n"]
         cls = type("Made", (), {**body, "__annotations__": hints, "__module__": __name__})
-    return RandomModel(hb.model(table="t", salt=salt, immutable=immutable, exists=flag)(cls), pools)
+    return RandomModel(hb.model(table="t", salt=salt, immutable=immutable, exists=flag)(cls), values)
 
 
 @attrs.frozen
@@ -185,6 +203,8 @@ def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: in
 
 # --- predicates -------------------------------------------------------------------------------------------------------
 
+THIRDS = st.integers(0, 2)
+
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
@@ -195,8 +215,8 @@ def leaves(draw: st.DrawFn, of: RandomModel, name: str | None = None, only: Sequ
         name = draw(st.sampled_from(list(of.pools)))
     field, expression = of.schema.by_name[name], of.expression(name)
     given_values = [value for value in of.pools[name] if value is not None]
-    near = st.sampled_from(given_values) if given_values else codec_values(field.codec)
-    value = draw(st.one_of(near, near, codec_values(field.codec)))
+    near = bool(given_values) and draw(THIRDS) < 2
+    value = draw(st.sampled_from(given_values) if near else codec_values(field.codec))
     kinds = ["=", "=", "!=", "in", "in", *COMPARISONS]
     if field.codec.python_type in {str, bytes}:
         kinds += ["prefix"] * 3
@@ -221,10 +241,12 @@ def leaves(draw: st.DrawFn, of: RandomModel, name: str | None = None, only: Sequ
         case "not none":
             return ~expression.is_(None), lambda values: values[name] is not None
     compare = COMPARISONS[kind]
-    value = draw(st.one_of(st.just(value), st.just(value), beyond(field.codec)))
+    if draw(THIRDS) == 2:
+        value = draw(beyond(field.codec))
     return compare(expression, value), lambda values: values[name] is not None and bool(compare(plain(values[name]), plain(value)))
 
 
+@cache
 def beyond(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
     """Bounds that a codec need not be able to store: below and above its values, and between them."""
     if type(codec).floor is hb.Codec.floor:

@@ -134,6 +134,7 @@ CHANGES: tuple[tuple[str, datetime], ...] = (
 """Where the clocks of some zones leave out an hour, or half of one, or show it twice."""
 
 
+@cache
 def changes() -> st.SearchStrategy[datetime]:
     """Aware datetimes within and around the gaps and folds of clock changes."""
     steps = st.sampled_from([-60, -30, -1, 0, 1, 15, 29, 30, 31, 59, 60, 90])
@@ -145,6 +146,7 @@ def changes() -> st.SearchStrategy[datetime]:
     return st.builds(shown, st.sampled_from(CHANGES), steps, micros, st.integers(0, 1))
 
 
+@cache
 def instants(first: datetime = datetime.min) -> st.SearchStrategy[datetime]:
     """Aware datetimes, in UTC and in zones."""
     zones = st.sampled_from(sorted({ZoneInfo(name) for name, _ in CHANGES}, key=str))

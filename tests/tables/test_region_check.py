@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -94,22 +95,33 @@ def test_every_region_of_a_planned_table_can_be_reached(name: str, salt: Any, de
 
 
 TEXTS = st.text(st.sampled_from(["\0", "\1", "a", "b", "é", "\U0010ffff"]), max_size=3)
+TEXT_ROWS = {
+    kind: st.lists(st.tuples(leading, st.integers(0, 255)), min_size=1, max_size=6)
+    for kind, leading in {
+        "alone": TEXTS, "followed": TEXTS, "or none": st.none() | TEXTS, "hex": st.text("0123456789abcdef", max_size=3)
+    }.items()
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("desc", [False, True])
-@pytest.mark.parametrize("kind", ["alone", "followed", "or none", "hex"])
-@given(data=st.data())
-def test_a_region_that_holds_a_row_is_reachable(kind: str, desc: bool, data: st.DataObject) -> None:
+@cache
+def texts(kind: str, desc: bool) -> Any:
+    """A model that a text leads: alone in its key or followed by a number."""
     hint = str | None if kind == "or none" else str
-    leading = st.none() | TEXTS if kind == "or none" else st.text("0123456789abcdef", max_size=3) if kind == "hex" else TEXTS
     body: dict[str, Any] = {"lead": hb.key(desc=desc), "__annotations__": {"lead": hb.Key[hint]}}
     if kind != "alone":
         body["next"] = hb.key(hb.UInt8)
         body["__annotations__"]["next"] = hb.Key[int]
     body["value"] = hb.column("v")
     body["__annotations__"]["value"] = hb.Column[int]
-    made = hb.model(table="texts", salt=hb.HashSalt(2))(type("Texts", (), body))
-    rows = data.draw(st.lists(st.tuples(leading, st.integers(0, 255)), min_size=1, max_size=6))
+    return hb.model(table="texts", salt=hb.HashSalt(2))(type("Texts", (), body))
+
+
+@pytest.mark.parametrize("desc", [False, True])
+@pytest.mark.parametrize("kind", ["alone", "followed", "or none", "hex"])
+@given(data=st.data())
+def test_a_region_that_holds_a_row_is_reachable(kind: str, desc: bool, data: st.DataObject) -> None:
+    made = texts(kind, desc)
+    rows = data.draw(TEXT_ROWS[kind])
     objects = [made(lead=lead, value=1, **({} if kind == "alone" else {"next": number})) for lead, number in rows]
     keys = {hb.row_key(made, **{name: getattr(obj, name) for name in hb.schema_of(made).layout.names}) for obj in objects}
     cuts = {key + data.draw(st.sampled_from([b"", b"\0"])) for key in keys} | {key[: data.draw(st.integers(1, len(key)))] for key in keys}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
-from hbmodel.store.checks.rows import LATEST, check_put
+from hbmodel.errors import InvalidRequest
+from hbmodel.store.checks.rows import LATEST, check_column, check_put
 from hbmodel.store.values import MAX_CELL_SIZE, MAX_ROW_LENGTH, Put
 
 T = TypeVar("T")
@@ -68,7 +70,7 @@ def without_rivals(puts: Sequence[Put]) -> Iterator[Sequence[Put]]:
     The last given of such two counts, and the other one again when its life ends; in one call they may come in any order, or the
     last take the place of the other.
     """
-    if len({put.ttl for put in puts}) < 2:
+    if len(puts) == 1 or len({put.ttl for put in puts}) < 2:
         yield puts
         return
     run: list[Put] = []
@@ -81,21 +83,33 @@ def without_rivals(puts: Sequence[Put]) -> Iterator[Sequence[Put]]:
     yield run
 
 
+_BYTES = frozenset({bytes})
+
+
+@lru_cache(1000, typed=True)
+def _checked(*columns: bytes) -> Sequence[bytes]:
+    for column in columns:
+        check_column("", column)
+    return columns
+
+
 def check_puts(table: str, puts: Iterable[Put]) -> int:
-    """The same for many puts, quicker: what is plainly right is not looked at cell by cell. Returns their `put_size` in all."""
+    """`check_put` for many puts, quicker: what is plainly right is not looked at cell by cell. Returns their `put_size` in all."""
     known: set[bytes] = set()
     total = 0
     for put in puts:
         cells, timestamp = put.cells, put.timestamp
         try:
             size = put_size(put)
-        except TypeError:
+            if not known.issuperset(cells):
+                known.update(_checked(*cells))
+        except (TypeError, InvalidRequest):
             check_put(table, put)
             raise
         total += size
         if (
             cells
-            and known.issuperset(cells)
+            and _BYTES.issuperset(map(type, cells.values()))
             and put.ttl is None
             and (timestamp is None or (type(timestamp) is int and 0 <= timestamp < LATEST))
             and type(put.row) is bytes
@@ -104,5 +118,4 @@ def check_puts(table: str, puts: Iterable[Put]) -> int:
         ):
             continue
         check_put(table, put)
-        known.update(cells)
     return total

@@ -15,12 +15,13 @@ from typing import Any, Literal, cast
 
 from attrs import field, frozen
 from thriftpy2.protocol import TBinaryProtocol, TCompactProtocol
-from thriftpy2.thrift import TClient, TType
+from thriftpy2.thrift import TType
 from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket, TTransportException
 
 from hbmodel.errors import HbmodelError, InvalidRequest, StoreUnavailable, UnknownOutcome
 from hbmodel.store.gateway.addresses import Gateway
 from hbmodel.store.gateway.http import Http, HttpSocket
+from hbmodel.store.gateway.thrift_client import ThriftClient
 from hbmodel.store.gateway.tls import Tls, refused_certificate, secured
 
 Transport = Literal["buffered", "framed", "http"]
@@ -114,7 +115,7 @@ class ThriftConnection:
             ) from error
         self._socket: Any = HttpSocket(opened, gateway, wire.http) if wire.transport == "http" else cast(Any, TSocket)(sock=opened)
         self._protocol: Any = PROTOCOLS[wire.protocol](TRANSPORTS[wire.transport](self._socket, BUFFER_SIZE), decode_response=False)
-        self._client: Any = TClient(service, self._protocol)
+        self._client = ThriftClient(service, self._protocol)
         self.opened_at = self.used_at = time.monotonic()
         self.expires_at = self.opened_at + wire.max_age * random.uniform(0.8, 1.0)
 
@@ -138,7 +139,7 @@ class ThriftConnection:
             raise StoreUnavailable("The connection to the HBase gateway is broken.", **self._address)
         self._in_step = False
         try:
-            self._client._send(api, **arguments)
+            self._client.send(api, arguments)
         except (OSError, EOFError) as error:
             self._broke()
             if (refusal := refused_certificate(_last_word(self._socket.sock, error), str(self.gateway))) is not None:
@@ -159,7 +160,7 @@ class ThriftConnection:
             StoreError: an HTTP server refused it.
             Exception: one of the gateway's `failures`.
         """
-        return self._read(self._client._recv)
+        return self._read(self._client.receive)
 
     def skip(self) -> None:
         """Reads past the reply to the oldest outstanding request, whatever it says; raises UnknownOutcome as `receive` does."""

@@ -23,6 +23,7 @@ class Exchange:
     def __init__(self, requests: Iterable[tuple[str, dict[str, Any]]], ahead: int = 3) -> None:
         self._rest = iter(requests)
         self._ahead = ahead
+        self._all_sent = False
         self._sent: deque[tuple[str, dict[str, Any]]] = deque()
         self._begun_on: ThriftConnection | None = None
         self.replies: list[Any] = []
@@ -49,7 +50,11 @@ class Exchange:
                 raise
 
     def _send_ahead(self, connection: ThriftConnection) -> None:
-        while len(self._sent) < self._ahead and (request := next(self._rest, None)) is not None:
+        while len(self._sent) < self._ahead and not self._all_sent:
+            request = next(self._rest, None)
+            if request is None:
+                self._all_sent = True
+                return
             self._sent.append(request)
             connection.send(request[0], **request[1])
 
@@ -62,7 +67,8 @@ class Exchange:
             for api, arguments in () if begun else self._sent:
                 connection.send(api, **arguments)
             while True:
-                self._send_ahead(connection)
+                if not self._all_sent:
+                    self._send_ahead(connection)
                 if not self._sent:
                     return self.replies
                 self.replies.append(connection.receive())

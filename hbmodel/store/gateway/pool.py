@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
@@ -174,15 +175,6 @@ class Pool(Generic[C]):
         pid = os.getpid()
         self._by_process: dict[int, _Members[C]] = {pid: _Members(pid)}
 
-    def lease(self) -> Lease[C]:
-        """A lease for one short operation; waits for its turn.
-
-        Raises:
-            StoreUnavailable: no turn came in time.
-            StoreClosed: the pool was closed.
-        """
-        return self._lease(streaming=False)
-
     def lease_streams(self, wanted: int) -> list[Lease[C]]:
         """Leases for scans: as many as connections are free, at most `wanted`, at least one, for which it waits if it must.
 
@@ -190,7 +182,7 @@ class Pool(Generic[C]):
             StoreUnavailable: too many scans are open, and none ended in time.
             StoreClosed: the pool was closed.
         """
-        first = self._lease(streaming=True)
+        first = self.lease(streaming=True)
         return [first] if wanted == 1 else [first, *self._spare(wanted - 1)]
 
     def lease_spare(self) -> Lease[C] | None:
@@ -220,11 +212,10 @@ class Pool(Generic[C]):
         members = self._members()
         with members.changed:
             members.closed = True
-            idle = list(members.idle)
-            members.idle.clear()
             members.changed.notify_all()
-        for connection in idle:
-            connection.close()
+        with suppress(IndexError):
+            while True:  # nothing is added any more, but another thread may take one of them
+                members.idle.pop().close()
         self._reclaim(members)
 
     @property
@@ -232,13 +223,19 @@ class Pool(Generic[C]):
         """Whether `close` was called."""
         return self._members().closed
 
-    def _lease(self, streaming: bool) -> Lease[C]:
+    def lease(self, streaming: bool = False) -> Lease[C]:
+        """A lease for one short operation, or for a scan; waits for its turn.
+
+        Raises:
+            StoreUnavailable: no turn came in time.
+            StoreClosed: the pool was closed.
+        """
         members = self._members()
         if not members.orphans.empty():
             self._reclaim(members)
         with members.lock:
             deadline: float | None = None
-            while not (members.closed or self._free(members, streaming)):
+            while not members.closed and (members.streams >= self.size * STREAMS_PER_CALL if streaming else members.calls >= self.size):
                 if deadline is None:
                     deadline = time.monotonic() + self._patience
                 remaining = deadline - time.monotonic()
@@ -256,16 +253,13 @@ class Pool(Generic[C]):
             lease._count(1)
         return lease
 
-    def _free(self, members: _Members[C], streaming: bool) -> bool:
-        return members.streams < self.size * STREAMS_PER_CALL if streaming else members.calls < self.size
-
     def _take(self, members: _Members[C]) -> C:
         """An idle connection that is still good, the last used first, else a new one."""
-        while True:
-            with members.lock:
-                if not members.idle:
-                    break
-                connection = members.idle.pop()
+        while members.idle:
+            try:
+                connection = members.idle.pop()  # atomic, so without the lock
+            except IndexError:
+                break
             now = time.monotonic()
             if now - connection.used_at < self._max_idle and now < connection.expires_at and connection.ready():
                 return connection

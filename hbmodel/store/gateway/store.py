@@ -332,4 +332,4 @@ class _BegunPut:
 
 def _timed(mutations: Iterable[Put | Delete]) -> bool:
     """Whether applying them again leaves the same."""
-    return all(mutation.timestamp is not None for mutation in mutations)
+    return None not in [mutation.timestamp for mutation in mutations]

@@ -44,6 +44,9 @@ def put_calls(puts: Sequence[Put], size: int | None = None) -> Iterator[WriteCal
         puts: what to put.
         size: their `put_size` in all, or None where it is not known.
     """
+    if len(puts) == 1:
+        yield WriteCall(puts[0].timestamp, puts[0].ttl, [_put_row(puts[0])])
+        return
     shared = {(put.timestamp, put.ttl) for put in puts}
     if len(shared) == 1 and size is not None and size <= MAX_BYTES and len(puts) <= MAX_ROWS:
         yield WriteCall(*shared.pop(), [_put_row(put) for put in puts], size)

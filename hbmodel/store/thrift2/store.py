@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from hbmodel.errors import FamilyNotFound, StoreError, TableNotFound
@@ -44,7 +45,7 @@ class Thrift2Store(GatewayStore):
         return EVERYTHING_POSSIBLE
 
     def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
-        wanted = [column_of(column) for column in columns] or None
+        wanted = _columns(*columns) or None
         return "getMultiple", {"table": name, "tgets": [Get(row, wanted) for row in rows]}
 
     def _question_overhead(self, columns: Sequence[bytes]) -> int:
@@ -175,6 +176,11 @@ class Thrift2Store(GatewayStore):
 
 
 _KEYS = And([FirstCellOnly(), KeyOnly()])
+
+
+@lru_cache(1000)
+def _columns(*columns: bytes) -> Sequence[Any]:
+    return [column_of(column) for column in columns]
 
 
 # --- requests -------------------------------------------------------------------------------------------------------------

