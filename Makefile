@@ -6,11 +6,12 @@ STAMP := $(VENV)/.installed
 STORE ?= embedded
 PYTEST_ARGS ?=
 TESTED ?=
+MINUTES ?= 10
 
 # The tests start many processes, and each would compile the library and the tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-fast test-all test-pythons lint typecheck bench docs format update clean
+.PHONY: demo test test-fast test-all test-pythons lint typecheck bench soak docs format update clean
 
 # pip itself first: from 25.3 on it can hold the build backend to the same versions.
 $(STAMP): pyproject.toml constraints.txt hbmodel/_version.py
@@ -48,6 +49,9 @@ typecheck: $(STAMP)
 
 bench: $(STAMP)  ## hbmodel beside hand-written happybase, as ratios, on a real HBase
 	$(BIN)/python -m tests.benchmarks
+
+soak: $(STAMP)  ## writers, readers, a repairer and a builder on a real HBase, killed at random for MINUTES
+	$(BIN)/python -m tests.soak $(MINUTES)
 
 docs: $(STAMP)  ## run every example of the documentation
 	$(BIN)/python -m pytest tests/project/test_docs.py
