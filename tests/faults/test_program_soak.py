@@ -32,12 +32,14 @@ def test_a_journal_knows_what_a_row_may_be(tmp_path: Any) -> None:
     journal.answer()
     with (tmp_path / "j").open("a") as file:
         file.write('["ask", 1, ["del')  # the writer was killed here
+    journal.close()
     again = Journal(tmp_path / "j")
     assert again.possible == {1: {("t", None), ("t", "n")}, 2: {None}}
     again.ask(1, ["delete"])
     again.answer()
     assert again.possible[1] == {None}
     assert again.acknowledged == 3
+    again.close()
 
 
 def test_every_count_that_is_wrong_fails_a_soak() -> None:

@@ -115,6 +115,8 @@ def _counted(store: hb.Store, directory: Path) -> dict[str, Any]:
     built = hb.build_index(store, Item, "by_note", times=TIMES, claim_life=3)
     time.sleep(TIMES.grace + 1)
     journals = [Journal(directory / f"writer-{own}.journal") for own in range(WRITERS)]
+    for journal in journals:
+        journal.close()
     rows = {item.number: (item.tag, item.note) for item in open_session(store).query(Item).allow_full_scan()}
     lost = {n: [rows.get(n), sorted(map(repr, p))] for j in journals for n, p in j.possible.items() if rows.get(n) not in p}
     found: dict[str, Any] = {"rows": len(rows), "acknowledged": sum(j.acknowledged for j in journals), "lost": lost, "state": built.state}

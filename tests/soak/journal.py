@@ -40,6 +40,10 @@ class Journal:
         self._file = path.open("a", buffering=1)
         self._asked: tuple[int, list[Any]] | None = None
 
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
     def ask(self, number: int, call: list[Any]) -> None:
         """Notes a call before it is made: the row is as before, or as after it."""
         self._file.write(json.dumps(["ask", number, call]) + "\n")
