@@ -140,7 +140,8 @@ class Resumable:
     Args:
         begin: makes the protocol.
         clock: answers its questions of time.
-        check: asked before anything is written; raises `SchemaMismatch` where the protocol must be begun again.
+        check: asked before anything is written, but for what follows upon the beginning at once; raises `SchemaMismatch` where the
+            protocol must be begun again.
 
     Attributes:
         outcomes: what has been acknowledged, or None as long as nothing has.
@@ -158,7 +159,8 @@ class Resumable:
 
     def run(self, store: Store) -> None:
         """Goes on until the protocol ends; an error of the store leaves it where it is."""
-        if self._protocol is None:
+        begun = self._protocol is None
+        if begun:
             self._protocol = self._begin()
             self._advance(None)
         while self._operation is not None:
@@ -167,8 +169,9 @@ class Resumable:
                 self._advance(None)
                 continue
             try:
-                if self._check is not None and self.outcomes is None and isinstance(self._operation, Change):
+                if not begun and self._check is not None and self.outcomes is None and isinstance(self._operation, Change):
                     self._check()
+                begun = False
                 answer = perform(store, self._operation, self._clock)
             except SchemaMismatch:
                 self._operation, self._protocol = None, None

@@ -94,17 +94,17 @@ class Binding:
     unknown: Sequence[str]
     rows: RowState = "unindexed"
 
-    @property
+    @cached_property
     def indexed(self) -> bool:
         """Whether the liveness cell of a row is asked for."""
         return self.rows != "unindexed"
 
-    @property
+    @cached_property
     def adopting(self) -> bool:
         """Whether rows without that cell are live too."""
         return self.rows in ("marking", "mixed", "adopting")
 
-    @property
+    @cached_property
     def writes_system_cells(self) -> bool:
         """Whether rows are written as indexed ones, with a time of their own, and a marker in place of what is deleted."""
         return self.rows in ("mixed", "adopting", "indexed")
