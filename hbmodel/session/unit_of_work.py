@@ -20,7 +20,7 @@ from hbmodel.protocol.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
-from hbmodel.tables.registration import Binding
+from hbmodel.tables.registration import AT_SERVER_TIME, Binding
 
 log = logging.getLogger("hbmodel")
 
@@ -256,8 +256,8 @@ class UnitOfWork:
     def _protocol(self, current: Batch) -> Protocol[None]:
         binding = current.binding = self._bind(current.schema)
         binding.check_writable()
-        if not binding.writes_system_cells:
-            unindexed = UnindexedRowPlanner.of(current.schema, binding.indexed)
+        if binding.rows in AT_SERVER_TIME:
+            unindexed = UnindexedRowPlanner.of(current.schema, binding.rows == "marking")
             return write_unindexed_batch(unindexed, current.writes, self._clock.bound, self._store.capabilities)
         planner = IndexedRowPlanner(
             current.schema, binding.written, self._clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed"

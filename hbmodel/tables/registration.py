@@ -33,6 +33,9 @@ by sessions whose leases ended at different times; no two others ever are.
 - indexed: only rows whose liveness cell says so are live.
 """
 
+AT_SERVER_TIME: Sequence[RowState] = ("unindexed", "marking")
+"""The states in which the server gives the time of what is written."""
+
 ROW_STATES: Sequence[RowState] = ("unindexed", "marking", "mixed", "adopting", "indexed")
 
 
@@ -94,20 +97,20 @@ class Binding:
     unknown: Sequence[str]
     rows: RowState = "unindexed"
 
-    @cached_property
+    @property
     def indexed(self) -> bool:
         """Whether the liveness cell of a row is asked for."""
         return self.rows != "unindexed"
 
-    @cached_property
+    @property
     def adopting(self) -> bool:
         """Whether rows without that cell are live too."""
         return self.rows in ("marking", "mixed", "adopting")
 
-    @cached_property
+    @property
     def writes_system_cells(self) -> bool:
         """Whether rows are written as indexed ones, with a time of their own, and a marker in place of what is deleted."""
-        return self.rows in ("mixed", "adopting", "indexed")
+        return self.rows not in AT_SERVER_TIME
 
     def writes_like(self, other: Binding) -> bool:
         """Whether what is written by one of the bindings is as the other demands."""
