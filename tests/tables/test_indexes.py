@@ -499,7 +499,7 @@ def put_into(store: hb.Store, two: Two, rows: str) -> None:
 
 
 @pytest.mark.parametrize("at", range(1, 4))
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.data())
 def test_what_one_session_writes_the_other_sees(at: int, data: st.DataObject) -> None:
     flagged = data.draw(st.booleans())
