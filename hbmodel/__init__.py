@@ -49,6 +49,7 @@ from hbmodel.errors import (
     CapabilityError,
     CertificateRefused,
     ClockError,
+    ComputedFieldError,
     DeclarationError,
     DecodingError,
     EncodingError,
@@ -85,9 +86,10 @@ from hbmodel.errors import (
     UnknownIndex,
     UnknownOutcome,
 )
+from hbmodel.mapping.computed import computed
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family
-from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, flag, index, key
+from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, each, flag, index, key
 from hbmodel.mapping.key_cost import Description, describe
 from hbmodel.mapping.model import mixin, model
 from hbmodel.mapping.predicates import Predicate
@@ -129,6 +131,7 @@ __all__ = [
     "ClockError",
     "Codec",
     "Column",
+    "ComputedFieldError",
     "Creation",
     "Date",
     "Datetime",
@@ -233,6 +236,7 @@ __all__ = [
     "build_index",
     "check_regions",
     "column",
+    "computed",
     "connect",
     "counter",
     "create_tables",
@@ -242,6 +246,7 @@ __all__ = [
     "diff",
     "drop_index",
     "drop_tables",
+    "each",
     "family",
     "flag",
     "index",

@@ -73,6 +73,10 @@ class EncodingError(HbmodelError, ValueError):
     """A value cannot be stored exactly: wrong type, out of range, or it would lose precision."""
 
 
+class ComputedFieldError(HbmodelError, ValueError):
+    """The function of a computed field raised for the values of a row; the error says where, and holds none of them."""
+
+
 class DecodingError(HbmodelError, ValueError):
     """Bytes read from a table are not what the declared codec writes."""
 

@@ -51,25 +51,25 @@ def is_class_var(hint: Any) -> bool:
 
 def allows_none(hint: Any) -> bool:
     """Whether None is among the values of an annotated type."""
-    return NoneType in _members(hint)
+    return NoneType in members_of(hint)
 
 
 def fits(codec: Codec[Any], hint: Any) -> bool:
     """Whether what a codec reads is of the annotated type, as far as classes tell; what they do not tell fits."""
-    wanted = [member for member in _members(hint) if member is not NoneType]
+    wanted = [member for member in members_of(hint) if member is not NoneType]
     if not wanted or any(not isinstance(member, type) or member is Any or get_origin(member) for member in wanted):
         return True
     read = codec.python_type if isinstance(codec.python_type, tuple) else (codec.python_type,)
     return object in read or all(any(issubclass(kind, member) for member in wanted) for kind in read)
 
 
-def _members(hint: Any) -> list[Any]:
+def members_of(hint: Any) -> list[Any]:
     """What a type is a union of, aliases taken apart."""
     origin = get_origin(hint)
     if origin in {Union, UnionType}:
-        return [member for part in get_args(hint) for member in _members(part)]
+        return [member for part in get_args(hint) for member in members_of(part)]
     if origin is Annotated:
-        return _members(get_args(hint)[0])
+        return members_of(get_args(hint)[0])
     if type(hint).__name__ == "TypeAliasType":
-        return _members(hint.__value__)
+        return members_of(hint.__value__)
     return [hint]

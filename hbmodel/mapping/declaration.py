@@ -8,12 +8,16 @@ from keyword import iskeyword
 from typing import Any
 from unicodedata import normalize
 
+import attrs
 from attrs import Factory, frozen
 
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.encoding.salts import UNSALTED, BoundSalt, Salt
-from hbmodel.errors import DeclarationError, EncodingError
+from hbmodel.errors import DeclarationError, EncodingError, QueryError
+from hbmodel.mapping.computed import ComputedSpec
 from hbmodel.mapping.families import check_family, family_name
+from hbmodel.mapping.index_kinds.part import DeclaredPart, IndexPart
+from hbmodel.mapping.index_kinds.partial import Where, resolve_where
 from hbmodel.mapping.schema import PRIMARY, REQUIRED, Field, Index, TableSchema
 from hbmodel.store.values import MAX_ROW_LENGTH, Family
 
@@ -41,23 +45,23 @@ class ModelOptions:
 
 
 @frozen
-class IndexField:
-    """A field of an index; `desc` None keeps the field's own direction."""
-
-    name: str
-    desc: bool | None
-
-
-@frozen
 class IndexSpec:
     """What `hb.index` was given."""
 
-    fields: Sequence[IndexField]
+    parts: Sequence[DeclaredPart]
     covers: Sequence[str]
     salt: Salt | None
+    none: bool = True
+    where: Where | None = None
 
 
-def build_schema(model: type[Any], fields: Sequence[Field], indexes: Mapping[str, IndexSpec], options: ModelOptions) -> TableSchema:
+def build_schema(
+    model: type[Any],
+    fields: Sequence[Field],
+    indexes: Mapping[str, IndexSpec],
+    options: ModelOptions,
+    computed: Mapping[str, ComputedSpec],
+) -> TableSchema:
     """Checks the declarations of `model` together and freezes them.
 
     Raises:
@@ -74,7 +78,9 @@ def build_schema(model: type[Any], fields: Sequence[Field], indexes: Mapping[str
         raise DeclarationError("A foreign table cannot have indexes: its other writers would not keep them.", model=name)
     if indexes and salt.random and any(prefix != bytes((bucket % 256,)) for bucket, prefix in enumerate(salt.prefixes)):
         raise DeclarationError("Under indexes the prefix of a random salt is one byte, the number of the bucket.", model=name)
-    by_name = {f.name: f for f in fields}
+    stored = {f.name: f for f in fields}
+    made = [_computed(name, of, spec, stored) for of, spec in computed.items()]
+    by_name = {**stored, **{f.name: f for f in made}}
     return TableSchema(
         model=model,
         table=options.table,
@@ -87,7 +93,15 @@ def build_schema(model: type[Any], fields: Sequence[Field], indexes: Mapping[str
         foreign=options.foreign,
         exists=None if options.exists is None else options.exists.encode(),
         families=_families(name, fields, bool(indexes), options),
+        computed=tuple(made),
     )
+
+
+def _computed(model: str, name: str, spec: ComputedSpec, stored: Mapping[str, Field]) -> Field:
+    try:
+        return spec.resolve(name, stored)
+    except DeclarationError as error:
+        raise DeclarationError(error.message, **{"model": model, "field": name, **error.details}) from None
 
 
 def _bind(model: str, salt: Salt | None, layout: KeyLayout, **details: Any) -> BoundSalt:
@@ -266,24 +280,33 @@ def _build_index(
         raise mistake("An index name is a plain ASCII identifier of at most 100 characters: it becomes part of a table's name.")
     if name == PRIMARY:
         raise mistake("An index cannot be called primary: that names the primary table in queries.")
-    if not spec.fields:
+    if not spec.parts:
         raise mistake("An index needs at least one field.")
-    if isinstance(spec.covers, str) or not all(isinstance(n, str) for n in (*spec.covers, *(part.name for part in spec.fields))):
+    if isinstance(spec.covers, str) or not all(isinstance(n, str) for n in (*spec.covers, *(part.name for part in spec.parts))):
         raise mistake('An index takes the names of fields, in quotes: hb.index("name", "at", covers=("amount",)).')
     if spec.salt is not None and not isinstance(spec.salt, Salt):
         raise mistake("A salt is a Salt, such as hb.HashSalt(16).", found=repr(spec.salt))
-    key_fields: list[KeyField] = []
-    for part in spec.fields:
-        declared = fields.get(part.name)
-        if declared is None:
-            raise mistake("The index names an unknown field.", field=part.name, known=sorted(fields))
-        if declared.kind == "counter":
-            raise mistake("A counter cannot be indexed.", field=part.name)
-        if not declared.codec.key:
-            raise mistake("This codec cannot be part of an index key.", field=part.name)
-        if any(part.name == earlier.name for earlier in key_fields):
-            raise mistake("The index names a field twice.", field=part.name)
-        key_fields.append(KeyField(declared.name, declared.codec, declared.desc if part.desc is None else part.desc, declared.nullable))
+    parts: list[IndexPart] = []
+    for declared_part in spec.parts:
+        if declared_part.name not in fields:
+            raise mistake("The index names an unknown field.", field=declared_part.name, known=sorted(fields))
+        if any(declared_part.name == earlier.name for earlier in spec.parts[: len(parts)]):
+            raise mistake("The index names a field twice.", field=declared_part.name)
+        try:
+            parts.append(declared_part.resolve(fields))
+        except DeclarationError as error:
+            raise mistake(error.message, **{"field": declared_part.name, **error.details}) from None
+    if not spec.none:
+        every, parts = parts, [part.without_none() for part in parts]
+        if every == parts:
+            raise mistake("none=False leaves out what is None, and no field of the index may be.")
+    try:
+        where = resolve_where(spec.where, fields, model)
+    except (DeclarationError, EncodingError, QueryError) as error:
+        raise mistake(error.message, **error.details) from None
+    except AttributeError as error:
+        raise mistake("The condition of the index names an unknown field.", field=error.name, known=sorted(fields)) from None
+    key_fields = [KeyField(p.operand.name, p.operand.codec, p.desc, p.operand.nullable) for p in parts]
     indexed = {f.name for f in key_fields}
     key_fields += [f for f in primary.fields if f.name not in indexed]
     for covered in spec.covers:
@@ -303,9 +326,19 @@ def _build_index(
     return Index(
         name=name,
         table=f"{options.table}.{name}",
-        fields=tuple(part.name for part in spec.fields),
+        parts=tuple(parts),
         layout=layout,
-        salt=_bind(model, spec.salt, layout, index=name),
+        salt=_bind(model, _by_places(spec, parts), layout, index=name),
         covers=tuple(spec.covers),
         primary_positions=tuple(positions[f.name] for f in primary.fields),
+        operands={**{f.name: fields[f.name] for f in primary.fields}, **{p.operand.name: p.operand for p in parts}},
+        where=where,
     )
+
+
+def _by_places(spec: IndexSpec, parts: Sequence[IndexPart]) -> Salt | None:
+    """The salt of an index, by the names that its fields have in the key of an entry."""
+    salt = spec.salt
+    places = {declared.name: part.operand.name for declared, part in zip(spec.parts, parts, strict=True)}
+    by = () if salt is None else tuple(places.get(name, name) for name in salt.by)
+    return salt if salt is None or by == tuple(salt.by) else attrs.evolve(salt, by=by)  # type: ignore[misc]

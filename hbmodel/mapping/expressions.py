@@ -9,10 +9,12 @@ from attrs import field, frozen
 
 from hbmodel.encoding.codecs.base import below
 from hbmodel.errors import EncodingError, QueryError
-from hbmodel.mapping.predicates import Comparator, Comparison, In, Not, Ordering, Predicate, StartsWith
-from hbmodel.mapping.schema import Field
+from hbmodel.mapping.elements import element_of
+from hbmodel.mapping.model_field import Field
+from hbmodel.mapping.predicates import Comparator, Comparison, Contains, In, Not, Ordering, Predicate, StartsWith
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 @frozen(eq=False, repr=False)
@@ -135,6 +137,32 @@ class FieldExpression(Generic[T]):
             except UnicodeEncodeError:
                 raise EncodingError("Text with a lone surrogate has no UTF-8.", field=self.of.name) from None
         return StartsWith(self.of, prefix)
+
+    @overload
+    def contains(self: FieldExpression[list[V]], value: V) -> Predicate: ...
+    @overload
+    def contains(self: FieldExpression[list[V] | None], value: V) -> Predicate: ...
+    @overload
+    def contains(self: FieldExpression[tuple[V, ...]], value: V) -> Predicate: ...
+    @overload
+    def contains(self: FieldExpression[tuple[V, ...] | None], value: V) -> Predicate: ...
+    @overload
+    def contains(self: FieldExpression[set[V]], value: V) -> Predicate: ...
+    @overload
+    def contains(self: FieldExpression[set[V] | None], value: V) -> Predicate: ...
+    @overload
+    def contains(self: FieldExpression[frozenset[V]], value: V) -> Predicate: ...
+    @overload
+    def contains(self: FieldExpression[frozenset[V] | None], value: V) -> Predicate: ...
+    def contains(self: FieldExpression[Any], value: Any) -> Predicate:
+        """A collection field that has this element; `|` asks for one of several, `&` for all of them."""
+        element = element_of(self.of)
+        if element is None:
+            raise QueryError(
+                "contains needs a collection whose annotation names the type of its elements, one that keys can hold.",
+                field=self.of.name,
+            )
+        return Contains(self.of, element, (FieldExpression[Any](of=element, model=self.model)._value(value),))
 
     def desc(self) -> Ordering:
         """Descending, for `order_by`."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 import attrs
 
 from hbmodel.encoding.codecs import Codec, JavaLong
 from hbmodel.encoding.salts import Salt
-from hbmodel.mapping.declaration import IndexField, IndexSpec
+from hbmodel.mapping.declaration import IndexSpec
 from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.index_kinds.each import EachField
+from hbmodel.mapping.index_kinds.part import DeclaredPart
+from hbmodel.mapping.index_kinds.plain import IndexField
+from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import REQUIRED
 
 T = TypeVar("T")
@@ -176,17 +180,35 @@ def flag(alias: str) -> FlagSpec:
     return FlagSpec(alias)
 
 
-def index(*fields: str | IndexField, covers: Sequence[str] = (), salt: Salt | None = None) -> Any:
+def index(
+    *fields: str | DeclaredPart,
+    covers: Sequence[str] = (),
+    salt: Salt | None = None,
+    none: bool = True,
+    where: Callable[[Any], Predicate] | None = None,
+) -> Any:
     """Declares an index table.
 
     Args:
         fields: names of the fields to look rows up by, in key order; `asc("at")` and `desc("at")` set a direction, otherwise
-            each keeps its own. The rest of the primary key follows by itself.
+            each keeps its own; `each("tags")` takes the elements of a collection. The rest of the primary key follows by itself.
         covers: columns that are stored in the entries too.
         salt: of the index table, by the names of its fields.
+        none: False leaves out rows that have None in a field of the index. Queries that use it say that they do not ask for these:
+            by `==`, `<`, `startswith` and their like, or by `~field.is_(None)`.
+        where: leaves out rows that do not satisfy a condition: `where=lambda ticket: ticket.state == "open"`. Queries that use the
+            index repeat it, or say something that plainly implies it.
     """
-    parts = tuple(part if isinstance(part, IndexField) else IndexField(part, None) for part in fields)
-    return IndexSpec(parts, covers, salt)
+    parts = tuple(part if isinstance(part, DeclaredPart) else IndexField(part, None) for part in fields)
+    return IndexSpec(parts, covers, salt, none, where)
+
+
+def each(name: str, *, desc: bool = False) -> DeclaredPart:
+    """A part of an index for each different element of a collection field: a row has an entry for every one of them.
+
+    Queries use it by `Model.tags.contains("x")`. Rows whose collection is empty, or None, have no entries.
+    """
+    return EachField(name, desc)
 
 
 def asc(name: str) -> IndexField:

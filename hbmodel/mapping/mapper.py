@@ -10,6 +10,7 @@ from attrs import frozen
 
 from hbmodel.encoding.key_layout import check_length
 from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, QueryError, UnknownField
+from hbmodel.mapping.index_entries import Entries, entries_function
 from hbmodel.mapping.row_codegen import (
     Taken,
     compile_decode,
@@ -237,20 +238,21 @@ class KeyMapper:
         check_length(row, table=self.schema.table)
         return row
 
-    def entry(self, index: Index, values: Mapping[str, Any], row: bytes) -> bytes:
-        """Row key of the entry in `index` for the object with these values stored under `row`."""
-        return self.entry_code(index)(values, row)
+    def entries(self, index: Index, values: Mapping[str, Any], row: bytes) -> tuple[bytes, ...]:
+        """Row keys of the entries in `index` for the object with these values stored under `row`."""
+        return self.entries_code(index)(values, row)
 
-    def entry_code(self, index: Index) -> Callable[[Mapping[str, Any], bytes], bytes]:
-        """The function from values and row key to the row key of the entry in `index`, made once."""
+    def entries_code(self, index: Index) -> Entries:
+        """The function from values and row key to the row keys of the entries in `index`, made once."""
         schema = self.schema
-        made: Callable[[Mapping[str, Any], bytes], bytes] | None = schema.compiled.get(("entry", index.name))
+        made: Entries | None = schema.compiled.get(("entries", index.name))
         if made is None:
-            made = schema.keep(("entry", index.name), compile_entry(index, partial(self.entry_slow, index)))
+            packed = compile_entry(index, partial(self.packed_slow, index))
+            made = schema.keep(("entries", index.name), entries_function(index, packed))
         return made
 
-    def entry_slow(self, index: Index, values: Mapping[str, Any], row: bytes) -> bytes:
-        """The same field by field: slower, and knows what is wrong with the values."""
+    def packed_slow(self, index: Index, values: Mapping[str, Any], row: bytes) -> tuple[bytes, ...]:
+        """The one entry whose key has these values, field by field: slower, and knows what is wrong with them."""
         try:
             parts = index.layout.pack_parts([values[name] for name in index.layout.names])
         except EncodingError as error:
@@ -258,7 +260,7 @@ class KeyMapper:
         tail = bytes((self.schema.salt.bucket_at(row),)) if index.layout.tail else b""
         entry = index.salt.prefix(index.salt.bucket_of(parts)) + b"".join(parts) + tail
         check_length(entry, table=index.table, index=index.name)
-        return entry
+        return (entry,)
 
     def rows_of_entry_code(self, index: Index) -> Callable[[bytes], list[bytes]]:
         """`row_of_entry` for one index, as a function that is made once."""
@@ -305,13 +307,25 @@ def take(schema: TableSchema, obj: object) -> Taken:
     return taken(obj)
 
 
-def entries_of(schema: TableSchema, values: Mapping[str, Any], row: bytes) -> dict[str, bytes]:
-    """The row key of an object's entry in each declared index, by the index's name; values and errors as `KeyMapper.entry`."""
-    made: Callable[[Mapping[str, Any], bytes], dict[str, bytes]] | None = schema.compiled.get("entries")
+def entries_of(schema: TableSchema, values: Mapping[str, Any], row: bytes) -> dict[str, tuple[bytes, ...]]:
+    """The row keys of an object's entries in each declared index, by the index's name; values and errors as `KeyMapper.entries`."""
+    made: Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]] | None = schema.compiled.get("entries")
     if made is None:
         keys = KeyMapper(schema)
-        made = schema.keep("entries", compile_entries({name: keys.entry_code(index) for name, index in schema.indexes.items()}))
+        made = compile_entries({name: keys.entries_code(index) for name, index in schema.indexes.items()})
+        made = schema.keep("entries", _as_stored(schema, made))
     return made(values, row)
+
+
+def _as_stored(
+    schema: TableSchema, entries: Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]]
+) -> Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]]:
+    """The same function, but what decides about entries looks at values as readers will see them."""
+    names = frozenset[str]().union(*(index.reads for index in schema.indexes.values() if not index.is_plain))
+    if not names:
+        return entries
+    forms = [(name, schema.by_name[name].as_stored) for name in names]
+    return lambda values, row: entries({**values, **{name: stored(values[name]) for name, stored in forms}}, row)
 
 
 def take_slow(schema: TableSchema, obj: object) -> Taken:

@@ -15,14 +15,19 @@ from hbmodel.encoding.codecs import Codec, codec_for
 from hbmodel.encoding.salts import Salt
 from hbmodel.errors import DeclarationError
 from hbmodel.mapping.annotations import allows_none, annotations_of, fits, is_class_var
-from hbmodel.mapping.declaration import IndexField, IndexSpec, ModelOptions, as_qualifier, build_schema, check_options, is_field_name
+from hbmodel.mapping.computed import Computed, ComputedSpec
+from hbmodel.mapping.declaration import IndexSpec, ModelOptions, as_qualifier, build_schema, check_options, is_field_name
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family_name
 from hbmodel.mapping.fields import Column, FieldSpec, FlagSpec, Key, column, counter, key
+from hbmodel.mapping.index_kinds.part import DeclaredPart
 from hbmodel.mapping.schema import REQUIRED, Field, TableSchema
 from hbmodel.store.values import Family
 
 C = TypeVar("C", bound=type[Any])
+
+Declared = FieldSpec | IndexSpec | ComputedSpec
+"""What the functions that declare return."""
 
 
 @dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, counter))
@@ -74,10 +79,13 @@ def model(
         fields = _fields(cls, specs, sys._getframe(1), options)
         indexes = {name: spec for name, spec in specs.items() if isinstance(spec, IndexSpec)}
         made = _attrs_class(cls, fields, frozen)
-        schema = build_schema(made, fields, indexes, options)
+        computed = {name: spec for name, spec in specs.items() if isinstance(spec, ComputedSpec)}
+        schema = build_schema(made, fields, indexes, options, computed)
         for declared in fields:
             descriptor = Key if declared.is_key else Column
             setattr(made, declared.name, descriptor(FieldExpression(of=declared, model=made.__name__)))
+        for of in schema.computed:
+            setattr(made, of.name, Computed(FieldExpression(of=of, model=made.__name__)))
         for name in indexes:
             setattr(made, name, schema.indexes[name])
         made.__hbmodel__ = schema
@@ -109,18 +117,18 @@ def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
     return unchanged if cls is None else cls
 
 
-def _declared(cls: type[Any]) -> Mapping[str, FieldSpec | IndexSpec]:
+def _declared(cls: type[Any]) -> Mapping[str, Declared]:
     """Specs of the class and of its undecorated bases, base first, each in the order of declaration."""
-    found: dict[str, FieldSpec | IndexSpec] = {}
+    found: dict[str, Declared] = {}
     for base in reversed(cls.__mro__):
         if isinstance(vars(base).get("__hbmodel__"), TableSchema):
             raise DeclarationError("A model cannot extend another model: put shared fields into a mixin, see hb.mixin.", model=cls.__name__)
         for name, value in vars(base).items():
-            if isinstance(value, FieldSpec | IndexSpec):
+            if isinstance(value, Declared):
                 found[name] = value
             elif isinstance(value, FlagSpec):
                 raise DeclarationError("A flag is given to the decorator: @hb.model(exists=hb.flag(...)).", model=cls.__name__, field=name)
-            elif isinstance(value, IndexField):
+            elif isinstance(value, DeclaredPart):
                 raise DeclarationError(
                     "A direction is given to an index: hb.index(hb.desc(...)); a key field takes hb.key(desc=True).",
                     model=cls.__name__, field=name,
@@ -134,9 +142,11 @@ def _declared(cls: type[Any]) -> Mapping[str, FieldSpec | IndexSpec]:
     return found
 
 
-def _fields(cls: type[Any], specs: Mapping[str, FieldSpec | IndexSpec], frame: FrameType, options: ModelOptions) -> tuple[Field, ...]:
+def _fields(cls: type[Any], specs: Mapping[str, Declared], frame: FrameType, options: ModelOptions) -> tuple[Field, ...]:
     hints = annotations_of(cls, frame, frozenset(specs))
     for name, hint in hints.items():
+        if isinstance(specs.get(name), ComputedSpec):
+            raise DeclarationError("A computed field is declared without an annotation.", model=cls.__name__, field=name)
         if name not in specs and not is_class_var(hint):
             raise DeclarationError(
                 "Every annotated attribute must be declared with hb.key, hb.column or hb.counter (or be a ClassVar).",
@@ -173,7 +183,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
     if spec.kind == "counter" and inner is not int:
         raise mistake("A counter is annotated hb.Column[int].")
     if spec.kind == "key":
-        return Field(name, "key", codec, nullable, desc=spec.desc)
+        return Field(name, "key", codec, nullable, desc=spec.desc, hint=inner)
     if isinstance(spec.family, Family):
         raise mistake('A column names its family: family="x"; options stand in @hb.model(families=(hb.family("x", ...),)).')
     family = options.family_name if spec.family is None else spec.family
@@ -187,6 +197,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         family=family_name(family, model=cls.__name__, field=name),
         qualifier=as_qualifier(cls.__name__, alias, field=name),
         null=spec.null,
+        hint=inner,
     )
 
 

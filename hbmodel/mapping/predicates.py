@@ -14,10 +14,9 @@ from attrs import frozen
 from typing_extensions import override
 
 from hbmodel.errors import QueryError
-from hbmodel.mapping.schema import Field
+from hbmodel.mapping.model_field import Field, Values
 
 Comparator = Literal["=", "!=", "<", "<=", ">", ">="]
-Values = Mapping[str, Any]
 Test = Callable[[Values], bool]
 
 _ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -51,8 +50,16 @@ class Predicate(ABC):
         """A function from field values to whether they satisfy the predicate."""
 
     @abstractmethod
+    def fields(self) -> tuple[Field, ...]:
+        """The fields that the predicate is about."""
+
     def names(self) -> frozenset[str]:
-        """The fields that the predicate reads."""
+        """Their names."""
+        return frozenset(of.name for of in self.fields())
+
+    def reads(self) -> frozenset[str]:
+        """The stored fields that the predicate's value depends on."""
+        return frozenset[str]().union(*(of.reads for of in self.fields()))
 
     @abstractmethod
     def canonical(self) -> tuple[Any, ...]:
@@ -82,9 +89,9 @@ class Comparison(Predicate):
     def test(self) -> Test:
         name, key, wanted = self.field.name, self.field.codec.order_key, self.value
         if self.operator == "=":
-            return lambda values: bool(values[name] == wanted)
+            return self.field.tested(lambda values: bool(values[name] == wanted))
         if self.operator == "!=":
-            return lambda values: bool(values[name] != wanted)
+            return self.field.tested(lambda values: bool(values[name] != wanted))
         compare, bound = _ORDERED[self.operator], key(self.value)
 
         def ordered(values: Values) -> bool:
@@ -94,11 +101,11 @@ class Comparison(Predicate):
             except TypeError:  # only structured values: their type may allow several that have no common order
                 raise QueryError("A stored value has no order with the one that it is compared with.", field=name) from None
 
-        return ordered
+        return self.field.tested(ordered)
 
     @override
-    def names(self) -> frozenset[str]:
-        return frozenset((self.field.name,))
+    def fields(self) -> tuple[Field, ...]:
+        return (self.field,)
 
     @override
     def canonical(self) -> tuple[Any, ...]:
@@ -127,11 +134,11 @@ class In(Predicate):
             except TypeError:  # structured values need not be hashable, and None beside them is
                 return value in wanted
 
-        return one_of
+        return self.field.tested(one_of)
 
     @override
-    def names(self) -> frozenset[str]:
-        return frozenset((self.field.name,))
+    def fields(self) -> tuple[Field, ...]:
+        return (self.field,)
 
     @override
     def canonical(self) -> tuple[Any, ...]:
@@ -153,15 +160,42 @@ class StartsWith(Predicate):
             value = values[name]
             return value is not None and bool(value.startswith(prefix))
 
-        return starts
+        return self.field.tested(starts)
 
     @override
-    def names(self) -> frozenset[str]:
-        return frozenset((self.field.name,))
+    def fields(self) -> tuple[Field, ...]:
+        return (self.field,)
 
     @override
     def canonical(self) -> tuple[Any, ...]:
         return ("prefix", self.field.name, self.prefix if isinstance(self.prefix, bytes) else self.prefix.encode())
+
+
+@frozen(eq=False, repr=False)
+class Contains(Predicate):
+    """A collection that has at least one of some elements; None, like the empty collection, has none."""
+
+    field: Field
+    element: Field
+    values: Sequence[Any]
+
+    @override
+    def test(self) -> Test:
+        name, wanted = self.field.name, self.values
+
+        def contains(values: Values) -> bool:
+            found = values[name]
+            return found is not None and any(value in found for value in wanted)
+
+        return self.field.tested(contains)
+
+    @override
+    def fields(self) -> tuple[Field, ...]:
+        return (self.field,)
+
+    @override
+    def canonical(self) -> tuple[Any, ...]:
+        return ("contains", self.field.name, *sorted({_packed(self.element, v) for v in self.values}))
 
 
 @frozen(eq=False, repr=False)
@@ -178,8 +212,8 @@ class And(Predicate):
         return lambda values: all(test(values) for test in tests)
 
     @override
-    def names(self) -> frozenset[str]:
-        return frozenset[str]().union(*(part.names() for part in self.parts))
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(of for part in self.parts for of in part.fields())
 
     @override
     def canonical(self) -> tuple[Any, ...]:
@@ -198,8 +232,8 @@ class Or(Predicate):
         return lambda values: any(test(values) for test in tests)
 
     @override
-    def names(self) -> frozenset[str]:
-        return frozenset[str]().union(*(part.names() for part in self.parts))
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(of for part in self.parts for of in part.fields())
 
     @override
     def canonical(self) -> tuple[Any, ...]:
@@ -218,8 +252,8 @@ class Not(Predicate):
         return lambda values: not test(values)
 
     @override
-    def names(self) -> frozenset[str]:
-        return self.parts[0].names()
+    def fields(self) -> tuple[Field, ...]:
+        return self.parts[0].fields()
 
     @override
     def canonical(self) -> tuple[Any, ...]:
@@ -234,10 +268,12 @@ def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
 
 
 def _either(left: Predicate, right: Predicate) -> Predicate:
-    """`left | right`, with equalities on one field gathered into `In`, which the planner can turn into ranges."""
+    """`left | right`, with equalities on one field gathered into `In`, and elements, which the planner can turn into ranges."""
     found = [equalities(side) for side in (left, right)]
     if found[0] and found[1] and found[0][0].name == found[1][0].name:
         return In(found[0][0], (*found[0][1], *found[1][1]))
+    if isinstance(left, Contains) and isinstance(right, Contains) and left.field.name == right.field.name:
+        return Contains(left.field, left.element, (*left.values, *right.values))
     parts = [side.parts if isinstance(side, Or) else (side,) for side in (left, right)]
     return Or((*parts[0], *parts[1]))
 
@@ -276,4 +312,6 @@ def describe(predicate: Predicate) -> str:
             return f"{of.name} in ..."
         case StartsWith(of):
             return f"{of.name} starts with ..."
+        case Contains(of):
+            return f"{of.name} contains ..."
     return ", ".join(sorted(predicate.names()))

@@ -11,6 +11,7 @@ from hbmodel.encoding.codecs.base import source_of
 from hbmodel.encoding.codegen import Code
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
+from hbmodel.mapping.index_entries import Entries
 from hbmodel.mapping.schema import Field, Index, TableSchema
 from hbmodel.store.values import MAX_ROW_LENGTH, Row
 
@@ -172,8 +173,8 @@ def _add_rows(code: Code, schema: TableSchema, names: Sequence[str]) -> None:
     code.add(f"return {found}", 4)
 
 
-def compile_entry(index: Index, slow: Callable[[Mapping[str, Any], bytes], bytes]) -> Callable[[Mapping[str, Any], bytes], bytes]:
-    """A function from the values of an object and its row key to the row key of its entry in an index.
+def compile_entry(index: Index, slow: Entries) -> Entries:
+    """A function from the values of an entry's key and a row key to the row key of that one entry in an index.
 
     Args:
         index: of the model; of a randomly salted model its entries end in the bucket, which begins the row key.
@@ -189,17 +190,15 @@ def compile_entry(index: Index, slow: Callable[[Mapping[str, Any], bytes], bytes
     if index.layout.tail:
         code.add("row += primary[:1]", 3)
     code.add(f"if 0 < len(row) <= {MAX_ROW_LENGTH}:", 3)
-    code.add("return row", 4)
+    code.add("return (row,)", 4)
     code.add("except Exception:")
     code.add("pass", 2)
     code.add(f"return {code.name(slow)}(values, primary)")
     return code.build()
 
 
-def compile_entries(
-    functions: Mapping[str, Callable[[Mapping[str, Any], bytes], bytes]],
-) -> Callable[[Mapping[str, Any], bytes], dict[str, bytes]]:
-    """A function that calls each of those of `compile_entry` and returns their answers by the same names."""
+def compile_entries(functions: Mapping[str, Entries]) -> Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]]:
+    """A function that calls each of these and returns their answers by the same names."""
     code = Code("def entries(values, primary):")
     items = ", ".join(f"{code.name(name)}: {code.name(function)}(values, primary)" for name, function in functions.items())
     code.add(f"return {{{items}}}")

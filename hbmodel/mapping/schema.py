@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from enum import Enum
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
-from attrs import Factory, frozen
+from attrs import frozen
 
-from hbmodel.encoding.codecs import Codec
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError, UnknownField, UnknownIndex
+from hbmodel.mapping.index import Index
+from hbmodel.mapping.model_field import REQUIRED, Field, FieldKind
 from hbmodel.store.values import Family
+
+__all__ = [
+    "COMPILED_KEPT",
+    "COUNTER_ZERO",
+    "EXPIRY_QUALIFIER",
+    "KEY_FORMAT_VERSION",
+    "LIVE",
+    "LIVENESS_QUALIFIER",
+    "PRIMARY",
+    "REQUIRED",
+    "STAMP_QUALIFIER",
+    "VERSION_QUALIFIER",
+    "Field",
+    "FieldKind",
+    "Index",
+    "TableSchema",
+    "schema_of",
+]
 
 KEY_FORMAT_VERSION = 1
 """Version of the byte formats of row keys, index entries and system cells; stored in the registry."""
@@ -34,144 +52,7 @@ COMPILED_KEPT = 256
 PRIMARY: Final = "primary"
 """Name of the path through the primary table, beside the names of indexes."""
 
-
-class Required(Enum):
-    """The type of `REQUIRED`: a field without a default (None is one)."""
-
-    REQUIRED = "required"
-
-
-REQUIRED: Final = Required.REQUIRED
-
 T = TypeVar("T")
-
-FieldKind = Literal["key", "column", "counter"]
-
-
-@frozen
-class Field:
-    """One declared attribute of a model.
-
-    Attributes:
-        name: of the attribute.
-        kind: part of the row key, ordinary column, or counter.
-        codec: between values and bytes.
-        nullable: whether None is allowed.
-        default: `REQUIRED`, a value, or an `attrs.Factory` without self.
-        family: column family (empty for key fields).
-        qualifier: column qualifier, the alias (empty for key fields).
-        desc: whether a key field sorts descending.
-        null: how None is stored: as an empty cell, or by deleting the cell.
-    """
-
-    name: str
-    kind: FieldKind
-    codec: Codec[Any]
-    nullable: bool = False
-    default: Any = REQUIRED
-    family: bytes = b""
-    qualifier: bytes = b""
-    desc: bool = False
-    null: Literal["marker", "delete"] = "marker"
-
-    @cached_property
-    def column(self) -> bytes:
-        """`family:qualifier`."""
-        return self.family + b":" + self.qualifier
-
-    @property
-    def is_key(self) -> bool:
-        """Whether the field is part of the row key."""
-        return self.kind == "key"
-
-    @property
-    def required(self) -> bool:
-        """Whether a stored row must have the column."""
-        return self.kind == "column" and self.default is REQUIRED
-
-    @property
-    def none_may_be_left_out(self) -> bool:
-        """Whether a missing cell reads as None, so that the empty cell says nothing more."""
-        return self.kind == "column" and self.nullable and self.default is None
-
-    @property
-    def empty_is_missing(self) -> bool:
-        """Whether an empty cell holds no value: a full write blanks what it does not map, and the field's codec never writes one."""
-        return not self.nullable and not self.codec.may_be_empty
-
-    def default_value(self) -> Any:
-        """The default, made anew where it is a factory; only for fields that are not required."""
-        if self.kind == "counter":
-            return 0
-        if isinstance(self.default, Factory):  # type: ignore[arg-type]
-            return self.default.factory()
-        return self.default
-
-    @cached_property
-    def encode_cell(self) -> Callable[[Any], bytes]:
-        """Value to cell bytes, None included (see DESIGN of column values): None is the empty cell.
-
-        A nullable codec that may encode to nothing escapes: a leading 00 is doubled and the empty value is one 00.
-        """
-        encode = self.codec.encode
-        if not self.nullable:
-            return encode
-        if not self.codec.may_be_empty:
-            return lambda value: b"" if value is None else encode(value)
-
-        def escaped(value: Any) -> bytes:
-            if value is None:
-                return b""
-            data = encode(value)
-            return b"\x00" + data if not data or data[0] == 0 else data
-
-        return escaped
-
-    @cached_property
-    def decode_cell(self) -> Callable[[bytes], Any]:
-        """Cell bytes to value; the inverse of `encode_cell`."""
-        decode = self.codec.decode
-        if not self.nullable:
-            return decode
-        if not self.codec.may_be_empty:
-            return lambda data: decode(data) if data else None
-        return lambda data: None if not data else decode(data[1:] if data[0] == 0 else data)
-
-
-@frozen
-class Index:
-    """One index table of a model.
-
-    Row key: `[salt][index fields][rest of the primary key][primary bucket, if random]`.
-
-    Attributes:
-        name: of the index.
-        table: of the index table that is live; the registry can name a later one.
-        fields: names of the fields that the index is declared over.
-        layout: of the whole entry key, without salt.
-        salt: of the index table.
-        covers: names of the covered columns.
-        primary_positions: where in `layout` each primary key field stands, in primary key order.
-    """
-
-    name: str
-    table: str
-    fields: Sequence[str]
-    layout: KeyLayout = attrs.field(repr=False)
-    salt: BoundSalt = attrs.field(repr=False)
-    covers: Sequence[str]
-    primary_positions: Sequence[int] = attrs.field(repr=False)
-
-    @cached_property
-    def spec(self) -> Mapping[str, Any]:
-        """Canonical description for the registry."""
-        return {
-            "fields": [key_field.spec for key_field in self.layout.fields],
-            "declared": list(self.fields),
-            "tail": self.layout.tail,
-            "salt": self.salt.spec,
-            "covers": list(self.covers),
-        }
 
 
 @frozen(eq=False)
@@ -190,6 +71,7 @@ class TableSchema:
         foreign: whether other programs write the table; deletes then touch mapped columns only.
         exists: qualifier of the flag that marks existence, or None.
         families: options of the model's families.
+        computed: fields that are made of others and not stored.
         compiled: functions that were generated for the model, by what they are for; see `keep`.
     """
 
@@ -204,6 +86,7 @@ class TableSchema:
     foreign: bool = False
     exists: bytes | None = None
     families: Sequence[Family] = attrs.field(factory=tuple)
+    computed: Sequence[Field] = ()
     compiled: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
 
     def keep(self, what: Hashable, made: T) -> T:
@@ -215,8 +98,8 @@ class TableSchema:
 
     @cached_property
     def by_name(self) -> Mapping[str, Field]:
-        """Fields by attribute name."""
-        return {f.name: f for f in self.fields}
+        """Fields by attribute name, computed ones too."""
+        return {f.name: f for f in (*self.fields, *self.computed)}
 
     @cached_property
     def key_fields(self) -> Sequence[Field]:

@@ -61,7 +61,7 @@ class RowIndexer:
 
     def __attrs_post_init__(self) -> None:
         columns = {f.name for f in self.schema.columns if f.kind == "column"}
-        used = frozenset(name for index in self.indexes for name in (*index.fields, *index.covers)) & columns
+        used = frozenset(name for index in self.indexes for name in (*index.reads, *index.covers)) & columns
         object.__setattr__(self, "reader", RowDecoder.of(self.schema, True, used, self.adopting))
         object.__setattr__(self, "_keys", KeyMapper(self.schema))
 
@@ -119,13 +119,13 @@ class RowIndexer:
         schema, values = self.schema, self.reader.values(row)
         puts: list[tuple[str, Put]] = []
         for index in self.indexes:
-            entry = self._keys.entry(index, values, row.row)
+            entries = self._keys.entries(index, values, row.row)
             cells = {schema.version_column: version}
-            for name in index.covers:
+            for name in index.covers if entries else ():
                 covered = schema.by_name[name]
                 cells[covered.column] = cell = encode_cell(schema, covered, values[name])
-                check_size(schema, covered, cell, entry)
-            puts.append((index.table, Put(entry, cells, timestamp, None if end is None else end - timestamp)))
+                check_size(schema, covered, cell, *entries)
+            puts += [(index.table, Put(entry, cells, timestamp, None if end is None else end - timestamp)) for entry in entries]
         return puts
 
 

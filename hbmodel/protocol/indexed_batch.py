@@ -65,6 +65,7 @@ def plan_unread(planner: IndexedRowPlanner, writes: Sequence[PutObject], now: in
         for add, name, covers in places:
             covered = {column: cells[column] for column in covers} if covers else {}
             covered[version_column] = version
-            add(Put(keys[name], covered, now))
+            for entry in keys[name]:
+                add(Put(entry, covered, now))
         puts.append(Put(write.row, {**cells, version_column: version, **marks}, now))
     return BatchPlan(entries, puts, (), (), [Outcome("put", write.row, now) for write in writes])

@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from hbmodel.errors import DecodingError, HbmodelError, IncompleteRow, KeyTooLong
+from hbmodel.errors import ComputedFieldError, DecodingError, EncodingError, HbmodelError, IncompleteRow, KeyTooLong
 from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE, Index, TableSchema
 from hbmodel.protocol.clock import time_above
@@ -78,7 +78,7 @@ class IndexedRowPlanner:
         mixed: whether others still write such rows, at the server's time and without dead markers.
         keys: packs entries.
         reader: decodes the group of a row.
-        group: fields that are in an index, as key or covered; a put of one of them writes them all.
+        group: fields that decide the entries of an index, or are covered; a put of one of them writes them all.
         group_columns: their columns.
         marks: the cells, beside the version, that make a row live.
     """
@@ -99,7 +99,7 @@ class IndexedRowPlanner:
     def __attrs_post_init__(self) -> None:
         columns = {f.name for f in self.schema.columns if f.kind == "column"}
         object.__setattr__(self, "keys", KeyMapper(self.schema))
-        used = {name for index in self.indexes for name in (*index.fields, *index.covers)}
+        used = {name for index in self.indexes for name in (*index.reads, *index.covers)}
         object.__setattr__(self, "group", frozenset(used & columns))
         object.__setattr__(self, "reader", RowDecoder(self.schema, True, self.group, self.adopting))
         object.__setattr__(self, "group_columns", frozenset(self.schema.by_name[name].column for name in self.group))
@@ -134,7 +134,7 @@ class IndexedRowPlanner:
         return self._delete(write, old, timestamp)
 
     def _entries(self, values: Mapping[str, Any], row: bytes) -> list[tuple[Index, bytes]]:
-        return [(index, self.keys.entry(index, values, row)) for index in self.indexes]
+        return [(index, entry) for index in self.indexes for entry in self.keys.entries(index, values, row)]
 
     def _puts(
         self, entries: Sequence[tuple[Index, bytes]], cells: Mapping[bytes, bytes], version: bytes, timestamp: int, ttl: int | None = None
@@ -162,8 +162,9 @@ class IndexedRowPlanner:
         kept = {(table, put.row) for table, put in entries}
         found: list[tuple[str, bytes]] = []
         for index in self.indexes:
-            with suppress(KeyTooLong):  # a row from before the index: it has no such entry
-                found.append((index.table, self.keys.entry(index, values, old.row.row)))
+            # What cannot be made now, for a row from before the index or a function that fails, stays: readers pass it over.
+            with suppress(KeyTooLong, EncodingError, ComputedFieldError):
+                found += [(index.table, entry) for entry in self.keys.entries(index, values, old.row.row)]
         return [(table, Delete(entry, timestamp=timestamp - 1)) for table, entry in found if (table, entry) not in kept]
 
     def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
@@ -186,7 +187,7 @@ class IndexedRowPlanner:
 
     def _full(self, write: PutObject, old: OldRow, timestamp: int) -> RowPlan:
         version = LAST_WRITE_WINS + self.nonce()
-        places = [(index, write.entries[index.name]) for index in self.indexes]
+        places = [(index, entry) for index in self.indexes for entry in write.entries[index.name]]
         entries = self._puts(places, write.cells, version, timestamp, write.ttl)
         cells = self.full_cells(write, old, version)
         if write.ttl is not None:

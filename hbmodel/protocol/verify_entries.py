@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 
 from attrs import frozen
 
+from hbmodel.mapping.index_entries import Entries
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, Values
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.operations import GetRows, Protocol
+from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row
+
+
+@frozen(eq=False)
+class EntryScope:
+    """The entries that a query asks for, whichever page or part of it is being read, and in whichever direction.
+
+    Attributes:
+        ranges: of entry keys, salt included, disjoint.
+        width: of the salt, which the order of entries leaves out.
+        passes: what else the query wants of an entry's own key, or None.
+    """
+
+    ranges: Sequence[KeyRange]
+    width: int = 0
+    passes: Callable[[bytes], bool] | None = None
+
+    @cached_property
+    def _sorted(self) -> tuple[list[bytes], list[KeyRange]]:
+        ranges = sorted(self.ranges, key=lambda of: of.start)
+        return [of.start for of in ranges], ranges
+
+    def __contains__(self, entry: bytes) -> bool:
+        starts, ranges = self._sorted
+        at = bisect_right(starts, entry)
+        return bool(at) and entry in ranges[at - 1] and (self.passes is None or self.passes(entry))
+
+    def first(self, entries: Iterable[bytes]) -> bytes | None:
+        """The first of a row's entries that the query asks for, in key order, or None where it asks for none of them.
+
+        Not the last one for a reversed scan: the reversed query gives the same items at the same places, from the end.
+        """
+        return min((entry for entry in entries if entry in self), key=lambda entry: entry[self.width :], default=None)
 
 
 @frozen(eq=False)
@@ -23,24 +58,26 @@ class EntryVerifier:
         index: that is read.
         reader: decodes the primary rows; its fields include the index's and the predicate's.
         accepts: the query's predicate, over the values of the primary row.
+        scope: the entries that the query asks for.
     """
 
     schema: TableSchema
     index: Index
     reader: RowDecoder
     accepts: Callable[[Values], bool]
+    scope: EntryScope
 
     @cached_property
-    def _entry_of(self) -> Callable[[Values, bytes], bytes]:
-        """The function from a row's values and key to its entry in the index."""
-        return KeyMapper(self.schema).entry_code(self.index)
+    def _entries_of(self) -> Entries:
+        """The function from a row's values and key to its entries in the index."""
+        return KeyMapper(self.schema).entries_code(self.index)
 
     def verify(self, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
         """The values of the row behind each entry, or None for an entry that must not be returned.
 
-        One multi-get for all of them. An entry counts if and only if its row is live, satisfies the predicate and has exactly
-        this entry as its current one; a row has one entry in an index, so it comes once. Under a random salt the newest of
-        the rows with the same key is the object.
+        One multi-get for all of them. An entry counts if and only if its row is live, satisfies the predicate and has this entry
+        as the first of its current ones in the query's scope, so it comes once. Under a random salt the newest of the rows with
+        the same key is the object.
         """
         candidates = list(map(KeyMapper(self.schema).rows_of_entry_code(self.index), entries))
         wanted = list(dict.fromkeys(chain.from_iterable(candidates)))
@@ -57,9 +94,13 @@ class EntryVerifier:
 
     def _decide(self, entry: bytes, row: Row) -> Values | None:
         values = self.reader.values(row)
-        if self._entry_of(values, row.row) != entry or not self.accepts(values):
-            return None
-        return values
+        return values if self._stands_for(entry, self._entries_of(values, row.row)) and self.accepts(values) else None
+
+    def _stands_for(self, entry: bytes, current: Sequence[bytes]) -> bool:
+        """Whether an entry that was found is, of the current entries of its row, the one to return the row at."""
+        if len(current) > 1:
+            return self.scope.first(current) == entry
+        return len(current) == 1 and current[0] == entry
 
 
 def newest_of(rows: Sequence[Row]) -> Row | None:

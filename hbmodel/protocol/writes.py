@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Literal
 
 from attrs import evolve, frozen
@@ -20,19 +20,19 @@ class PutObject:
         subject: the object.
         row: its row key; a random salt has drawn the bucket.
         cells: of the ordinary columns.
-        entries: row key of the entry in each declared index, by the index's name.
+        entries: row keys of the entries in each declared index, by the index's name.
         ttl: of the row and its entries in ms, or None.
     """
 
     subject: Any
     row: bytes
     cells: Mapping[bytes, bytes]
-    entries: Mapping[str, bytes]
+    entries: Mapping[str, Sequence[bytes]]
     ttl: int | None = None
 
     def moved_to(self, row: bytes) -> PutObject:
         """The same put in another bucket of a random salt: its byte begins the row key and ends every entry."""
-        return evolve(self, row=row, entries={name: entry[:-1] + row[:1] for name, entry in self.entries.items()})
+        return evolve(self, row=row, entries={name: tuple(e[:-1] + row[:1] for e in entries) for name, entries in self.entries.items()})
 
 
 @frozen(eq=False)
@@ -67,7 +67,7 @@ def put_object(schema: TableSchema, obj: Any, ttl: int | None = None) -> PutObje
     if sum(map(len, cells.values())) > LARGE:
         for of in schema.columns:
             if of.kind == "column":
-                covering = [entries[index.name] for index in schema.indexes.values() if of.name in index.covers]
+                covering = [entry for index in schema.indexes.values() if of.name in index.covers for entry in entries[index.name]]
                 check_size(schema, of, cells[of.column], row, *covering)
     return PutObject(obj, row, cells, entries, ttl)
 

@@ -6,6 +6,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from operator import itemgetter
 from typing import Any
 
 from attrs import evolve, frozen
@@ -238,8 +239,9 @@ class PlanExecutor:
         plan = self.plan
         assert plan.path.index is not None
         every = plan.accepts
-        verifier = EntryVerifier(plan.reader.schema, plan.path.index, plan.reader, every if every is not None else _anything)
-        key_test = self._entry_test()
+        accepts = every if every is not None else _anything
+        verifier = EntryVerifier(plan.reader.schema, plan.path.index, plan.reader, accepts, plan.scope)
+        key_test = plan.entry_test
         sizes = self._get_sizes()
         with closing(batches):
             entries = itertools.chain.from_iterable(batches)
@@ -250,25 +252,6 @@ class PlanExecutor:
                 for entry, values in zip(kept, verified, strict=True):
                     if values is not None:
                         yield plan.path.position(entry), values
-
-    def _entry_test(self) -> Callable[[bytes], bool] | None:
-        """Tests an entry's own key for the predicates on it, so that rows that cannot match are not fetched.
-
-        Safe for entries too: a row's current entry holds the row's own values.
-        """
-        plan = self.plan
-        names = frozenset(plan.path.layout.names)
-        settled = plan.match.consumed
-        tests = [p.test() for p in plan.residual if p.names() <= names and not any(p is done for done in settled)]
-        if not tests:
-            return None
-        unpack, start, ordered = plan.path.layout.unpack, plan.path.salt.width, plan.path.layout.names
-
-        def passes(entry: bytes) -> bool:
-            values = dict(zip(ordered, unpack(entry, start), strict=True))
-            return all(test(values) for test in tests)
-
-        return passes
 
 
 def _behind(scan: Scan, last: bytes) -> Scan | None:
@@ -291,8 +274,8 @@ def shape(query: Query[Any], plan: Plan) -> Callable[[Values], Any]:
     """Makes an item of the query out of field values: an object, or a tuple of the selected fields."""
     if query.selection is None:
         return plan.reader.make
-    names = tuple(f.name for f in query.selection)
-    return lambda values: tuple(values[name] for name in names)
+    takers = tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in query.selection)
+    return lambda values: tuple(take(values) for take in takers)
 
 
 def read_page(

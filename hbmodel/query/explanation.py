@@ -21,6 +21,7 @@ class Explanation:
     Attributes:
         path: `primary` or the name of the index.
         table: that is read first.
+        kinds: what an index is beyond the plain kind (`where state == ...`, `each of tags`, ...).
         access: `get`, `scan`, through an index `scan + get`, or `nothing` where the conditions contradict each other.
         equalities: names of the leading key fields that the query fixes.
         range_field: the next key field, if the query bounds it.
@@ -38,6 +39,7 @@ class Explanation:
 
     path: str
     table: str
+    kinds: Sequence[str]
     access: Access
     equalities: Sequence[str]
     range_field: str | None
@@ -55,7 +57,7 @@ class Explanation:
     def __str__(self) -> str:
         fixed = ", ".join(self.equalities) or "nothing"
         lines = [
-            f"{self.access} of {self.table} ({self.path})",
+            f"{self.access} of {self.table} ({', '.join((self.path, *self.kinds))})",
             f"  key:     {fixed} fixed"
             + (f", {self.range_field} bounded" if self.range_field else "")
             + (" - full scan" if self.full_scan else ""),

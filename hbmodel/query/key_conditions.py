@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
 
 from hbmodel.encoding.key_layout import Bounds, KeyLayout
 from hbmodel.errors import QueryError
+from hbmodel.mapping.index_kinds.part import Condition
+from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.predicates import Comparison, In, Not, Predicate, StartsWith, equalities
-from hbmodel.mapping.schema import Field, TableSchema
 
 
 @frozen(eq=False)
@@ -21,54 +22,56 @@ class KeyConditions:
         parts: for each fixed leading field the packed values that it may have, in key order; none where the conditions on
             a field contradict each other.
         bounds: on the field behind them, or None.
-        consumed: the predicates that parts and bounds settle exactly.
+        conditions: all of the query's, with what they mean for the key.
+        consumed: the predicates that parts and bounds settle exactly, as the query has them.
         unordered: name of the field behind the fixed ones, if the query bounds it but its bytes cannot be searched so.
         excess: name of the field behind the fixed ones, if the query gives it more values than there may be key ranges.
+        narrowed: whether the keys are those of an index that holds some rows only.
     """
 
     parts: Sequence[Sequence[bytes]]
     bounds: Bounds | None
+    conditions: Sequence[Condition]
     consumed: Sequence[Predicate]
     unordered: str | None = None
     excess: str | None = None
+    narrowed: bool = False
 
     @property
     def open(self) -> bool:
-        """Whether nothing bounds the key."""
-        return not self.parts and self.bounds is None
+        """Whether nothing bounds the key, nor which rows have one."""
+        return not self.parts and self.bounds is None and not self.narrowed
 
     def complete(self, layout: KeyLayout) -> bool:
         """Whether the whole key is fixed."""
         return len(self.parts) == len(layout.names)
 
 
-def match(layout: KeyLayout, predicates: Sequence[Predicate], schema: TableSchema, max_ranges: int) -> KeyConditions:
-    """Matches the conjunction of `predicates` with the fields of `layout`, from the first on.
+def match(layout: KeyLayout, conditions: Sequence[Condition], operands: Mapping[str, Field], max_ranges: int) -> KeyConditions:
+    """Matches conditions that must all hold with the fields of `layout`, from the first on.
 
     Args:
         layout: of the key.
-        predicates: that must all hold.
-        schema: of the model.
+        conditions: of the query.
+        operands: what stands at each place of the layout, by its name there.
         max_ranges: how many ranges the values of the fixed fields may multiply to.
     """
-    parts: list[Sequence[bytes]] = []
-    consumed: list[Predicate] = []
+    found = KeyConditions([], None, conditions, [])
     ranges = 1
     for at, name in enumerate(layout.names):
-        own = [p for p in predicates if p.names() == {name}]
-        values = _values(own, name)
+        own = [c for c in conditions if c.on_entry.names() == {name}]
+        values = values_left([c.on_entry for c in own], name)
         if values is None:
-            return _bounded(layout, at, own, schema.by_name[name], KeyConditions(parts, None, consumed))
+            return _bounded(layout, at, own, operands[name], found)
         packed = sorted({layout.pack_field(at, value) for value in values})
         if ranges * len(packed) > max_ranges:
-            return _bounded(layout, at, own, schema.by_name[name], KeyConditions(parts, None, consumed, excess=name))
+            return _bounded(layout, at, own, operands[name], evolve(found, excess=name))
         ranges *= max(len(packed), 1)
-        parts.append(packed)
-        consumed += own
-    return KeyConditions(parts, None, consumed)
+        found = evolve(found, parts=[*found.parts, packed], consumed=[*found.consumed, *(c.asked for c in own)])
+    return found
 
 
-def _values(own: Sequence[Predicate], name: str) -> Sequence[Any] | None:
+def values_left(own: Sequence[Predicate], name: str) -> Sequence[Any] | None:
     """The values that a field may have, if the predicates on it alone leave some few: those that satisfy every one of them."""
     given = min((equal[1] for p in own if (equal := equalities(p)) is not None), key=len, default=None)
     if given is None:
@@ -77,9 +80,10 @@ def _values(own: Sequence[Predicate], name: str) -> Sequence[Any] | None:
     return [value for value in given if all(test({name: value}) for test in tests)]
 
 
-def _bounded(layout: KeyLayout, at: int, own: Sequence[Predicate], of: Field, found: KeyConditions) -> KeyConditions:
+def _bounded(layout: KeyLayout, at: int, own: Sequence[Condition], of: Field, found: KeyConditions) -> KeyConditions:
     """Adds the bounds on the field at a position to what was found before it."""
-    bounds, settled = _bounds(own, of)
+    bounds, settling = _bounds([c.on_entry for c in own], of)
+    settled = [c.asked for c in own if any(c.on_entry is p for p in settling)]
     if bounds is not None:
         try:
             layout.range_of([b""] * at, bounds)

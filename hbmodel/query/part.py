@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeVar
 from attrs import field, frozen
 
 from hbmodel.errors import DecodingError, QueryError
-from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, StartsWith
+from hbmodel.mapping.elements import element_of
+from hbmodel.mapping.predicates import And, Comparison, Contains, In, Not, Or, Predicate, StartsWith
 from hbmodel.mapping.schema import PRIMARY, TableSchema
 from hbmodel.query.paging import digest_of
 from hbmodel.store.ranges import KeyRange
@@ -68,6 +69,8 @@ def described(predicate: Predicate) -> tuple[Any, ...]:
             return ("in", of.name, tuple(None if value is None else of.codec.encode(value) for value in values))
         case StartsWith(of, prefix):
             return ("prefix", of.name, prefix)
+        case Contains(of, element, values):
+            return ("contains", of.name, tuple(None if value is None else element.codec.encode(value) for value in values))
         case And(parts):
             return ("and", *(described(part) for part in parts))
         case Or(parts):
@@ -105,6 +108,8 @@ def _rebuilt(schema: TableSchema, description: Any) -> Predicate:
         return Comparison(of, kind, of.codec.decode(value))
     if kind == "in":
         return In(of, tuple(None if one is None else of.codec.decode(one) for one in value))
+    if kind == "contains" and (element := element_of(of)) is not None:
+        return Contains(of, element, tuple(None if one is None else element.codec.decode(one) for one in value))
     if kind == "prefix" and isinstance(value, str | bytes) and of.codec.python_type is type(value):
         return StartsWith(of, value)
     raise ValueError(kind)

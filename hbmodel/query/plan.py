@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from hbmodel.encoding.salts import BoundSalt
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import And, Predicate, Test
 from hbmodel.mapping.schema import Index
+from hbmodel.protocol.verify_entries import EntryScope
 from hbmodel.query.key_conditions import KeyConditions
 from hbmodel.query.paging import digest_of
 from hbmodel.query.query import Query
@@ -57,6 +58,7 @@ class Plan:
         residual: predicates that the key ranges do not settle; the client tests them on every row.
         rows: the exact row keys to get where the key is wholly given, instead of scans.
         match: how the query meets the path's key.
+        asked: `buckets` of the whole query, where they are those of a part.
     """
 
     query: Query[Any] = field(repr=False)
@@ -68,6 +70,32 @@ class Plan:
     residual: Sequence[Predicate]
     rows: Sequence[bytes] | None
     match: KeyConditions
+    asked: Sequence[Bucket]
+
+    @cached_property
+    def scope(self) -> EntryScope:
+        """The entries that the whole query asks for."""
+        ranges = [of for bucket in self.asked for of in bucket.ranges]
+        return EntryScope(ranges, self.path.salt.width, self.entry_test)
+
+    @cached_property
+    def entry_test(self) -> Callable[[bytes], bool] | None:
+        """Tests an entry's own key for the conditions on it, so that rows that cannot match are not fetched.
+
+        Safe for entries too: a row's current entry holds the row's own values.
+        """
+        names, settled = frozenset(self.path.layout.names), self.match.consumed
+        open_ = [c.on_entry for c in self.match.conditions if not any(c.asked is done for done in settled)]
+        tests = [predicate.test() for predicate in open_ if predicate.names() <= names]
+        if not tests:
+            return None
+        unpack, start, ordered = self.path.layout.unpack, self.path.salt.width, self.path.layout.names
+
+        def passes(entry: bytes) -> bool:
+            values = dict(zip(ordered, unpack(entry, start), strict=True))
+            return all(test(values) for test in tests)
+
+        return passes
 
     @cached_property
     def accepts(self) -> Test | None:

@@ -7,12 +7,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
+from attrs import evolve
+
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
 from hbmodel.query.explanation import Access, Explanation, describe_filter
+from hbmodel.query.index_fit import fit, misfit
 from hbmodel.query.key_conditions import KeyConditions, match
 from hbmodel.query.plan import Bucket, Path, Plan
 from hbmodel.query.pushdown import server_filter
@@ -37,7 +40,8 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
     """Chooses a path and turns the query into gets or scans of it.
 
     A whole primary key is got at once. Else the path with the longest bounded prefix of its key wins: more fixed leading
-    fields, then a bounded next field; a tie goes to the primary table, then to the index declared first.
+    fields, then a bounded next field or an index that holds some rows only; a tie goes to the primary table, then to an index
+    that holds some rows only, then to the index declared first.
 
     Args:
         query: to plan.
@@ -59,17 +63,22 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
         paths = [_named(schema, paths, wanted)]
     parts = conjuncts(query.predicate)
     never_none = _never_none(parts)
-    candidates: list[tuple[tuple[bool, int, bool, bool], Path, KeyConditions, bool]] = []
+    candidates: list[tuple[tuple[bool, int, bool, bool, bool], Path, KeyConditions, bool]] = []
     for path in paths:
         found = _match(path, parts, schema)
+        if found is None:
+            continue
         direction = _direction(path.layout, found, query.ordering, never_none)
         if direction is not None:
             whole = path.index is None and found.complete(path.layout)
-            rank = (whole, len(found.parts), found.bounds is not None, not found.unordered)
+            bounded = found.bounds is not None or found.narrowed
+            rank = (whole, len(found.parts), bounded, not found.unordered, path.index is None or found.narrowed)
             candidates.append((rank, path, found, direction))
     if not candidates:
         _mention_unreadable(query, readable)
-        _mention_none(query, [(path.layout, _match(path, parts, schema)) for path in paths], never_none)
+        _mention_misfit(schema, paths, parts)
+        matched = [(path.layout, _match(path, parts, schema)) for path in paths]
+        _mention_none(query, [(layout, found) for layout, found in matched if found is not None], never_none)
         raise OrderNotAvailable(
             "No path gives this order: declare an index for it, or sort the items yourself.",
             table=schema.table, fields=[part.field.name for part in query.ordering], path=wanted,
@@ -98,12 +107,26 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
     return made
 
 
-def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> KeyConditions:
-    found = match(path.layout, predicates, schema, MAX_RANGES)
+def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> KeyConditions | None:
+    """How the conditions meet the path's key; None for an index that may lack rows that satisfy them."""
+    met = fit(path.index, predicates)
+    if met is None:
+        return None
+    operands = schema.by_name if path.index is None else path.index.operands
+    found = match(path.layout, met.conditions, operands, MAX_RANGES)
     ranges = math.prod(len(values) for values in found.parts)
     if ranges * path.salt.buckets > MAX_SCANS and not _located(path, found):
-        found = match(path.layout, predicates, schema, MAX_SCANS // path.salt.buckets)
-    return found
+        found = match(path.layout, met.conditions, operands, MAX_SCANS // path.salt.buckets)
+    return evolve(found, narrowed=met.narrowed, consumed=[*found.consumed, *met.settled])
+
+
+def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequence[Predicate]) -> None:
+    """Raises `QueryError` where the one path that may be taken is an index that may lack rows of the query."""
+    if len(paths) == 1 and (missing := misfit(paths[0].index, predicates)) is not None:
+        raise QueryError(
+            "The index holds some rows only, and the query may ask for others: repeat the index's own condition in the query.",
+            table=schema.table, index=paths[0].name, missing=missing,
+        )  # fmt: skip
 
 
 _UNBUILT = (
@@ -115,10 +138,12 @@ _UNBUILT = (
 def _mention_unreadable(query: Query[Any], readable: Sequence[Index]) -> None:
     """Raises `IndexUnavailable` where an index that is declared but cannot be read yet would have served the query."""
     schema, known = query.schema, {index.name for index in readable}
-    for index in schema.indexes.values():
-        parts = conjuncts(query.predicate)
-        found = match(index.layout, parts, schema, MAX_RANGES)
-        if index.name not in known and not found.open and _direction(index.layout, found, query.ordering, _never_none(parts)) is not None:
+    parts = conjuncts(query.predicate)
+    for path in paths_of(schema, schema.indexes.values())[1:]:
+        index = path.index
+        if index is None or index.name in known or (found := _match(path, parts, schema)) is None or found.open:
+            continue
+        if _direction(index.layout, found, query.ordering, _never_none(parts)) is not None:
             raise IndexUnavailable(
                 _UNBUILT,
                 table=schema.table, index=index.name,
@@ -185,9 +210,9 @@ def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool,
     residual = tuple(p for p in every if not any(p is consumed for consumed in found.consumed))
     names: frozenset[str] | None = None
     if query.selection is not None:
-        names = frozenset({f.name for f in query.selection}).union(*(p.names() for p in every))
+        names = frozenset[str]().union(*(f.reads for f in query.selection), *(p.reads() for p in every))
     if path.index is not None and names is not None:
-        names |= {name for name in path.layout.names if not schema.by_name[name].is_key}
+        names |= path.index.reads
     gathered = _ranges(path, found)
     rows = None
     if path.index is None and found.complete(path.layout):
@@ -197,10 +222,14 @@ def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool,
     # Under a random salt the newest of the rows with one key decides, so the server must not drop it for its values.
     by_key = [p for p in residual if all(schema.by_name[name].is_key for name in p.names())]
     pushed = by_key if path.salt.random else residual
+    if path.index is not None:
+        pushed = [c.on_entry for c in found.conditions if any(c.asked is p for p in residual)]
+    buckets = [Bucket(path.salt.prefix(bucket), merge_ranges(ranges)) for bucket, ranges in sorted(gathered.items())]
     return Plan(
         query=query,
         path=path,
-        buckets=[Bucket(path.salt.prefix(bucket), merge_ranges(ranges)) for bucket, ranges in sorted(gathered.items())],
+        buckets=buckets,
+        asked=buckets,
         backwards=backwards,
         reader=RowDecoder.of(schema, indexed, names, adopting),
         filter=None
@@ -251,6 +280,7 @@ def explain(query: Query[Any], made: Plan, one_call_scans: bool) -> Explanation:
     return Explanation(
         path=made.path.name,
         table=made.path.table,
+        kinds=() if made.path.index is None else made.path.index.kinds,
         access=access,
         equalities=fixed,
         range_field=bounded,

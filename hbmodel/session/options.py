@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
 from hbmodel.errors import SessionError
+from hbmodel.mapping.model_field import FieldKind
+from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.observed import OnCall
 
 
@@ -26,3 +29,19 @@ def check_seconds(**times: object) -> None:
     for name, seconds in times.items():
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
             raise SessionError("A session takes its times as a number of seconds that is not negative.", option=name, found=repr(seconds))
+
+
+_NOT_UPDATED: Mapping[FieldKind, str] = {
+    "key": "A key field cannot be updated: add the object under its new key and delete the old one.",
+    "counter": "A counter is changed with increment().",
+    "computed": "A computed field changes with the fields that it is made of.",
+}
+"""Why `update` does not take fields that are no ordinary columns."""
+
+
+def check_updated(schema: TableSchema, names: Iterable[str]) -> None:
+    """Raises `UnknownField` or `SessionError` for a field that `update` does not take."""
+    for name in names:
+        kind = schema.field(name).kind
+        if kind != "column":
+            raise SessionError(_NOT_UPDATED[kind], table=schema.table, field=name)

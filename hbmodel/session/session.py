@@ -29,7 +29,7 @@ from hbmodel.query.query import Query
 from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
 from hbmodel.session.insert import insert
 from hbmodel.session.metadata_cache import MetadataCache
-from hbmodel.session.options import check_seconds
+from hbmodel.session.options import check_seconds, check_updated
 from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import Pending, UnitOfWork
@@ -293,12 +293,7 @@ class Session:
             raise SessionError("update() takes at least one field to change.", table=schema.table)
         if schema.immutable:
             raise SessionError("Rows of an immutable model cannot be updated.", table=schema.table)
-        for name in changes:
-            declared = schema.field(name)
-            if declared.is_key:
-                raise SessionError("A key field cannot be updated: add the object under its new key and delete the old one.", field=name)
-            if declared.kind == "counter":
-                raise SessionError("A counter is changed with increment().", field=name)
+        check_updated(schema, changes)
         key = dict(zip(schema.layout.names, key_of(schema, obj), strict=True))
         (row,) = KeyMapper(schema).rows(tuple(key.values()))
         written: dict[str, Any] = {}

@@ -245,5 +245,6 @@ def sample_keys(schema: TableSchema, objects: Iterable[Any], index: str | Index 
         if not isinstance(obj, schema.model):
             raise DeclarationError("A sample holds objects of the model.", table=schema.table, found=type(obj).__name__)
         row = mapper.new_row(key_of(schema, obj))
-        made.append(row if index is None else mapper.entry(schema.index(index), {f.name: getattr(obj, f.name) for f in schema.fields}, row))
+        values = {f.name: getattr(obj, f.name) for f in schema.fields}
+        made += (row,) if index is None else mapper.entries(schema.index(index), values, row)
     return made

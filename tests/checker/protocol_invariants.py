@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 
 from hbmodel.errors import HbmodelError
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
-from hbmodel.mapping.schema import LIVE, TableSchema
+from hbmodel.mapping.schema import LIVE, Index, TableSchema
 from tests.checker.protocol_adapter import (
     ACKNOWLEDGED,
     AGED,
@@ -40,7 +40,7 @@ class View:
         writers: which writes each cell comes from: one, but for a counter every write that it has counted too.
         values: of a live row, decoded.
         version: the version cell.
-        entries: its current entries, (table, entry).
+        entries: its current entries, each with its index.
         wrong: what no row may look like.
     """
 
@@ -49,7 +49,7 @@ class View:
     writers: dict[bytes, frozenset[int]]
     values: tuple[tuple[str, Any], ...] = ()
     version: bytes | None = None
-    entries: Sequence[tuple[str, bytes]] = ()
+    entries: Sequence[tuple[Index, bytes]] = ()
     wrong: str | None = None
 
 
@@ -80,7 +80,7 @@ class Watch:
 
     @cached_property
     def _group(self) -> frozenset[bytes]:
-        used = {name for index in self.schema.indexes.values() for name in (*index.fields, *index.covers)}
+        used = {name for index in self.schema.indexes.values() for name in (*index.reads, *index.covers)}
         return frozenset(f.column for f in self.schema.columns if f.name in used) | {self.schema.version_column}
 
     def view(self, store: Store, row: bytes) -> View:
@@ -110,7 +110,7 @@ class Watch:
             values = self._reader.values(stored)  # type: ignore[arg-type]
         except HbmodelError as error:
             return View(True, times, writers, wrong=f"GHOST: {error}")
-        entries = [(index.table, self._keys.entry(index, values, row)) for index in self.schema.indexes.values()]
+        entries = [(i, entry) for i in self.schema.indexes.values() for entry in self._keys.entries(i, values, row)]
         return View(True, times, writers, tuple(sorted(values.items())), bare[self.schema.version_column], entries)
 
     def rows(self, store: Store) -> list[bytes]:
@@ -148,7 +148,8 @@ class Watch:
 
     def _entries(self, store: Store, row: bytes, view: View) -> Iterator[str]:
         """The index is a superset, and an entry of the row's own version says what the row says."""
-        for (table, entry), index in zip(view.entries, self.schema.indexes.values(), strict=False):
+        for index, entry in view.entries:
+            table = index.table
             cells = {column: value for column, _, value in mc.vis(store, table, entry)}
             if not cells:
                 yield f"MISSING entry {entry!r} in {table} of row {row!r}"
@@ -212,7 +213,7 @@ class Watch:
     def healed(self, store: Store) -> str | None:
         """When everything has stopped and the grace time is over, one pass of repair leaves exactly the entries of live rows."""
         after = dict(store)
-        current = {entry for row in self.rows(store) for entry in self.view(store, row).entries}
+        current = {(index.table, entry) for row in self.rows(store) for index, entry in self.view(store, row).entries}
         tables = {index.table for index in self.schema.indexes.values()}
         for table, row in store:
             cells = mc.vis(store, table, row) if table in tables else ()

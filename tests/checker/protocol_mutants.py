@@ -281,7 +281,7 @@ class Unasking(EntryVerifier):
     """The predicate is not asked again."""
 
     def _decide(self, keys: Any, entry: bytes, rows: Any) -> Values | None:
-        return EntryVerifier(self.schema, self.index, self.reader, lambda values: True)._decide(keys, entry, rows)
+        return EntryVerifier(self.schema, self.index, self.reader, lambda values: True, self.scope)._decide(keys, entry, rows)
 
 
 class Matching(EntryVerifier):

@@ -16,8 +16,9 @@ from hbmodel.protocol.index_verify import Entry
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
 from hbmodel.protocol.operations import DeleteRows, GetRows, Protocol, ReadClock
-from hbmodel.protocol.verify_entries import EntryVerifier
+from hbmodel.protocol.verify_entries import EntryScope, EntryVerifier
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
+from hbmodel.store.ranges import KeyRange
 from tests.checker.protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, Translation, alone, found_row
 
 
@@ -180,7 +181,7 @@ def reader(
     rows, keys = RowDecoder(schema, indexed=True, names=frozenset(f.name for f in schema.columns)), KeyMapper(schema)
 
     def run() -> Steps:
-        verifier = rules.verifier(schema, index, rows, accepts)
+        verifier = rules.verifier(schema, index, rows, accepts, EntryScope([KeyRange(low, high)]))
         after: bytes | None = None
         got: list[Any] = []
         watch: tuple[Any, ...] = (lambda found: accepts(dict(found[1])),)  # what the first step of the scan tells the checker

@@ -20,9 +20,11 @@ from hbmodel.protocol.writes import UpdateFields
 from hbmodel.store import Delete, Family, Put, Row
 from hbmodel.store.embedded import EmbeddedStore
 from tests.checker import protocol_facts as unchanging
+from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker.protocol_adapter import END, SetClock, Store, Translation, alone
 from tests.checker.protocol_facts import DELETED, REPEATED, facts
+from tests.checker.protocol_kinds import kinds
 from tests.checker.protocol_lives import fading, lives
 from tests.checker.protocol_mutants import MUTANTS as OF_ROWS
 from tests.checker.protocol_processes import Rules
@@ -121,7 +123,7 @@ def test_a_step_of_the_checker_does_what_the_operation_does_in_a_store(operation
 # --- mutants ----------------------------------------------------------------------------------------------------------
 
 
-MUTANTS = {**OF_ROWS, **expiring.MUTANTS, **unchanging.MUTANTS}
+MUTANTS = {**OF_ROWS, **expiring.MUTANTS, **unchanging.MUTANTS, **several.MUTANTS}
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -175,6 +177,10 @@ SAMPLES: dict[str, Callable[[], Iterable[Configuration]]] = {
     "a build beside a repairer": lambda: building(("put b", "tag a"), (12, 13), repair=True),
     "lost entries put again": lambda: building(("put b", "tag a", "delete"), (5, 12), again=12),
     "lost entries put again beside a repairer": lambda: building(("put b", "tag a"), (12,), again=20, repair=True),
+    "several entries": lambda: kinds(("put bc", "no tags, tags ab", "shut", "delete", "insert"), (12,), stores=("live", "shut", "dead")),
+    "several entries, and queries": lambda: kinds(("put bc", "tags b", "shut"), (12,), others=several.readers),
+    "several entries, and a query for several": lambda: kinds(("put bc", "note"), (12,), others=several.ranges, unmoved="tags"),
+    "several entries, and a repairer": lambda: kinds(("put bc", "shut"), (12,), others=several.repairers),
     "increments": lambda: two(("increment", "put a", "delete, put"), TWO_CLOCKS),
 }
 
@@ -195,6 +201,18 @@ def test_the_shipped_code_holds_in_a_sample(name: str, record_property: Callable
 def test_two_writers_beside_others(others: Any, row: str, atomic: bool, record_property: Callable[[str, Any], None]) -> None:
     unmoved = "tag" if others is ranges else None
     held(sweep(two(UNCOUNTED, TWO_CLOCKS, stores=(row,), others=others, unmoved=unmoved, atomic=atomic)), record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@ATOMIC
+@pytest.mark.parametrize("row", several.STORES)
+@pytest.mark.parametrize("others", [several.repairers, several.readers, several.ranges])
+def test_two_writers_of_a_row_with_several_entries(
+    others: Any, row: str, atomic: bool, record_property: Callable[[str, Any], None]
+) -> None:
+    unmoved = "tags" if others is several.ranges else None
+    held(sweep(kinds(clocks=TWO_CLOCKS, stores=(row,), others=others, unmoved=unmoved, atomic=atomic)), record_property)
 
 
 @pytest.mark.slow

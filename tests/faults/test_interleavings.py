@@ -86,7 +86,7 @@ def missing(store: Store) -> list[tuple[str, bytes]]:
     for person in objects(store, Person).values():
         row = hb.row_key(Person, name=person.name)
         for index in SCHEMA.indexes.values():
-            entry = keys.entry(index, vars(person), row)
+            (entry,) = keys.entries(index, vars(person), row)
             if store.get(index.table, [entry])[0] is None:
                 lacking.append((index.table, entry))
     return lacking

@@ -525,6 +525,77 @@ def direction_beside_an_index() -> None:
         newest = hb.desc("a")
 
 
+# --- kinds of indexes and computed fields -----------------------------------------------------------------------------
+
+
+def kind(declared: Callable[[], Any], message: str, **details: Any) -> None:
+    """Says what the error of an index must hold; it is declared on a model with fields of several types."""
+
+    def declare() -> None:
+        body = {
+            "k": hb.key(),
+            "a": hb.column("a"),
+            "b": hb.column("b", default=None),
+            "n": hb.counter("n"),
+            "tags": hb.column("t", hb.Json(list[str])),
+            "half": hb.computed(half, of="a"),
+            "by": declared(),
+        }
+        hints: dict[str, Any] = {"k": hb.Key[int], "a": hb.Column[int], "b": hb.Column[int | None], "n": hb.Column[int]}
+        hb.model(table="t")(type("Bad", (), {**body, "__annotations__": {**hints, "tags": hb.Column[list[str]]}}))
+
+    MISTAKES.append(pytest.param(declare, message, details, id=f"kind-{len(MISTAKES)}"))
+
+
+def half(number: int) -> int:
+    return number // 2
+
+
+def unknown(number: int):  # type: ignore[no-untyped-def]
+    return number
+
+
+@hb.model(table="other")
+class Other:
+    k: hb.Key[int] = hb.key()
+    a: hb.Column[int] = hb.column("a")
+
+
+kind(lambda: hb.index("a", none=False), "no field of the index may be", index="by")
+kind(lambda: hb.index(hb.each("tags"), none=False), "no field of the index may be", index="by")
+kind(lambda: hb.index("a", where="a"), "where takes a function", index="by", found="str")  # type: ignore[arg-type]
+kind(lambda: hb.index("a", where=lambda m: True), "where takes a function", index="by", found="bool")  # type: ignore[arg-type,return-value]
+kind(lambda: hb.index("a", where=lambda m: m.c == 1), "condition of the index names an unknown field", index="by", field="c")
+kind(lambda: hb.index("a", where=lambda m: m.n == 1), "cannot be about a counter", index="by", field="n")
+kind(lambda: hb.index("a", where=lambda m: m.a == "x"), "not of the type", index="by", field="a")
+kind(lambda: hb.index("a", where=lambda m: Other.a == 1), "fields of its own model", index="by", field="a")
+kind(lambda: hb.index("a", where=lambda m: m.a.contains(1)), "contains needs a collection", index="by", field="a")
+kind(lambda: hb.index("tags"), "cannot be part of an index key", index="by", field="tags")
+kind(lambda: hb.index(hb.each("a")), "hb.each takes a collection", index="by", field="a")
+kind(lambda: hb.index(hb.each("x")), "names an unknown field", index="by", field="x")
+kind(lambda: hb.index(hb.each("tags"), "tags"), "names a field twice", index="by", field="tags")
+kind(lambda: hb.index(hb.each("tags"), salt=hb.HashSalt(2, by=("a",))), "names fields that are not in the key", index="by", unknown=["a"])
+kind(lambda: hb.index("a", covers=("half",)), "Only ordinary columns can be covered", index="by", field="half")
+kind(lambda: hb.computed(half, of=()), "takes a function and names", field="by")
+kind(lambda: hb.computed(3, of="a"), "takes a function and names", field="by")  # type: ignore[arg-type]
+kind(lambda: hb.computed(half, of="c"), "made of key fields and ordinary columns", field="by", unknown="c")
+kind(lambda: hb.computed(half, of="n"), "made of key fields and ordinary columns", field="by", unknown="n")
+kind(lambda: hb.computed(half, of="half"), "made of key fields and ordinary columns", field="by", unknown="half")
+kind(lambda: hb.computed(half, of="a", version=0), "version of a computed field", field="by", found="0")
+kind(lambda: hb.computed(half, of="a", codec=int), "The codec is a Codec", field="by")  # type: ignore[arg-type]
+kind(lambda: hb.computed(unknown, of="a"), "Annotate what the function returns", field="by")
+kind(lambda: hb.each("tags"), "A direction is given to an index", field="by")
+
+
+@mistake("A computed field is declared without an annotation", field="half")
+def annotated_computed_field() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+        half: hb.Column[int] = hb.computed(half, of="a")  # type: ignore[assignment]
+
+
 # --- the decorator ----------------------------------------------------------------------------------------------------
 
 

@@ -237,21 +237,21 @@ def test_a_key_that_cannot_be_written_names_its_field_and_table() -> None:
 def test_where_an_entry_lies() -> None:
     schema = hb.schema_of(Thing)
     keys, index = KeyMapper(schema), schema.indexes["by_name"]
-    entry = keys.entry(index, {"name": "ann", "b": "x", "a": 1}, BUCKET + KEY)
+    (entry,) = keys.entries(index, {"name": "ann", "b": "x", "a": 1}, BUCKET + KEY)
     assert entry[1:] == b"ann\x00\x01" + b"x\x00\x01" + b"\x01"
     assert keys.row_of_entry(index, entry) == [BUCKET + KEY]
     with pytest.raises(hb.EncodingError) as caught:
-        keys.entry(index, {"name": None, "b": "x", "a": 1}, BUCKET + KEY)
+        keys.entries(index, {"name": None, "b": "x", "a": 1}, BUCKET + KEY)
     assert (caught.value.table, caught.value.index, caught.value.field) == ("things.by_name", "by_name", "name")
     with pytest.raises(hb.KeyTooLong) as long:
-        keys.entry(index, {"name": "x" * 40_000, "b": "x", "a": 1}, BUCKET + KEY)
+        keys.entries(index, {"name": "x" * 40_000, "b": "x", "a": 1}, BUCKET + KEY)
     assert (long.value.table, long.value.index) == ("things.by_name", "by_name")
 
 
 def test_an_entry_of_a_randomly_salted_model_ends_in_the_bucket() -> None:
     schema = hb.schema_of(Drawn)
     keys, index = KeyMapper(schema), schema.indexes["by_name"]
-    entry = keys.entry(index, {"name": "ann", "k": 7}, b"\x02\x07")
+    (entry,) = keys.entries(index, {"name": "ann", "k": 7}, b"\x02\x07")
     assert entry == b"ann\x00\x01\x07\x02"
     assert keys.row_of_entry(index, entry) == [b"\x02\x07", b"\x00\x07", b"\x01\x07"]
 
@@ -263,7 +263,7 @@ def test_every_entry_leads_back_to_its_row(data: st.DataObject) -> None:
     keys = KeyMapper(of.schema)
     for obj in data.draw(stored_objects(of, indexed=True)):
         for index in of.schema.indexes.values():
-            entry = keys.entry(index, obj.values, obj.row)
-            rows = keys.row_of_entry(index, entry)
-            assert rows[0] == obj.row
-            assert sorted(rows) == sorted(keys.rows(tuple(obj.values[name] for name in of.schema.layout.names)))
+            for entry in keys.entries(index, obj.values, obj.row):
+                rows = keys.row_of_entry(index, entry)
+                assert rows[0] == obj.row
+                assert sorted(rows) == sorted(keys.rows(tuple(obj.values[name] for name in of.schema.layout.names)))

@@ -8,7 +8,9 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.encoding.key_layout import Bounds
+from hbmodel.mapping.index_kinds.part import Condition
 from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.schema import TableSchema
 from hbmodel.query.key_conditions import KeyConditions, match
 
 
@@ -20,9 +22,13 @@ class Row:
     d: hb.Column[int] = hb.column("d")
 
 
+def meeting(schema: TableSchema, *predicates: Predicate, most: int = 100) -> KeyConditions:
+    return match(schema.layout, [Condition(predicate, predicate) for predicate in predicates], schema.by_name, most)
+
+
 def matched(*predicates: Predicate, most: int = 100) -> KeyConditions:
     schema = hb.schema_of(Row)
-    return match(schema.layout, predicates, schema, most)
+    return meeting(schema, *predicates, most=most)
 
 
 def test_values_of_a_fixed_field_are_packed_sorted_and_different() -> None:
@@ -78,7 +84,7 @@ def test_bounds_that_say_nothing_leave_the_key_open() -> None:
         d: hb.Column[int] = hb.column("d")
 
     schema = hb.schema_of(Text)
-    found = match(schema.layout, [Text.k.startswith("")], schema, 100)
+    found = meeting(schema, Text.k.startswith(""))
     assert found.open
     assert len(found.consumed) == 1, "every key satisfies it"
     assert not matched(Row.a > 0).open
@@ -95,12 +101,12 @@ def test_a_field_without_order_is_named() -> None:
         e: hb.Column[int] = hb.column("e")
 
     schema = hb.schema_of(Inner)
-    found = match(schema.layout, [Inner.c > "a"], schema, 100)
+    found = meeting(schema, Inner.c > "a")
     assert (found.bounds, found.unordered, list(found.consumed)) == (None, "c", [])
-    found = match(schema.layout, [Inner.c == "a", Inner.d < 3], schema, 100)
+    found = meeting(schema, Inner.c == "a", Inner.d < 3)
     assert (found.unordered, len(found.parts), len(found.consumed)) == ("d", 1, 1)
-    assert match(schema.layout, [Inner.c.startswith("a")], schema, 100).bounds == Bounds(prefix="a")
-    assert match(schema.layout, [Inner.c != "a"], schema, 100).unordered is None
+    assert meeting(schema, Inner.c.startswith("a")).bounds == Bounds(prefix="a")
+    assert meeting(schema, Inner.c != "a").unordered is None
 
 
 def test_too_many_values_are_left_to_the_check() -> None:

@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.errors import QueryError, SchemaMismatch
 from hbmodel.mapping.mapper import KeyMapper, key_of
+from hbmodel.mapping.predicates import conjuncts
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.query.index_fit import fit
 from hbmodel.query.part import QueryPart, described, rebuilt
 from hbmodel.query.partition import partition
 from hbmodel.query.query import Query
@@ -33,7 +35,7 @@ from tests.support.beds import fresh, set_state
 from tests.support.models import Hit, Logged, Order, Sample, day, order
 from tests.support.orders import entry_of
 from tests.support.part_readers import read_part
-from tests.support.random_queries import RandomModel, StoredObject, conditions, models, paths, stored_key, stored_objects
+from tests.support.random_queries import RandomModel, StoredObject, conditions, models, paths, stored_keys, stored_objects
 
 SPLITS = {Order: hb.ByBucket(), "orders.by_state": hb.AtKeys([b"new", entry_of(order(100, "paid"), "by_state"), b"sent"])}
 
@@ -260,8 +262,8 @@ def filled(store: Store, of: RandomModel, objects: Sequence[StoredObject], cuts:
     families = [Family(name) for name in schema.family_names]
     for index in paths(schema):
         table = schema.table if index is None else index.table
-        keys = [stored_key(schema, index, obj) for obj in objects]
-        splits = {keys[at % len(keys)][: 1 + length] for at, length in cuts}
+        keys = [key for obj in objects for key in stored_keys(schema, index, obj)]
+        splits = {keys[at % len(keys)][: 1 + length] for at, length in cuts if keys}
         store.create_table(table, families, sorted(splits - {b""}))
         if index is None:
             store.put(table, [Put(obj.row, obj.cells, 1) for obj in objects])
@@ -269,6 +271,17 @@ def filled(store: Store, of: RandomModel, objects: Sequence[StoredObject], cuts:
             store.put(table, [Put(key, {schema.version_column: b"\x01" + bytes(8)}, 1) for key in keys])
     indexes = tuple(schema.indexes.values())
     return QueryRunner(store, lambda found: Binding(found, indexes, indexes, (), "indexed" if indexes else "unindexed"), None, Guard())
+
+
+def paged(query: Query[Any], size: int) -> list[Any]:
+    """The items, page by page."""
+    found: list[Any] = []
+    token = None
+    while True:
+        page = query.page(size, token)
+        found += page.items
+        if (token := page.next_token) is None:
+            return found
 
 
 def check_parts(store: Store, data: st.DataObject) -> None:
@@ -286,9 +299,16 @@ def check_parts(store: Store, data: st.DataObject) -> None:
     reader = filled(store, of, objects, data.draw(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 8)), max_size=6)))
     try:
         query: Query[Any] = Query(schema, reader).where(*predicates).allow_full_scan()  # type: ignore[arg-type]
-        query = query.use_index(data.draw(st.sampled_from([None, *(index.name if index else "primary" for index in paths(schema))])))
+        named = data.draw(st.sampled_from([None, *(index.name if index else "primary" for index in paths(schema))]))
+        parts_of = [part for predicate in predicates for part in conjuncts(predicate)]
+        fitting = [i.name for i in schema.indexes.values() if not i.is_plain and fit(i, parts_of) is not None]
+        query = query.use_index(data.draw(st.sampled_from(fitting)) if fitting and data.draw(st.booleans()) else named)
         query = query.reversed() if data.draw(st.booleans()) else query
-        parts = query.split(data.draw(st.integers(1, 9)))
+        try:
+            parts = query.split(data.draw(st.integers(1, 9)))
+        except QueryError:
+            event("an index that lacks some rows")
+            return
         event(f"{min(len(parts), 4)} parts, {'index' if parts and parts[0].path != 'primary' else 'primary'}")
         found: list[Any] = []
         for part in parts:
@@ -299,6 +319,7 @@ def check_parts(store: Store, data: st.DataObject) -> None:
             assert restricted.count() == len(items)
             found += items
         assert keys_of(found, schema) == keys_of(query.all(), schema)
+        assert keys_of(paged(query, data.draw(st.integers(1, 3))), schema) == keys_of(found, schema)
         keys = [(obj, [obj.values[name] for name in schema.layout.names]) for obj in objects]
         matching = {tuple(KeyMapper(schema).parts(key)) for obj, key in keys if oracle(obj.values)}
         assert set(keys_of(found, schema)) == matching

@@ -31,7 +31,8 @@ def numbers(items: Sequence[Any]) -> list[int]:
 
 def entry_of(obj: Order, index: str) -> bytes:
     """Row key of the entry of an order in an index."""
-    return put_object(hb.schema_of(Order), obj).entries[index]
+    (entry,) = put_object(hb.schema_of(Order), obj).entries[index]
+    return entry
 
 
 def filled(bed: Bed, count: int = 40) -> hb.Session:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -10,15 +11,18 @@ from functools import cache
 from typing import Any
 
 import attrs
+from attrs import evolve
 from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.errors import KeyTooLong
+from hbmodel.mapping.elements import element_of
 from hbmodel.mapping.mapper import FLAG, KeyMapper
-from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.predicates import And, Predicate
 from hbmodel.mapping.schema import LIVE, Index, TableSchema
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
+from tests.support.random_kinds import COMPUTED, COMPUTED_POOLS, ELEMENTS, collections, empty_of, repeated
 from tests.support.strategies import KEY_CODECS, as_read, changes, instants, plain, values_of
 
 Values = Mapping[str, Any]
@@ -45,10 +49,19 @@ def codec_values(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
 
 @attrs.frozen
 class RandomModel:
-    """A model, and for each of its fields the few values that its rows have."""
+    """A model, and for each of its fields the few values that its rows have.
+
+    Attributes:
+        model: the class.
+        pools: of the stored fields.
+        computed: of the computed ones.
+        wheres: by index, whether a row satisfies the condition of a partial one.
+    """
 
     model: Any
     pools: Mapping[str, Sequence[Any]]
+    computed: Mapping[str, Sequence[Any]] = {}
+    wheres: Mapping[str, Oracle] = {}
 
     @property
     def schema(self) -> TableSchema:
@@ -58,6 +71,10 @@ class RandomModel:
     def expression(self, name: str) -> Any:
         """The field as it stands on the class."""
         return getattr(self.model, name)
+
+    def value(self, values: Values, name: str) -> Any:
+        """The value of a field, stored or computed, in a row."""
+        return self.schema.by_name[name].value_in(values)
 
 
 @cache
@@ -95,20 +112,19 @@ def _factory(value: Any) -> Any:
 
 @st.composite
 def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS) -> RandomModel:
-    """A model of any layout: codecs (of the key these), directions, None, salts, defaults, families, a flag, indexes."""
+    """A model of any layout: codecs (of the key these), directions, None, salts, defaults, families, a flag, indexes of any kinds."""
     body: dict[str, Any] = {}
     hints: dict[str, Any] = {}
     values: dict[str, Sequence[Any]] = {}
 
-    def declare(name: str, spec: Any, kind: Any, codec: hb.Codec[Any], nullable: bool) -> None:
-        body[name], hints[name] = spec, kind[Any | None if nullable else Any]
-        found = draw(pools(codec))
+    def declare(name: str, spec: Any, kind: Any, found: Sequence[Any], nullable: bool, hint: Any = Any) -> None:
+        body[name], hints[name] = spec, kind[hint | None if nullable else hint]
         values[name] = [*found, None] if nullable else found
 
     keys = [f"k{number}" for number in range(draw(st.integers(1, 3)))]
     for name in keys:
         codec, nullable = draw(_one_of(tuple(codecs))), draw(BOOLEANS)
-        declare(name, hb.key(codec, desc=draw(BOOLEANS)), hb.Key, codec, nullable)
+        declare(name, hb.key(codec, desc=draw(BOOLEANS)), hb.Key, draw(pools(codec)), nullable)
     columns = [f"c{number}" for number in range(draw(st.integers(1, 3)))]
     aliases = draw(ALIASES)
     indexable = [*keys]
@@ -124,26 +140,58 @@ def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS) -> Ran
                 value = draw(codec_values(codec))
                 options = {"default": _factory(value) if draw(BOOLEANS) or codec == STRUCTURED else value}
         family = draw(st.sampled_from(["d", "d", "x"]))
-        declare(name, hb.column(alias, codec, family=family, **options), hb.Column, codec, nullable)
+        declare(name, hb.column(alias, codec, family=family, **options), hb.Column, draw(pools(codec)), nullable)
         if codec.key:
             indexable.append(name)
     if draw(BOOLEANS):
         body["n"], hints["n"] = hb.counter("n"), hb.Column[int]
         values["n"] = [0, 1, -1, -(2**63), 2**63 - 1]
 
+    several: list[str] = []
+    if draw(BOOLEANS):
+        held, nullable = draw(collections()), draw(BOOLEANS)
+        declare(
+            "s", hb.column("s", hb.Json(held.hint)), hb.Column, draw(st.lists(held.values, min_size=3, max_size=4)), nullable, held.hint
+        )
+        several.append("s")
+    computed: dict[str, Sequence[Any]] = {}
+    for name in draw(st.lists(st.sampled_from(sorted(COMPUTED)), unique=True)):
+        function, hint = COMPUTED[name]
+        of = draw(st.lists(st.sampled_from([name for name in values if name != "n"]), min_size=1, max_size=2, unique=True))
+        codec = hb.Json(hint) if name == "q" else hb.Int8
+        body[name] = hb.computed(function, of=of, codec=codec if draw(BOOLEANS) and name != "q" else None, nullable=name == "p")
+        computed[name] = COMPUTED_POOLS[name]
+        (several if name == "q" else indexable).append(name)
+
     salt = draw(_salts(tuple(keys), random=True))
-    for number in range(draw(st.integers(0, 2))):
-        names = draw(st.lists(st.sampled_from(indexable), min_size=1, max_size=2, unique=True))
-        turned: list[Any] = [draw(st.sampled_from([hb.asc(name), hb.desc(name), name])) for name in names]
-        body[f"i{number}"] = hb.index(*turned, salt=draw(_salts(tuple(names), random=False)))
-    cls = type("Made", (), {**body, "__annotations__": hints, "__module__": __name__})
     flag = hb.flag("e") if draw(BOOLEANS) else None
-    immutable = isinstance(salt, hb.RandomSalt)
-    has_index = any(name.startswith("i") for name in body)
-    if immutable and has_index and "n" in body:
-        del body["n"], hints["n"], values["n"]
-        cls = type("Made", (), {**body, "__annotations__": hints, "__module__": __name__})
-    return RandomModel(hb.model(table="t", salt=salt, immutable=immutable, exists=flag)(cls), values)
+    options = {"salt": salt, "immutable": isinstance(salt, hb.RandomSalt), "exists": flag}
+
+    def made(**indexes: Any) -> Any:
+        if options["immutable"] and indexes and "n" in body:
+            del body["n"], hints["n"], values["n"]
+        return hb.model(table="t", **options)(type("Made", (), {**body, **indexes, "__annotations__": hints, "__module__": __name__}))
+
+    indexes: dict[str, Any] = {}
+    wheres: dict[str, Oracle] = {}
+    for number in range(draw(st.integers(0, 2))):
+        names = draw(st.lists(st.sampled_from([*indexable, *several]), min_size=1, max_size=2, unique=True))
+        if several and not set(several) & set(names) and draw(BOOLEANS):
+            names.insert(draw(st.integers(0, 1)), draw(st.sampled_from(several)))
+        plain_fields = RandomModel(made(), values, computed)
+        turned: list[Any] = [
+            hb.each(name, desc=draw(BOOLEANS)) if name in several else draw(st.sampled_from([hb.asc(name), hb.desc(name), name]))
+            for name in names
+        ]
+        fields = [element_of(of) if of.name in several else of for of in map(plain_fields.schema.field, names)]
+        none = not any(of is not None and of.nullable for of in fields) or draw(BOOLEANS)
+        where = None
+        if draw(st.integers(0, 2)) == 0:
+            uncounted = evolve(plain_fields, pools={name: pool for name, pool in values.items() if name != "n"})
+            condition, wheres[f"i{number}"] = draw(predicates(uncounted, 1))
+            where = repeated(condition)
+        indexes[f"i{number}"] = hb.index(*turned, salt=draw(_salts(tuple(names), random=False)), none=none, where=where)
+    return RandomModel(made(**indexes), values, computed, wheres)
 
 
 @attrs.frozen
@@ -172,7 +220,7 @@ def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: in
     schema = of.schema
     mapper = KeyMapper(schema)
     made: dict[tuple[bytes, ...], StoredObject] = {}
-    for _ in range(draw(st.integers(1, max_size))):
+    for _ in range(draw(st.sampled_from([1, max_size // 2, max_size]))):
         values = {name: as_read(draw(st.sampled_from(pool))) for name, pool in of.pools.items()}
         cells: dict[bytes, bytes] = {}
         for f in schema.columns:
@@ -194,7 +242,7 @@ def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: in
         try:
             row = draw(st.sampled_from(mapper.rows(key)))
             for index in schema.indexes.values():
-                mapper.entry(index, values, row)
+                mapper.entries(index, values, row)
         except KeyTooLong:  # an empty text alone in a key
             continue
         made[tuple(mapper.parts(key))] = StoredObject(values, row, cells)
@@ -212,38 +260,63 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {"<": operator.lt, "<=": 
 def leaves(draw: st.DrawFn, of: RandomModel, name: str | None = None, only: Sequence[str] = ()) -> tuple[Predicate, Oracle]:
     """A condition on one field (any, or the one named), of some kinds only, most often about a value that some rows have."""
     if name is None:
-        name = draw(st.sampled_from(list(of.pools)))
+        name = draw(st.sampled_from([*of.pools, *of.computed]))
+    element = element_of(of.schema.by_name[name.removesuffix("[]")])
+    if element is not None and (name.endswith("[]") or draw(st.booleans())):
+        return draw(elements(of, name.removesuffix("[]")))
     field, expression = of.schema.by_name[name], of.expression(name)
-    given_values = [value for value in of.pools[name] if value is not None]
+    pool = of.pools[name] if name in of.pools else of.computed[name]
+    given_values = [value for value in pool if value is not None]
+    far = codec_values(field.codec) if element is None else st.just(empty_of(field.hint))
     near = bool(given_values) and draw(THIRDS) < 2
-    value = draw(st.sampled_from(given_values) if near else codec_values(field.codec))
-    kinds = ["=", "=", "!=", "in", "in", *COMPARISONS]
+    value = draw(st.sampled_from(given_values) if near else far)
+    kinds = ["=", "=", "!=", "in", "in", *(COMPARISONS if element is None else ())]
     if field.codec.python_type in {str, bytes}:
         kinds += ["prefix"] * 3
     if field.nullable:
         kinds += ["none", "not none"]
     kind = draw(st.sampled_from([kind for kind in kinds if kind in only] or kinds))
+
+    def read(values: Values) -> Any:
+        return of.value(values, name)
+
     match kind:
         case "=":
-            return expression == value, lambda values: same(values[name], value)
+            return expression == value, lambda values: same(read(values), value)
         case "!=":
-            return expression != value, lambda values: not same(values[name], value)
+            return expression != value, lambda values: not same(read(values), value)
         case "in":
-            pool = [*of.pools[name], value]
+            pool = [*pool, value]
             several = draw(st.lists(st.sampled_from(pool), max_size=4))
-            return expression.in_(several), lambda values: any(same(values[name], one) for one in several)
+            return expression.in_(several), lambda values: any(same(read(values), one) for one in several)
         case "prefix":
             length = draw(st.integers(0, len(value)))
             prefix = value[:length]
-            return expression.startswith(prefix), lambda values: values[name] is not None and values[name].startswith(prefix)
+            return expression.startswith(prefix), lambda values: read(values) is not None and read(values).startswith(prefix)
         case "none":
-            return expression.is_(None), lambda values: values[name] is None
+            return expression.is_(None), lambda values: read(values) is None
         case "not none":
-            return ~expression.is_(None), lambda values: values[name] is not None
+            return ~expression.is_(None), lambda values: read(values) is not None
     compare = COMPARISONS[kind]
     if draw(THIRDS) == 2:
         value = draw(beyond(field.codec))
-    return compare(expression, value), lambda values: values[name] is not None and bool(compare(plain(values[name]), plain(value)))
+    return compare(expression, value), lambda values: read(values) is not None and bool(compare(plain(read(values)), plain(value)))
+
+
+@st.composite
+def elements(draw: st.DrawFn, of: RandomModel, name: str) -> tuple[Predicate, Oracle]:
+    """A condition on the elements of a collection: one of them, one of several, or all of several."""
+    element = element_of(of.schema.by_name[name])
+    assert element is not None
+    held = {one for value in (of.pools[name] if name in of.pools else of.computed[name]) for one in value or ()}
+    far = ELEMENTS[int if element.codec.python_type is int else str]
+    near = st.sampled_from(sorted(held, key=repr)) if held else far
+    wanted = draw(st.lists(st.one_of(near, near, near, far), min_size=draw(st.integers(1, 3)), max_size=3))
+    every = draw(st.integers(0, 3)) == 0
+    found = [of.expression(name).contains(one) for one in wanted]
+    return functools.reduce(operator.and_ if every else operator.or_, found), lambda values: (all if every else any)(
+        one in (of.value(values, name) or ()) for one in wanted
+    )
 
 
 @cache
@@ -282,14 +355,22 @@ def predicates(draw: st.DrawFn, of: RandomModel, depth: int = 2) -> tuple[Predic
 def conditions(draw: st.DrawFn, of: RandomModel) -> tuple[list[Predicate], Oracle]:
     """What `where` is given: conditions on the leading fields of some key, then a range, and any others."""
     found: list[tuple[Predicate, Oracle]] = []
-    layouts = [of.schema.layout, *(index.layout for index in of.schema.indexes.values())]
-    names = draw(st.sampled_from(layouts)).names
+    several = [index for index in of.schema.indexes.values() if any(name.endswith("[]") for name in index.fields)]
+    index = draw(st.sampled_from([*paths(of.schema), *several]))
+    names = (of.schema.layout if index is None else index.layout).names
+    if index is not None and index.where and draw(st.integers(0, 3)):
+        found.append((And(tuple(index.where)), of.wheres[index.name]))
+    asked = [name for name in names if name.endswith("[]") and draw(st.integers(0, 3))]
+    found += [draw(elements(of, name.removesuffix("[]"))) for name in asked]
+    names = tuple(name for name in names if name not in asked)
+    if asked and draw(st.booleans()):
+        names = ()
     fixed = draw(st.integers(0, len(names)))
     found += [draw(leaves(of, name, ("=", "in", "none"))) for name in names[:fixed]]
     if fixed < len(names):
         ranges = (*COMPARISONS, *COMPARISONS, "prefix", "not none")
         found += [draw(leaves(of, names[fixed], ranges)) for _ in range(draw(st.integers(0, 3)))]
-    found += draw(st.lists(predicates(of), max_size=2))
+    found += draw(st.lists(predicates(of), max_size=2 if names else 0))
     return [predicate for predicate, _ in found], lambda values: all(oracle(values) for _, oracle in found)
 
 
@@ -298,9 +379,9 @@ def paths(schema: TableSchema) -> list[Index | None]:
     return [None, *schema.indexes.values()]
 
 
-def stored_key(schema: TableSchema, index: Index | None, obj: StoredObject) -> bytes:
-    """Where an object, or its entry in an index, lies."""
-    return obj.row if index is None else KeyMapper(schema).entry(index, obj.values, obj.row)
+def stored_keys(schema: TableSchema, index: Index | None, obj: StoredObject) -> Sequence[bytes]:
+    """Where an object, or each of its entries in an index, lies."""
+    return (obj.row,) if index is None else KeyMapper(schema).entries(index, obj.values, obj.row)
 
 
 def in_order(schema: TableSchema, ordering: Sequence[tuple[str, bool]], rows: Sequence[Values]) -> bool:
@@ -310,7 +391,7 @@ def in_order(schema: TableSchema, ordering: Sequence[tuple[str, bool]], rows: Se
 
 def _compare(schema: TableSchema, ordering: Sequence[tuple[str, bool]], left: Values, right: Values) -> int:
     for name, desc in ordering:
-        a, b = left[name], right[name]
+        a, b = (schema.by_name[name].value_in(values) for values in (left, right))
         sign = (a is not None) - (b is not None) if a is None or b is None else (plain(a) > plain(b)) - (plain(a) < plain(b))
         if sign:
             return -sign if desc else sign

@@ -109,10 +109,9 @@ def check_exact(store: hb.Store, model: type[Any]) -> None:
     live = _live_rows(store, schema)
     for index in schema.indexes.values():
         expected = {
-            KeyMapper(schema).entry(index, vars(obj), row): {
-                schema.by_name[name].column: encode_cell(schema, schema.by_name[name], getattr(obj, name)) for name in index.covers
-            }
+            entry: {schema.by_name[name].column: encode_cell(schema, schema.by_name[name], getattr(obj, name)) for name in index.covers}
             for row, obj in live.items()
+            for entry in KeyMapper(schema).entries(index, vars(obj), row)
         }
         found = cells_of(store, index.table)
         for cells in found.values():

@@ -383,7 +383,9 @@ def test_an_index_that_the_model_has_lost_is_dropped_by_its_name(bed: Bed, two: 
 
 
 def entry_of(two: Two, name: str, topic: str) -> bytes:
-    return KeyMapper(two.schema).entry(two.schema.indexes["by_topic"], {"name": name, "topic": topic}, hb.row_key(two.after, name=name))
+    row = hb.row_key(two.after, name=name)
+    (entry,) = KeyMapper(two.schema).entries(two.schema.indexes["by_topic"], {"name": name, "topic": topic}, row)
+    return entry
 
 
 def orphan(bed: Bed, two: Two, name: str, topic: str, age: float) -> bytes:

@@ -20,6 +20,10 @@ class Kind(Enum):
     CASH = "cash"
 
 
+def initial_of(name: str) -> str | None:
+    return name[:1] or None
+
+
 @hb.model(table="actions", family="d", salt=hb.HashSalt(16, by=("user_id",)))
 class Action:
     user_id: hb.Key[int] = hb.key(hb.UInt32)
@@ -34,7 +38,11 @@ class Action:
     raw: hb.Column[bytes | None] = hb.column("r", hb.Bytes, default=None)
     views: hb.Column[int] = hb.counter("v")
 
+    initial = hb.computed(initial_of, of=("name",))
+    words = hb.computed(lambda name: [str(name)], of="name", codec=hb.Json(list[str]))
+
     by_name = hb.index("name", hb.desc("at"), covers=("amount",))
+    by_tag = hb.index(hb.each("tags"), "initial", none=False, where=lambda action: action.kind == Kind.CARD)
 
 
 @hb.model(table="users", frozen=True)
@@ -79,6 +87,11 @@ class Wrong:
 hb.model(family="d")  # E: call-arg reportCallIssue
 hb.model(table="t", salt=16)  # E: arg-type reportArgumentType
 hb.index(1)  # E: arg-type reportArgumentType
+hb.index("a", where="a")  # E: arg-type reportArgumentType
+hb.index("a", none="no")  # E: arg-type reportArgumentType
+hb.each(1)  # E: arg-type reportArgumentType
+hb.computed(initial_of, of=3)  # E: arg-type reportArgumentType
+hb.computed("name", of="name")  # E: arg-type reportArgumentType
 
 
 day = timedelta(days=1)

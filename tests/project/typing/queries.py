@@ -60,6 +60,16 @@ assert_type(Action.name.startswith("x"), hb.Predicate)
 assert_type(User.nick.startswith("x"), hb.Predicate)
 assert_type(Action.raw.startswith(b"x"), hb.Predicate)
 
+assert_type(Action.tags.contains("x"), hb.Predicate)
+assert_type(Action.initial, hb.FieldExpression[str | None])
+assert_type(Action.initial == "x", hb.Predicate)
+assert_type(Action.initial.startswith("x"), hb.Predicate)
+assert_type(Action.words.contains("x"), hb.Predicate)
+assert_type(query.select(Action.initial).all(), list[tuple[str | None]])
+for action in query:
+    assert_type(action.initial, str | None)
+    assert_type(action.words, list[str])
+
 query.where(Action.user_id == "1")  # E: arg-type reportArgumentType
 query.where(Action.user_id != "1")  # E: arg-type reportArgumentType
 query.where(Action.user_id == None)  # E: arg-type reportArgumentType  # noqa: E711
@@ -71,6 +81,9 @@ query.where(Action.user_id.in_(3))  # E: arg-type reportArgumentType
 query.where(Action.user_id.startswith("1"))  # E: misc reportAttributeAccessIssue
 query.where(Action.name.startswith(b"1"))  # E: arg-type reportArgumentType
 query.where(Action.raw.startswith("1"))  # E: arg-type reportArgumentType
+query.where(Action.tags.contains(1))  # E: arg-type reportArgumentType
+query.where(Action.name.contains("x"))  # E: call-overload,misc reportAttributeAccessIssue
+query.where(Action.initial == 1)  # E: arg-type reportArgumentType
 query.where(True)  # E: arg-type reportArgumentType
 query.where(Action.name)  # E: arg-type reportArgumentType
 query.limit("3")  # E: arg-type reportArgumentType

@@ -1,0 +1,157 @@
+"""Computed fields: values that a function makes of other fields, which predicates and indexes can be about; nothing stores them."""
+
+from __future__ import annotations
+
+import traceback
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, NoReturn, TypeVar, overload
+
+from attrs import field, frozen
+from typing_extensions import override
+
+from hbmodel.encoding.codecs import Codec, Json, codec_for
+from hbmodel.encoding.codecs.base import JSON
+from hbmodel.errors import ComputedFieldError, DeclarationError
+from hbmodel.mapping.annotations import allows_none
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.model_field import Field, Values
+
+T = TypeVar("T")
+
+
+@frozen
+class ComputedField(Field):
+    """A field whose value a function makes of stored fields.
+
+    Attributes:
+        function: of the values of `of`.
+        of: names of the stored fields, in the order of the function's arguments.
+        forms: for each of them a value as it reads back, so that the function never sees another form of it, such as a default as
+            it was declared.
+        version: that the declaration says; another one is another index.
+    """
+
+    function: Callable[..., Any] = field(kw_only=True, eq=False, repr=False)
+    of: Sequence[str] = field(kw_only=True)
+    version: int = field(kw_only=True)
+    forms: Sequence[Callable[[Any], Any]] = field(kw_only=True, eq=False, repr=False)
+
+    @property
+    @override
+    def reads(self) -> frozenset[str]:
+        return frozenset(self.of)
+
+    @property
+    @override
+    def derivation(self) -> Mapping[str, JSON]:
+        return {"computed": {"of": list(self.of), "version": self.version}, "codec": self.codec.spec}
+
+    @override
+    def value_in(self, values: Values) -> Any:
+        """The function's value; raises `ComputedFieldError` where it raises, without any of the row's values."""
+        arguments = [stored(values[name]) for name, stored in zip(self.of, self.forms, strict=True)]
+        try:
+            return self.function(*arguments)
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            found = {"field": self.name, "reason": type(error).__name__, "function": frame.name, "line": frame.lineno}
+        raise ComputedFieldError("The function of a computed field failed for the values of a row.", **found)
+
+    @override
+    def tested(self, test: Callable[[Values], bool]) -> Callable[[Values], bool]:
+        name, value_in = self.name, self.value_in
+        return lambda values: test(values if name in values else {name: value_in(values)})
+
+
+@frozen
+class ComputedSpec:
+    """What `computed` returns until the decorator resolves it."""
+
+    function: Callable[..., Any]
+    of: Sequence[str]
+    version: int
+    codec: Codec[Any] | None
+    nullable: bool
+
+    def resolve(self, name: str, stored: Mapping[str, Field]) -> ComputedField:
+        """The field, given the stored ones of its model.
+
+        Raises:
+            DeclarationError: it is made of other things, or what it gives has no codec.
+        """
+        of = (self.of,) if isinstance(self.of, str) else tuple(self.of)
+        if not callable(self.function) or not of or not all(isinstance(one, str) for one in of):
+            raise DeclarationError('A computed field takes a function and names of fields: hb.computed(domain_of, of=("email",)).')
+        for one in of:
+            if one not in stored or stored[one].kind == "counter":
+                known = sorted(name for name, other in stored.items() if other.kind != "counter")
+                raise DeclarationError("A computed field is made of key fields and ordinary columns.", unknown=one, known=known)
+        if type(self.version) is not int or self.version < 1:
+            raise DeclarationError("The version of a computed field is a whole number from 1 on.", found=repr(self.version))
+        hint = _returned(self.function)
+        codec, nullable = self._codec(hint)
+        return ComputedField(
+            name, "computed", codec, nullable, hint=hint, function=self.function, of=of, version=self.version,
+            forms=tuple(stored[one].as_stored for one in of),
+        )  # fmt: skip
+
+    def _codec(self, hint: Any) -> tuple[Codec[Any], bool]:
+        if isinstance(self.codec, Codec):
+            return self.codec, self.nullable or (hint is not None and allows_none(hint))
+        if self.codec is not None:
+            raise DeclarationError("The codec is a Codec, such as hb.UInt32 or hb.Text(8).", found=repr(self.codec))
+        if hint is None:
+            raise DeclarationError("Annotate what the function returns, or give a codec.")
+        try:
+            return codec_for(hint)
+        except DeclarationError:
+            if typing.get_origin(hint) is None:
+                raise
+            return Json(hint), allows_none(hint)  # nothing is stored of it, but predicates have their values as bytes
+
+
+def _returned(function: Callable[..., Any]) -> Any:
+    """What a function's annotation says that it returns, or None."""
+    try:
+        return typing.get_type_hints(function, include_extras=True).get("return")
+    except Exception:  # names that are known to type checkers alone, or no function of Python
+        return None
+
+
+class Computed(Generic[T]):
+    """A computed field: on the class a typed expression, on an instance the value that the function makes of its fields now."""
+
+    def __init__(self, expression: FieldExpression[T]) -> None:
+        self._expression = expression
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any]) -> FieldExpression[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type[Any]) -> T: ...
+    def __get__(self, instance: object, owner: type[Any]) -> FieldExpression[T] | T:
+        if instance is None:
+            return self._expression
+        value: T = self._expression.of.value_in(vars(instance))
+        return value
+
+    def __set__(self, instance: object, value: Any) -> NoReturn:
+        raise AttributeError(f"{self._expression.of.name!r} is computed and cannot be set")
+
+
+def computed(
+    function: Callable[..., T], *, of: Sequence[str], version: int = 1, codec: Codec[Any] | None = None, nullable: bool = False
+) -> Computed[T]:
+    """Declares a field that a function makes of other fields, to ask for and to index: `domain = hb.computed(domain_of, of=("email",))`.
+
+    Nothing stores it but the entries of indexes over it. The declaration has no annotation: the type is what the function returns.
+
+    Args:
+        function: of the values of `of`, by position; the same for the same values, always.
+        of: names of key fields and ordinary columns.
+        version: to be raised when the function gives other values than before, so that programs with the older function refuse the
+            indexes over the field, which then need to be built again.
+        codec: how values become bytes; by default what the function's return annotation calls for.
+        nullable: says that the function may return None, where no annotation does.
+    """
+    return typing.cast("Computed[T]", ComputedSpec(function, of, version, codec, nullable))

@@ -1,0 +1,36 @@
+"""What the values of a collection field hold, as a field of its own that predicates and indexes can be about."""
+
+from __future__ import annotations
+
+import typing
+from collections import abc
+from typing import Any
+
+from hbmodel.encoding.codecs import codec_for
+from hbmodel.errors import DeclarationError
+from hbmodel.mapping.annotations import members_of
+from hbmodel.mapping.model_field import Field
+
+_COLLECTIONS = {list, set, frozenset, abc.Sequence, abc.MutableSequence, abc.Set, abc.MutableSet, abc.Collection}
+
+
+def element_of(of: Field) -> Field | None:
+    """The elements of a collection, under the field's name with brackets; None where the annotation names no type that keys can hold."""
+    hint = _element_hint(of.hint)
+    if hint is None:
+        return None
+    try:
+        codec, nullable = codec_for(hint)
+    except DeclarationError:
+        return None
+    return Field(f"{of.name}[]", "element", codec, nullable, hint=hint) if codec.key else None
+
+
+def _element_hint(hint: Any) -> Any:
+    collections = [member for member in members_of(hint) if member is not type(None)]
+    if len(collections) != 1:
+        return None
+    origin, arguments = typing.get_origin(collections[0]), typing.get_args(collections[0])
+    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        return arguments[0]
+    return arguments[0] if origin in _COLLECTIONS and len(arguments) == 1 else None

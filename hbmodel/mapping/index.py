@@ -1,0 +1,99 @@
+"""The frozen description of one index: its table, the layout of its entries, and which entries a row has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import attrs
+from attrs import frozen
+
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.salts import BoundSalt
+from hbmodel.mapping.index_kinds.part import Condition, IndexPart
+from hbmodel.mapping.index_kinds.partial import where_spec
+from hbmodel.mapping.model_field import Field
+from hbmodel.mapping.predicates import Predicate, describe
+
+
+@frozen
+class Index:
+    """One index table of a model.
+
+    Row key: `[salt][index fields][rest of the primary key][primary bucket, if random]`. Which kinds of index there are is a matter
+    of its parts.
+
+    Attributes:
+        name: of the index.
+        table: of the index table that is live; the registry can name a later one.
+        parts: that the index is declared over.
+        layout: of the whole entry key, without salt.
+        salt: of the index table.
+        covers: names of the covered columns.
+        primary_positions: where in `layout` each primary key field stands, in primary key order.
+        operands: what stands at each place of `layout`, by its name there.
+        where: what a row must satisfy to have entries; no predicates for every row.
+    """
+
+    name: str
+    table: str
+    parts: Sequence[IndexPart] = attrs.field(repr=False, eq=False)
+    layout: KeyLayout = attrs.field(repr=False)
+    salt: BoundSalt = attrs.field(repr=False)
+    covers: Sequence[str]
+    primary_positions: Sequence[int] = attrs.field(repr=False)
+    operands: Mapping[str, Field] = attrs.field(repr=False, eq=False)
+    where: Sequence[Predicate] = attrs.field(repr=False, eq=False, default=())
+
+    @property
+    def fields(self) -> Sequence[str]:
+        """Names of the declared parts, as they have them in `layout`."""
+        return tuple(part.operand.name for part in self.parts)
+
+    @cached_property
+    def conditions(self) -> Sequence[Predicate]:
+        """What a row must satisfy to have entries: what is declared, and what the parts require."""
+        return (*self.where, *(condition for part in self.parts for condition in part.required))
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """What the index is beyond the plain kind, in a few words each."""
+        of_parts = tuple(part.description for part in self.parts if part.description is not None)
+        return (*of_parts, *(f"where {describe(condition)}" for condition in self.where))
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """The stored fields, key fields among them, that decide which entries a row has."""
+        return frozenset[str]().union(*(part.reads for part in self.parts), *(condition.reads() for condition in self.conditions))
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether every row has just the one entry of its fields' values."""
+        return not self.conditions and all(part.is_field for part in self.parts)
+
+    def on_entries(self, predicates: Sequence[Predicate]) -> Sequence[Condition] | None:
+        """The conditions of a query with what they mean for entries; None where a part has no entries of rows that satisfy them.
+
+        Args:
+            predicates: that must all hold.
+        """
+        found: Sequence[Condition] | None = [Condition(predicate, predicate) for predicate in predicates]
+        for part in self.parts:
+            found = None if found is None else part.on_entries(found)
+        return found
+
+    @cached_property
+    def spec(self) -> Mapping[str, Any]:
+        """Canonical description for the registry; what is not declared is not in it."""
+        asked = {of.name: of.derivation for condition in self.where for of in condition.fields()}
+        kinds = {name: dict(spec) for name, spec in {**asked, **{p.operand.name: p.spec for p in self.parts}}.items() if spec}
+        return {
+            "fields": [key_field.spec for key_field in self.layout.fields],
+            "declared": list(self.fields),
+            "tail": self.layout.tail,
+            "salt": self.salt.spec,
+            "covers": list(self.covers),
+            **({"kinds": kinds} if kinds else {}),
+            **({"where": where_spec(self.where)} if self.where else {}),
+        }

@@ -1,0 +1,42 @@
+"""The row keys of the index entries that a row has, of whatever kind the index is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import product
+from typing import Any
+
+from hbmodel.errors import ComputedFieldError
+from hbmodel.mapping.index import Index
+from hbmodel.mapping.predicates import And
+
+Entries = Callable[[Mapping[str, Any], bytes], tuple[bytes, ...]]
+"""From the values of a row's fields and its row key to the row keys of its entries in one index, each of them once."""
+
+
+def entries_function(index: Index, packed: Entries) -> Entries:
+    """The function that gives the entries of any row.
+
+    Args:
+        index: of the model.
+        packed: gives the entry whose key has the values of the index's parts, by their names there.
+    """
+    if index.is_plain:
+        return packed
+    accepts = And(tuple(index.conditions)).test() if index.conditions else None
+    names = tuple(part.operand.name for part in index.parts)
+    takers = tuple(part.values_of for part in index.parts)
+
+    def entries(values: Mapping[str, Any], row: bytes) -> tuple[bytes, ...]:
+        try:
+            if accepts is not None and not accepts(values):
+                return ()
+            choices = [take(values) for take in takers]
+        except ComputedFieldError as error:
+            raise ComputedFieldError(error.message, **{"index": index.name, "table": index.table, **error.details}) from None
+        found: dict[bytes, None] = {}
+        for chosen in product(*choices):
+            found.update(dict.fromkeys(packed({**values, **dict(zip(names, chosen, strict=True))}, row)))
+        return tuple(found)
+
+    return entries

@@ -1,0 +1,97 @@
+"""The multi-valued kind of index part: an entry for each different element of a collection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+from typing_extensions import override
+
+from hbmodel.encoding.codecs.base import JSON
+from hbmodel.errors import DeclarationError
+from hbmodel.mapping.elements import element_of
+from hbmodel.mapping.index_kinds.part import Condition, DeclaredPart, IndexPart
+from hbmodel.mapping.model_field import Field, Values
+from hbmodel.mapping.predicates import Comparison, Contains, In, Predicate
+
+
+@frozen
+class EachPart(IndexPart):
+    """Each element of a field's value; rows whose value is None or empty have no entries.
+
+    Attributes:
+        of: the field.
+        leaves_none_out: whether elements that are None have no entries.
+    """
+
+    of: Field
+    operand: Field
+    desc: bool
+    leaves_none_out: bool = False
+    required: Sequence[Predicate] = ()
+
+    @property
+    @override
+    def reads(self) -> frozenset[str]:
+        return self.of.reads
+
+    @override
+    def values_of(self, values: Values) -> Sequence[Any]:
+        elements = self.of.value_in(values)
+        if elements is None:
+            return ()
+        return [element for element in elements if element is not None or not self.leaves_none_out]
+
+    @override
+    def on_entries(self, conditions: Sequence[Condition]) -> Sequence[Condition] | None:
+        """A row that satisfies several `contains` has entries for each: those of one of them suffice to find it."""
+        able = [(len(found), at) for at, c in enumerate(conditions) if (found := self._elements(c.asked))]
+        if not able:
+            return None
+        _, chosen = min(able)
+        asked = conditions[chosen].asked
+        values = self._elements(asked)
+        one = len(values) == 1 and values[0] is not None
+        on_entry = Comparison(self.operand, "=", values[0]) if one else In(self.operand, values)
+        return [*conditions[:chosen], Condition(asked, on_entry), *conditions[chosen + 1 :]]
+
+    def _elements(self, asked: Predicate) -> Sequence[Any]:
+        """The elements of which rows that satisfy a condition have at least one, if it says so and each of them has an entry."""
+        if not isinstance(asked, Contains) or asked.field.name != self.of.name:
+            return ()
+        return () if self.leaves_none_out and None in asked.values else asked.values
+
+    @override
+    def without_none(self) -> IndexPart:
+        of = self.operand
+        return evolve(self, operand=evolve(of, nullable=False), leaves_none_out=True) if of.nullable else self
+
+    @property
+    @override
+    def spec(self) -> Mapping[str, JSON]:
+        return {**self.of.derivation, "each": self.of.name}
+
+    @property
+    @override
+    def description(self) -> str | None:
+        return f"each of {self.of.name}{' without None' if self.leaves_none_out else ''}"
+
+
+@frozen
+class EachField(DeclaredPart):
+    """A part of an index that `each` declares."""
+
+    name: str
+    desc: bool | None = None
+
+    @override
+    def resolve(self, fields: Mapping[str, Field]) -> IndexPart:
+        of = fields[self.name]
+        element = element_of(of)
+        if element is None:
+            raise DeclarationError(
+                "hb.each takes a collection whose annotation names elements that keys can hold: "
+                'hb.Column[list[str]] = hb.column("t", hb.Json(list[str])).',
+            )
+        return EachPart(of, element, bool(self.desc))

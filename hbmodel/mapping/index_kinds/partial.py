@@ -1,0 +1,56 @@
+"""The partial kind of index: entries of those rows only that satisfy conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from hbmodel.encoding.codecs.base import JSON
+from hbmodel.errors import DeclarationError
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.model_field import Field
+from hbmodel.mapping.predicates import Predicate, conjuncts
+
+Where = Callable[[Any], Predicate]
+"""From the model, as far as its fields are concerned, to a condition on its rows."""
+
+
+def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) -> tuple[Predicate, ...]:
+    """The conditions that must all hold.
+
+    Args:
+        where: as declared, or None.
+        fields: of the model.
+        model: its name.
+
+    Raises:
+        DeclarationError: it gives no condition on fields of the model, or one on a counter.
+    """
+    if where is None:
+        return ()
+    if not callable(where):
+        raise DeclarationError(_EXAMPLE, found=type(where).__name__)
+    given = where(SimpleNamespace(**{name: FieldExpression(of=of, model=model) for name, of in fields.items()}))
+    if not isinstance(given, Predicate):
+        raise DeclarationError(_EXAMPLE, found=type(given).__name__)
+    for of in given.fields():
+        if fields.get(of.name) is not of:
+            raise DeclarationError("The condition of an index is about fields of its own model.", field=of.name)
+        if of.kind == "counter":
+            raise DeclarationError("The condition of an index cannot be about a counter, which changes without the index.", field=of.name)
+    return conjuncts(given)
+
+
+_EXAMPLE = 'where takes a function from the model to a predicate: where=lambda ticket: ticket.state == "open".'
+
+
+def where_spec(conditions: Sequence[Predicate]) -> list[JSON]:
+    """Conditions for the registry: the same for conditions that say the same in the same words."""
+    return sorted((_jsonable(condition.canonical()) for condition in conditions), key=repr)
+
+
+def _jsonable(said: Any) -> JSON:
+    if isinstance(said, bytes):
+        return said.hex()
+    return [_jsonable(part) for part in said] if isinstance(said, tuple) else str(said)

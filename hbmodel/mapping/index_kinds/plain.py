@@ -1,0 +1,75 @@
+"""The plain kind of index part: the value of a field, with None or, for an index that leaves it out, without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+from typing_extensions import override
+
+from hbmodel.encoding.codecs.base import JSON
+from hbmodel.errors import DeclarationError
+from hbmodel.mapping.index_kinds.part import DeclaredPart, IndexPart
+from hbmodel.mapping.model_field import Field, Values
+from hbmodel.mapping.predicates import In, Not, Predicate
+
+
+@frozen
+class FieldPart(IndexPart):
+    """The value of a field.
+
+    Attributes:
+        required: that the value is not None, in an index that leaves None out.
+    """
+
+    operand: Field
+    desc: bool
+    required: Sequence[Predicate] = ()
+
+    @property
+    @override
+    def reads(self) -> frozenset[str]:
+        return self.operand.reads
+
+    @property
+    @override
+    def is_field(self) -> bool:
+        return self.operand.kind != "computed"
+
+    @override
+    def values_of(self, values: Values) -> Sequence[Any]:
+        return (self.operand.value_in(values),)
+
+    @override
+    def without_none(self) -> IndexPart:
+        of = self.operand
+        return evolve(self, operand=evolve(of, nullable=False), required=(Not((In(of, (None,)),)),)) if of.nullable else self
+
+    @property
+    @override
+    def description(self) -> str | None:
+        computed = "computed " if self.operand.kind == "computed" else ""
+        return f"{computed}{self.operand.name}{' without None' if self.required else ''}" if computed or self.required else None
+
+    @property
+    @override
+    def spec(self) -> Mapping[str, JSON]:
+        return self.operand.derivation
+
+
+@frozen
+class IndexField(DeclaredPart):
+    """A field of an index; `desc` None keeps the field's own direction."""
+
+    name: str
+    desc: bool | None
+
+    @override
+    def resolve(self, fields: Mapping[str, Field]) -> IndexPart:
+        of = fields[self.name]
+        if of.kind == "counter":
+            raise DeclarationError("A counter cannot be indexed.")
+        if not of.codec.key:
+            raise DeclarationError("This codec cannot be part of an index key.")
+        return FieldPart(of, of.desc if self.desc is None else self.desc)

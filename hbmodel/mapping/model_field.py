@@ -1,0 +1,142 @@
+"""One declared attribute of a model, resolved: its place, its codec, and how its cell is written and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import cached_property
+from typing import Any, Final, Literal
+
+from attrs import Factory, field, frozen
+
+from hbmodel.encoding.codecs import Codec
+from hbmodel.encoding.codecs.base import JSON
+
+
+class Required(Enum):
+    """The type of `REQUIRED`: a field without a default (None is one)."""
+
+    REQUIRED = "required"
+
+
+REQUIRED: Final = Required.REQUIRED
+
+FieldKind = Literal["key", "column", "counter", "computed", "element"]
+
+Values = Mapping[str, Any]
+"""The values of a row by the names of fields."""
+
+
+@frozen
+class Field:
+    """One declared attribute of a model.
+
+    Attributes:
+        name: of the attribute.
+        kind: part of the row key, ordinary column, counter, computed of other fields and not stored, or one of
+            the elements of a collection.
+        codec: between values and bytes.
+        nullable: whether None is allowed.
+        default: `REQUIRED`, a value, or an `attrs.Factory` without self.
+        family: column family (empty for key fields).
+        qualifier: column qualifier, the alias (empty for key fields).
+        desc: whether a key field sorts descending.
+        null: how None is stored: as an empty cell, or by deleting the cell.
+        hint: the annotated type of its values, or None where there is none.
+    """
+
+    name: str
+    kind: FieldKind
+    codec: Codec[Any]
+    nullable: bool = False
+    default: Any = REQUIRED
+    family: bytes = b""
+    qualifier: bytes = b""
+    desc: bool = False
+    null: Literal["marker", "delete"] = "marker"
+    hint: Any = field(default=None, eq=False, repr=False)
+
+    @cached_property
+    def column(self) -> bytes:
+        """`family:qualifier`."""
+        return self.family + b":" + self.qualifier
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Names of the stored fields that its value depends on: itself."""
+        return frozenset((self.name,))
+
+    @property
+    def derivation(self) -> Mapping[str, JSON]:
+        """What the registry keeps of how the value comes about; nothing for a stored one."""
+        return {}
+
+    def value_in(self, values: Values) -> Any:
+        """The field's value, given the values of those that it depends on."""
+        return values[self.name]
+
+    def tested(self, test: Callable[[Values], bool]) -> Callable[[Values], bool]:
+        """A test that looks at this field, for values that may hold just those that it depends on."""
+        return test
+
+    def as_stored(self, value: Any) -> Any:
+        """A value as it reads back once it is stored."""
+        return None if value is None else self.codec.decode(self.codec.encode(value))
+
+    @property
+    def is_key(self) -> bool:
+        """Whether the field is part of the row key."""
+        return self.kind == "key"
+
+    @property
+    def required(self) -> bool:
+        """Whether a stored row must have the column."""
+        return self.kind == "column" and self.default is REQUIRED
+
+    @property
+    def none_may_be_left_out(self) -> bool:
+        """Whether a missing cell reads as None, so that the empty cell says nothing more."""
+        return self.kind == "column" and self.nullable and self.default is None
+
+    @property
+    def empty_is_missing(self) -> bool:
+        """Whether an empty cell holds no value: a full write blanks what it does not map, and the field's codec never writes one."""
+        return not self.nullable and not self.codec.may_be_empty
+
+    def default_value(self) -> Any:
+        """The default, made anew where it is a factory; only for fields that are not required."""
+        if self.kind == "counter":
+            return 0
+        if isinstance(self.default, Factory):  # type: ignore[arg-type]
+            return self.default.factory()
+        return self.default
+
+    @cached_property
+    def encode_cell(self) -> Callable[[Any], bytes]:
+        """Value to cell bytes, None included (see DESIGN of column values): None is the empty cell.
+
+        A nullable codec that may encode to nothing escapes: a leading 00 is doubled and the empty value is one 00.
+        """
+        encode = self.codec.encode
+        if not self.nullable:
+            return encode
+        if not self.codec.may_be_empty:
+            return lambda value: b"" if value is None else encode(value)
+
+        def escaped(value: Any) -> bytes:
+            if value is None:
+                return b""
+            data = encode(value)
+            return b"\x00" + data if not data or data[0] == 0 else data
+
+        return escaped
+
+    @cached_property
+    def decode_cell(self) -> Callable[[bytes], Any]:
+        """Cell bytes to value; the inverse of `encode_cell`."""
+        decode = self.codec.decode
+        if not self.nullable:
+            return decode
+        if not self.codec.may_be_empty:
+            return lambda data: decode(data) if data else None
+        return lambda data: None if not data else decode(data[1:] if data[0] == 0 else data)

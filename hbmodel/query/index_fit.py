@@ -1,0 +1,96 @@
+"""Whether an index has an entry of every row that satisfies a query, which some kinds have of some rows only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from hbmodel.mapping.index import Index
+from hbmodel.mapping.index_kinds.part import Condition
+from hbmodel.mapping.predicates import Comparison, In, Not, Or, Predicate, StartsWith, describe
+from hbmodel.query.key_conditions import values_left
+
+
+@frozen(eq=False)
+class Fit:
+    """How the conditions of a query meet an index that can answer it.
+
+    Attributes:
+        conditions: the query's, with what they mean for entries.
+        settled: those that every row with an entry satisfies.
+        narrowed: whether the index holds some rows only.
+    """
+
+    conditions: Sequence[Condition]
+    settled: Sequence[Predicate] = ()
+    narrowed: bool = False
+
+
+def fit(index: Index | None, predicates: Sequence[Predicate]) -> Fit | None:
+    """How predicates that must all hold meet an index, or the primary table; None where rows without entries may satisfy them."""
+    if index is None:
+        return Fit([Condition(predicate, predicate) for predicate in predicates])
+    conditions = index.on_entries(predicates)
+    if conditions is None or not all(implied(condition, predicates) for condition in index.conditions):
+        return None
+    said = [condition.canonical() for condition in index.conditions]
+    return Fit(conditions, [p for p in predicates if said and p.canonical() in said], bool(said))
+
+
+def misfit(index: Index | None, predicates: Sequence[Predicate]) -> str | None:
+    """What the query would have to say for the index to answer it, as text without values; None if it can."""
+    if index is None or fit(index, predicates) is not None:
+        return None
+    missing = [describe(condition) for condition in index.conditions if not implied(condition, predicates)]
+    return " & ".join(missing) if missing else ", ".join(part.description for part in index.parts if part.description is not None)
+
+
+def implied(condition: Predicate, predicates: Sequence[Predicate]) -> bool:
+    """Whether predicates that must all hold plainly imply a condition.
+
+    They do where it is among them, or where what they say about its one field leaves only values that satisfy it.
+    """
+    said = condition.canonical()
+    if any(predicate.canonical() == said for predicate in predicates):
+        return True
+    if isinstance(condition, Or) and any(implied(part, predicates) for part in condition.parts):
+        return True
+    names = condition.names()
+    if len(names) != 1:
+        return False
+    (name,) = names
+    own = [predicate for predicate in predicates if predicate.names() == names]
+    values = values_left(own, name)
+    if values is not None:
+        test = condition.test()
+        return all(test({name: value}) for value in values)
+    excluded = _excluded(condition)
+    if excluded is not None:
+        return all(any(not predicate.test()({name: value}) for predicate in own) for value in excluded)
+    return any(_within(predicate, condition) for predicate in own)
+
+
+def _excluded(condition: Predicate) -> Sequence[object] | None:
+    """The few values that a condition excludes, if that is all that it does."""
+    if isinstance(condition, Comparison) and condition.operator == "!=":
+        return (condition.value,)
+    if isinstance(condition, Not) and isinstance(condition.parts[0], In):
+        return condition.parts[0].values
+    return None
+
+
+def _within(narrow: Predicate, wide: Predicate) -> bool:
+    """Whether one bound, or prefix, on a field lies within another."""
+    if isinstance(narrow, StartsWith) and isinstance(wide, StartsWith):
+        return narrow.prefix[: len(wide.prefix)] == wide.prefix
+    if not isinstance(narrow, Comparison) or not isinstance(wide, Comparison) or narrow.operator[0] != wide.operator[0]:
+        return False
+    if narrow.operator[0] not in "<>":
+        return False
+    # The bound itself is the one value that the two may treat differently.
+    key = wide.field.codec.order_key
+    mine, theirs = key(narrow.value), key(wide.value)
+    if mine == theirs:
+        return narrow.operator == wide.operator or wide.operator.endswith("=")
+    return bool(mine > theirs) if wide.operator[0] == ">" else bool(mine < theirs)
