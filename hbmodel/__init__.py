@@ -49,6 +49,8 @@ from hbmodel.errors import (
     CapabilityError,
     CertificateRefused,
     ClockError,
+    ConditionFailed,
+    ConflictError,
     DeclarationError,
     DecodingError,
     EncodingError,
@@ -87,7 +89,7 @@ from hbmodel.errors import (
 )
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family
-from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, flag, index, key
+from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, flag, index, key, version
 from hbmodel.mapping.key_cost import Description, describe
 from hbmodel.mapping.model import mixin, model
 from hbmodel.mapping.predicates import Predicate
@@ -125,6 +127,8 @@ __all__ = [
     "ClockError",
     "Codec",
     "Column",
+    "ConditionFailed",
+    "ConflictError",
     "Creation",
     "Date",
     "Datetime",
@@ -241,4 +245,5 @@ __all__ = [
     "row_key",
     "schema_of",
     "split_keys",
+    "version",
 ]

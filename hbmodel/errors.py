@@ -143,6 +143,23 @@ class RowNotFound(HbmodelError, LookupError):
     """`update` or `increment` found no live row under the key."""
 
 
+class ConflictError(HbmodelError):
+    """The row of a versioned model is not of the version that the object was read with: somebody has written it since.
+
+    Attributes:
+        expected: the object's version.
+        found: the row's, 0 where there is no row.
+        failures: the outcomes, where several objects were committed, all of them in conflict, and none was written.
+    """
+
+    def _shown(self) -> Mapping[str, Any]:
+        return {name: len(value) if name == "failures" else value for name, value in self.details.items()}
+
+
+class ConditionFailed(HbmodelError):
+    """The row does not satisfy the condition that an update or delete was given with `if_`."""
+
+
 class PartialWrite(HbmodelError):
     """A commit stopped part of the way.
 

@@ -65,7 +65,9 @@ def build_schema(model: type[Any], fields: Sequence[Field], indexes: Mapping[str
     """
     name = model.__name__
     check_options(name, options)
-    _check_fields(name, fields, bool(indexes), options)
+    versioned = _check_version(name, fields, options)
+    system = versioned or bool(indexes)  # whether rows have system cells
+    _check_fields(name, fields, system, options)
     layout = KeyLayout(tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in fields if f.is_key))
     salt = _bind(name, options.salt, layout)
     if salt.random and not options.immutable:
@@ -86,7 +88,7 @@ def build_schema(model: type[Any], fields: Sequence[Field], indexes: Mapping[str
         immutable=options.immutable,
         foreign=options.foreign,
         exists=None if options.exists is None else options.exists.encode(),
-        families=_families(name, fields, bool(indexes), options),
+        families=_families(name, fields, system, options),
     )
 
 
@@ -182,7 +184,7 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
         if f.null not in {"marker", "delete"}:
             raise DeclarationError('null is "marker" or "delete".', model=model, field=f.name, found=repr(f.null))
         if f.null == "delete" and indexed:
-            raise DeclarationError('null="delete" cannot be used on a model with indexes.', model=model, field=f.name)
+            raise DeclarationError('null="delete" cannot be used on a model with indexes or a version.', model=model, field=f.name)
         if f.null == "delete" and not f.nullable:
             raise DeclarationError('null="delete" needs an annotation that allows None.', model=model, field=f.name)
         if f.null == "delete" and f.default is not None:
@@ -191,6 +193,23 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
             raise DeclarationError("An immutable model with indexes cannot have counters.", model=model, field=f.name)
     if not taken:
         raise DeclarationError("A model needs at least one hb.column or exists=hb.flag(...): HBase stores no empty rows.", model=model)
+
+
+def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -> bool:
+    """Whether the model is versioned."""
+    found = [f.name for f in fields if f.kind == "version"]
+    if not found:
+        return False
+    if len(found) > 1:
+        raise DeclarationError("A model has one version.", model=model, field=found[1], other=found[0])
+    if options.immutable:
+        raise DeclarationError("Rows of an immutable model never change, so they have no version.", model=model, field=found[0])
+    if options.foreign:
+        raise DeclarationError("A foreign table cannot have versions: its other writers would not count them.", model=model, field=found[0])
+    families = [family for family in (options.family, *options.families) if isinstance(family, Family)]
+    if any(family.ttl is not None for family in families):
+        raise DeclarationError("The families of a versioned model have no TTL: a row's version must not expire.", model=model, option="ttl")
+    return True
 
 
 def _families(model: str, fields: Sequence[Field], indexed: bool, options: ModelOptions) -> tuple[Family, ...]:
@@ -277,8 +296,8 @@ def _build_index(
         declared = fields.get(part.name)
         if declared is None:
             raise mistake("The index names an unknown field.", field=part.name, known=sorted(fields))
-        if declared.kind == "counter":
-            raise mistake("A counter cannot be indexed.", field=part.name)
+        if declared.kind in {"counter", "version"}:
+            raise mistake(f"A {declared.kind} cannot be indexed.", field=part.name)
         if not declared.codec.key:
             raise mistake("This codec cannot be part of an index key.", field=part.name)
         if any(part.name == earlier.name for earlier in key_fields):
@@ -291,7 +310,9 @@ def _build_index(
         if declared is None:
             raise mistake("The index covers an unknown field.", field=covered, known=sorted(fields))
         if declared.kind != "column":
-            raise mistake("Only ordinary columns can be covered: key fields are in every entry, counters in none.", field=covered)
+            raise mistake(
+                "Only ordinary columns can be covered: key fields are in every entry, counters and versions in none.", field=covered
+            )
         if covered in indexed:
             raise mistake("The index covers a field that is already in its key.", field=covered)
     if len(set(spec.covers)) != len(spec.covers):

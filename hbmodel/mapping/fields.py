@@ -13,6 +13,7 @@ from hbmodel.encoding.salts import Salt
 from hbmodel.mapping.declaration import IndexField, IndexSpec
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.schema import REQUIRED
+from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
 
 T = TypeVar("T")
 
@@ -51,9 +52,9 @@ class Column(_Attribute[T]):
 
 @attrs.frozen
 class FieldSpec:
-    """What `key`, `column` and `counter` return until the decorator resolves them."""
+    """What `key`, `column`, `counter` and `version` return until the decorator resolves them."""
 
-    kind: Literal["key", "column", "counter"]
+    kind: Literal["key", "column", "counter", "version"]
     codec: Codec[Any] | None
     alias: str | None = None
     family: str | None = None
@@ -166,6 +167,16 @@ def counter(alias: str | None = None, /, *, family: str | None = None, init: Lit
     """
     del init  # tells type checkers that the constructor does not take the field
     return typing.cast("Column[int]", FieldSpec("counter", JavaLong, alias, family, 0))
+
+
+def version(*, init: Literal[False] = False) -> Column[int]:
+    """Declares the version of a model: every write of a row counts it, and is checked against it (optimistic concurrency).
+
+    It is 0, unknown, in an object that was made and not read, and is not part of the constructor nor of equality. `attrs.evolve`
+    keeps it. Needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.
+    """
+    del init  # tells type checkers that the constructor does not take the field
+    return typing.cast("Column[int]", FieldSpec("version", VersionCodec(), default=UNKNOWN))
 
 
 def flag(alias: str) -> FlagSpec:

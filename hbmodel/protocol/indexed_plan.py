@@ -14,14 +14,11 @@ from attrs import field, frozen
 from hbmodel.errors import DecodingError, HbmodelError, IncompleteRow
 from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE, Index, TableSchema
+from hbmodel.mapping.version_cell import LAST_WRITE_WINS, NONCE_LENGTH
 from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.expiry import end_of_live, family_life, live_value
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found, without_nulls
 from hbmodel.store.values import Delete, Put, Row
-
-NONCE_LENGTH = 8
-LAST_WRITE_WINS = b"\x01"
-"""First byte of a version cell in last-write-wins mode; the nonce follows."""
 
 DEAD = b"\x00"
 """First byte of the liveness cell of a dead row; the nonce follows."""
@@ -130,6 +127,14 @@ class IndexedRowPlanner:
             return self._partial(write, old, timestamp)
         return self._delete(write, old, timestamp)
 
+    def version(self, nonce: bytes, old: OldRow, timestamp: int) -> bytes:
+        """The version cell of a write over `old` at this time."""
+        return LAST_WRITE_WINS + nonce
+
+    def entry_version(self, version: bytes) -> bytes:
+        """The version cell of the entries of a row with this one."""
+        return version
+
     def _entries(self, values: Mapping[str, Any], row: bytes) -> list[tuple[Index, bytes]]:
         return [(index, self.keys.entry(index, values, row)) for index in self.indexes]
 
@@ -139,7 +144,7 @@ class IndexedRowPlanner:
         """Puts of entries that cover some of the row's cells."""
         puts: list[tuple[str, Put]] = []
         for index, entry in entries:
-            own = {self.schema.version_column: version}
+            own = {self.schema.version_column: self.entry_version(version)}
             for name in index.covers:
                 covered = self.schema.by_name[name]
                 own[covered.column] = cell = cells[covered.column]
@@ -179,7 +184,7 @@ class IndexedRowPlanner:
         return cells
 
     def _full(self, write: PutObject, old: OldRow, timestamp: int) -> RowPlan:
-        version = LAST_WRITE_WINS + self.nonce()
+        version = self.version(self.nonce(), old, timestamp)
         places = [(index, write.entries[index.name]) for index in self.indexes]
         entries = self._puts(places, write.cells, version, timestamp, write.ttl)
         cells = self.full_cells(write, old, version)
@@ -214,7 +219,7 @@ class IndexedRowPlanner:
         # The whole group and the version go in one put, so that no reader ever sees half of an index key (rule 2).
         rest = self._rest(frozenset(write.changes))
         values = {**rest.values(old.row), **write.changes}
-        version = LAST_WRITE_WINS + self.nonce()
+        version = self.version(self.nonce(), old, timestamp)
         for name in self.group:
             cells.setdefault(schema.by_name[name].column, encode_cell(schema, schema.by_name[name], values[name]))
         cells[schema.version_column] = version
@@ -254,7 +259,7 @@ class IndexedRowPlanner:
             return RowPlan(Outcome("absent", write.row))
         nonce = self.nonce()
         cells = {schema.by_name[name].column: b"" for name in self.group}
-        cells[schema.version_column] = LAST_WRITE_WINS + nonce
+        cells[schema.version_column] = self.version(nonce, old, timestamp)
         cells[schema.liveness_column] = DEAD + nonce
         return RowPlan(
             outcome=Outcome("deleted", write.row, timestamp),

@@ -25,6 +25,8 @@ class Capabilities:
         alter: column families of live tables added and changed.
         namespaces: namespaces created and deleted.
         one_call_scans: up to a batch of rows read in a single call, without a scanner that is opened first.
+        final_refusals: a conditional change that was refused was not applied. Else the gateway may have repeated it by itself, and
+            been refused by what the first call has done.
     """
 
     check_and_mutate: bool
@@ -35,6 +37,7 @@ class Capabilities:
     alter: bool
     namespaces: bool
     one_call_scans: bool
+    final_refusals: bool = False
 
 
 EVERYTHING_POSSIBLE = Capabilities(

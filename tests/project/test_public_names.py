@@ -22,6 +22,8 @@ TOP = [
     "ClockError",
     "Codec",
     "Column",
+    "ConditionFailed",
+    "ConflictError",
     "Creation",
     "Date",
     "Datetime",
@@ -139,6 +141,7 @@ TOP = [
     "row_key",
     "schema_of",
     "split_keys",
+    "version",
 ]
 STORE = [
     "PipelinedStore",
@@ -147,6 +150,7 @@ STORE = [
     "CLOCK_TICK",
     "Capabilities",
     "Cell",
+    "ConditionalChange",
     "Delete",
     "EVERYTHING",
     "FOREVER",
@@ -168,6 +172,8 @@ ERRORS = [
     "CapabilityError",
     "CertificateRefused",
     "ClockError",
+    "ConditionFailed",
+    "ConflictError",
     "DeclarationError",
     "DecodingError",
     "EncodingError",

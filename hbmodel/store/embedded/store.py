@@ -73,7 +73,7 @@ class EmbeddedStore(ClosingStore):
     @property
     def capabilities(self) -> Capabilities:
         """Everything that the port knows."""
-        return EVERYTHING_POSSIBLE
+        return _CAPABILITIES
 
     # --- reading --------------------------------------------------------------------------------------------------------
 
@@ -312,6 +312,9 @@ class EmbeddedStore(ClosingStore):
 
     def __repr__(self) -> str:
         return f"EmbeddedStore({self._path!r})"
+
+
+_CAPABILITIES = evolve(EVERYTHING_POSSIBLE, final_refusals=True)
 
 
 def _newest(layout: TableDescriptor, table: str, writer: RowWriter, column: bytes, now: int) -> StoredCell | None:
