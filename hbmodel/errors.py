@@ -160,6 +160,20 @@ class ConditionFailed(HbmodelError):
     """The row does not satisfy the condition that an update or delete was given with `if_`."""
 
 
+class UniqueViolation(HbmodelError):
+    """Another row holds a value of a unique index already.
+
+    Attributes:
+        index: its name.
+        fields: names of its fields.
+        value: that the object was to have there, a tuple of several fields; not shown as text.
+        owner: row key of the other row.
+    """
+
+    def _shown(self) -> Mapping[str, Any]:
+        return {name: value for name, value in self.details.items() if name != "value"}
+
+
 class PartialWrite(HbmodelError):
     """A commit stopped part of the way.
 

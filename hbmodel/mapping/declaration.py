@@ -55,6 +55,7 @@ class IndexSpec:
     fields: Sequence[IndexField]
     covers: Sequence[str]
     salt: Salt | None
+    unique: bool = False
 
 
 def build_schema(model: type[Any], fields: Sequence[Field], indexes: Mapping[str, IndexSpec], options: ModelOptions) -> TableSchema:
@@ -317,6 +318,10 @@ def _build_index(
             raise mistake("The index covers a field that is already in its key.", field=covered)
     if len(set(spec.covers)) != len(spec.covers):
         raise mistake("The index covers a column twice.")
+    if spec.unique and not any(f.kind == "version" for f in fields.values()):
+        raise mistake("A unique index needs a versioned model: declare a field, such as version: hb.Column[int] = hb.version().")
+    if spec.unique and len(key_fields) == len(spec.fields):
+        raise mistake("The index has every key field, so its values are unique anyway.")
     layout = KeyLayout(tuple(key_fields), tail=1 if primary_salt.random else 0)
     if spec.salt is not None and spec.salt.random:
         raise mistake("An index table cannot have a random salt: its entries could not be found again.")
@@ -329,4 +334,5 @@ def _build_index(
         salt=_bind(model, spec.salt, layout, index=name),
         covers=tuple(spec.covers),
         primary_positions=tuple(positions[f.name] for f in primary.fields),
+        unique=spec.unique,
     )

@@ -187,7 +187,7 @@ def flag(alias: str) -> FlagSpec:
     return FlagSpec(alias)
 
 
-def index(*fields: str | IndexField, covers: Sequence[str] = (), salt: Salt | None = None) -> Any:
+def index(*fields: str | IndexField, covers: Sequence[str] = (), salt: Salt | None = None, unique: bool = False) -> Any:
     """Declares an index table.
 
     Args:
@@ -195,9 +195,11 @@ def index(*fields: str | IndexField, covers: Sequence[str] = (), salt: Salt | No
             each keeps its own. The rest of the primary key follows by itself.
         covers: columns that are stored in the entries too.
         salt: of the index table, by the names of its fields.
+        unique: on versioned models, whether no two rows may have the same values in these fields (None apart); else a write is a
+            `UniqueViolation`.
     """
     parts = tuple(part if isinstance(part, IndexField) else IndexField(part, None) for part in fields)
-    return IndexSpec(parts, covers, salt)
+    return IndexSpec(parts, covers, salt, unique)
 
 
 def asc(name: str) -> IndexField:

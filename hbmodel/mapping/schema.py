@@ -23,6 +23,7 @@ VERSION_QUALIFIER = b"_v"
 LIVENESS_QUALIFIER = b"_l"
 EXPIRY_QUALIFIER = b"_t"
 STAMP_QUALIFIER = b"_p"
+CLAIM_QUALIFIER = b"_u"
 LIVE = b"\x01"
 """First byte of the liveness cell of a live row, followed by the row's end (8 bytes) if it expires; a dead row holds 00 and a nonce."""
 
@@ -152,6 +153,7 @@ class Index:
         salt: of the index table.
         covers: names of the covered columns.
         primary_positions: where in `layout` each primary key field stands, in primary key order.
+        unique: whether no two rows may have the same values in its fields.
     """
 
     name: str
@@ -161,6 +163,7 @@ class Index:
     salt: BoundSalt = attrs.field(repr=False)
     covers: Sequence[str]
     primary_positions: Sequence[int] = attrs.field(repr=False)
+    unique: bool = False
 
     @cached_property
     def spec(self) -> Mapping[str, Any]:
@@ -171,6 +174,7 @@ class Index:
             "tail": self.layout.tail,
             "salt": self.salt.spec,
             "covers": list(self.covers),
+            **({"unique": True} if self.unique else {}),
         }
 
 
@@ -262,6 +266,11 @@ class TableSchema:
     def version_column(self) -> bytes:
         """`family:qualifier` of the version cell of indexed and versioned models."""
         return self.family + b":" + VERSION_QUALIFIER
+
+    @cached_property
+    def claim_column(self) -> bytes:
+        """`family:qualifier` of the claims of unique values, in index tables."""
+        return self.family + b":" + CLAIM_QUALIFIER
 
     @cached_property
     def expiry_column(self) -> bytes:

@@ -199,9 +199,9 @@ class IndexedRowPlanner:
         if put.ttl is None:
             return RowPlan(outcome, entries, put, None, self._stale(old, entries, put.timestamp))
         older = Delete(put.row, families=self.schema.family_names, timestamp=put.timestamp - 1)
-        return RowPlan(outcome, entries, put, older, self._stale(old, (), self._version_time(old) + 1))
+        return RowPlan(outcome, entries, put, older, self._stale(old, (), self.version_time(old) + 1))
 
-    def _version_time(self, old: OldRow) -> int:
+    def version_time(self, old: OldRow) -> int:
         """When the old entries were put: what another writer has put since may be the row's again once this put expires."""
         cell = None if old.row is None else old.row.columns.get(self.schema.version_column)
         return -1 if cell is None else cell.timestamp

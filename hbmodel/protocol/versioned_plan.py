@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from attrs import evolve, frozen
@@ -28,7 +29,14 @@ class VersionedRowPlanner(IndexedRowPlanner):
     """Plans writes of a versioned model, with or without indexes.
 
     Every write reads its row, counts the version on and goes through only if the version cell is still the one that was read.
+
+    Attributes:
+        patience: in how many rounds a write waits for another one that has claimed the same unique value.
+        claim_rounds: how many rounds a write that wants unique values may take.
     """
+
+    patience: int = 20
+    claim_rounds: int = 50
 
     def needs_read(self, write: RowWrite) -> bool:
         """Always: the version cell that was read is what a write is checked against."""
@@ -45,7 +53,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
 
     def version(self, nonce: bytes, old: OldRow, timestamp: int) -> bytes:
         """The next version, with the nonces of the last writes."""
-        kept = KEPT_WHEN_BUSY if timestamp - self._version_time(old) <= BUSY else KEPT
+        kept = KEPT_WHEN_BUSY if timestamp - self.version_time(old) <= BUSY else KEPT
         return self.cell(old).next(nonce, timestamp, kept).data
 
     def entry_version(self, version: bytes) -> bytes:
@@ -69,7 +77,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
         if not old.live or old.row is None or stored is None:
             return []
         cells = {column: cell.value for column, cell in old.row.columns.items()}
-        return self._puts(self._entries(self.reader.values(old.row), old.row.row), cells, stored, self._version_time(old))
+        return self._puts(self._entries(self.reader.values(old.row), old.row.row), cells, stored, self.version_time(old))
 
     def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
         self._check_version(write, old)
@@ -113,6 +121,7 @@ class Sent:
         cell: the version cell that it puts.
         first: whether the row had no version.
         since: the reading of the clock that its time was chosen from.
+        releases: of the unique values that the row gives up, each with its index table.
     """
 
     planner: VersionedRowPlanner
@@ -120,6 +129,7 @@ class Sent:
     cell: VersionCell
     first: bool
     since: int
+    releases: Sequence[tuple[str, ConditionalChange]] = ()
 
     def verdict(self, found: VersionCell) -> Verdict:
         """What became of it, by the version cell that the row has after it was refused."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from attrs import define, field
 
-from hbmodel.errors import RowExists, UnknownOutcome
+from hbmodel.errors import ConflictError, RowExists, UnknownOutcome
 from hbmodel.protocol.indexed_batch import by_table
 from hbmodel.protocol.indexed_plan import OldRow, RowPlan
 from hbmodel.protocol.indexed_write import at_time
@@ -16,14 +17,18 @@ from hbmodel.protocol.operations import (
     CheckLease,
     DeleteRows,
     GetRows,
+    LetClockTick,
     Protocol,
     PutRows,
     ReadClock,
     Together,
 )
+from hbmodel.protocol.unique_claim import claim_values, claims_of, release
 from hbmodel.protocol.versioned_plan import Sent, VersionedRowPlanner
 from hbmodel.protocol.writes import Outcome, RowWrite
 from hbmodel.store.values import ConditionalChange, Delete, Put, Row
+
+Release = tuple[str, ConditionalChange]
 
 SentChanges = dict[bytes, Sent]
 """Changes that were sent, by row."""
@@ -53,6 +58,7 @@ def write_versioned_batch(
     yield Acknowledge(outcomes)
     if batch.stale:
         yield Together([DeleteRows(name, deletes) for name, deletes in by_table(batch.stale).items()])
+    yield from release(batch.releases)
     return outcomes
 
 
@@ -71,6 +77,8 @@ class _Batch:
     Attributes:
         outcomes: of the writes that are done, by row.
         stale: deletes of old-key entries, each with its index table.
+        releases: of unique values that rows have given up, each with its index table.
+        rounds: how many rounds the rows that want unique values have taken.
     """
 
     planner: VersionedRowPlanner
@@ -78,6 +86,8 @@ class _Batch:
     insert: bool
     outcomes: dict[bytes, Outcome] = field(factory=dict)
     stale: list[tuple[str, Delete]] = field(factory=list)
+    releases: list[Release] = field(factory=list)
+    rounds: Counter[bytes] = field(factory=Counter)
 
     def round(self, writes: Sequence[RowWrite]) -> Protocol[list[RowWrite]]:
         """One round; returns the writes that were refused."""
@@ -85,7 +95,7 @@ class _Batch:
         rows: Sequence[Row | None] = yield GetRows(table, [write.row for write in writes], planner.schema.family_names)
         now = yield ReadClock()
         entries: list[tuple[str, Put]] = []
-        changes: dict[bytes, ConditionalChange] = {}
+        planned: dict[bytes, tuple[RowPlan, OldRow]] = {}
         for write, row in zip(writes, rows, strict=True):
             old = planner.old(row)
             if self._settled(write, old, entries):
@@ -94,9 +104,14 @@ class _Batch:
             if plan.put is None:
                 self.outcomes[write.row] = plan.outcome
                 continue
+            planned[write.row] = plan, old
+        claimed = yield from self._claimed(planned, now)
+        changes: dict[bytes, ConditionalChange] = {}
+        for row_key, releases in claimed.items():
+            plan, old = planned[row_key]
             entries += plan.entries
-            changes[write.row] = planner.change(plan, old)
-            self.sent[write.row] = Sent(planner, plan, planner.put_cell(plan), not planner.cell(old).version, now)
+            changes[row_key] = planner.change(plan, old)
+            self.sent[row_key] = Sent(planner, plan, planner.put_cell(plan), not planner.cell(old).version, now, releases)
         if entries:
             yield put_entries(entries)
         if changes:
@@ -108,6 +123,25 @@ class _Batch:
                     del self.sent[row_key]
         yield from self._keep_entries([write.row for write in writes if write.row in self.outcomes])
         return [write for write in writes if write.row not in self.outcomes]
+
+    def _claimed(self, planned: Mapping[bytes, tuple[RowPlan, OldRow]], now: int) -> Protocol[dict[bytes, Sequence[Release]]]:
+        """The rows that may be written, once their unique values are claimed, each with what it releases."""
+        claims = {row: claims_of(self.planner, plan, old) for row, (plan, old) in planned.items()}
+        tried = max((self.rounds[row] for row in planned), default=0)
+        for row in [row for row, each in claims.items() if each.wanted]:
+            self.rounds[row] += 1
+            if self.rounds[row] > self.planner.claim_rounds:
+                table = self.planner.schema.table
+                error = ConflictError("Other writes keep claiming the same unique value: try again.", table=table, key=row)
+                self.outcomes[row] = Outcome("failed", row, error=error)
+                del claims[row]
+        claimed = yield from claim_values(self.planner, claims, now, wait=tried < self.planner.patience)
+        for row, found in claimed.items():
+            if found.error is not None:
+                self.outcomes[row] = Outcome("failed", row, error=found.error)
+        if any(found.refused for found in claimed.values()):
+            yield LetClockTick()
+        return {row: found.releases for row, found in claimed.items() if found.ready}
 
     def _settled(self, write: RowWrite, old: OldRow, entries: list[tuple[str, Put]]) -> bool:
         """Whether it is known, or can no longer be, what became of a change that was sent before; adds the entries that its row needs."""
@@ -140,6 +174,7 @@ class _Batch:
     def _note(self, sent: Sent) -> None:
         self.outcomes[sent.plan.outcome.key] = sent.plan.outcome
         self.stale += sent.plan.stale
+        self.releases += sent.releases
 
     def _keep_entries(self, rows: Sequence[bytes]) -> Protocol[None]:
         """Puts the entries of changes that took too long once more: a repairer may have taken them for orphans (rule 3).

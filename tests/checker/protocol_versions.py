@@ -22,12 +22,14 @@ from hbmodel.protocol.operations import (
     CheckAndMutate,
     CheckAndMutateRows,
     GetRows,
+    LetClockTick,
     Operation,
     Protocol,
 )
 from hbmodel.protocol.versioned_plan import Sent, VersionedRowPlanner
 from hbmodel.protocol.versioned_write import insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
+from hbmodel.store import Put
 from tests.checker.protocol_adapter import (
     ACKNOWLEDGED,
     APPLIED,
@@ -138,7 +140,38 @@ def _change(store: Store, step: Step) -> bool:
     return True
 
 
-mc.OPS.update(versioned=_change)
+def claims_in(table: str) -> str:
+    """Where the claims of an index table stand: its entries are read without them."""
+    return table + " claims"
+
+
+def is_fence(operation: CheckAndMutate) -> bool:
+    """Whether a change counts the version on and nothing else."""
+    return all(isinstance(mutation, Put) and {c[-3:] for c in mutation.cells} <= {b":_v", b":_l"} for mutation in operation.mutations)
+
+
+def _claim(store: Store, step: Step) -> bool:
+    _, table, row, column, expected, changes = step
+    cells = {c: value for c, _, value in visible(store, table, row)}
+    if (cells.get(column) or None) != expected:
+        return False
+    _put(store, table, row, changes, None)
+    return True
+
+
+def _fenced(store: Store, step: Step) -> bool:
+    _, table, row, column, *_ = step
+    if not _claim(store, step):
+        return False
+    before, values = store.get((SERIAL, row), (0, None))
+    version = VersionCell.of({c: value for c, _, value in visible(store, table, row)}.get(column, b"")).version
+    if version <= before:
+        store[BROKEN] = f"COUNT: a fence gives version {version} after {before}"
+    store[(SERIAL, row)] = (version, values)
+    return True
+
+
+mc.OPS.update(versioned=_change, claim=_claim, fence=_fenced)
 
 
 @define(eq=False)
@@ -186,11 +219,20 @@ class VersionTranslation(Translation):
     final: bool = False
 
     def _get(self, operation: GetRows, row: bytes, checked: bool) -> Step:
+        if operation.table != self.table:
+            return Told(("read", claims_in(operation.table), row, tuple(operation.columns)))
         return super()._get(operation, row, False)  # whoever was refused begins anew
 
     def _step(self, operation: Operation) -> Step:
         if not isinstance(operation, CheckAndMutate):
             return super()._step(operation)
+        if operation.table != self.table:
+            changes = _changes(operation.mutations, None)
+            return Told(("claim", claims_in(operation.table), operation.row, operation.column, operation.expected, changes))
+        if is_fence(operation):
+            ((number, _), *_) = self.kinds.values()
+            changes = _changes(operation.mutations, number)
+            return Told(("fence", operation.table, operation.row, operation.column, operation.expected, changes))
         number = self.kinds[operation.row][0]
         changes = _changes(operation.mutations, number)
         return Told(
@@ -218,7 +260,9 @@ def _one_by_one(protocol: Protocol[Any], final: bool) -> Protocol[Any]:
             operation = protocol.send(answer)
         except StopIteration as stop:
             return stop.value
-        if isinstance(operation, CheckAndMutateRows):
+        if isinstance(operation, LetClockTick):
+            answer = None
+        elif isinstance(operation, CheckAndMutateRows):
             answer = []
             for change in operation.changes:
                 applied = yield CheckAndMutate(operation.table, change.row, change.column, change.expected, change.mutations)
@@ -244,7 +288,9 @@ def writer(
 
     def run() -> Steps:
         drawn = itertools.count(1)
-        planner = rules.planner(schema, tuple(schema.indexes.values()), BOUND, lambda: rules.nonce(process, next(drawn)))
+        planner = rules.planner(
+            schema, tuple(schema.indexes.values()), BOUND, lambda: rules.nonce(process, next(drawn)), patience=0, claim_rounds=2
+        )
         clock = rules.clock(reading, slow)
         number = 10 * process
         sent: list[Step] = []
@@ -278,7 +324,7 @@ class _Notes(dict[bytes, Sent]):
         self._kind = kind
 
     def __setitem__(self, row: bytes, sent: Sent) -> None:
-        super().__setitem__(row, self._kind(sent.planner, sent.plan, sent.cell, sent.first, sent.since))
+        super().__setitem__(row, self._kind(sent.planner, sent.plan, sent.cell, sent.first, sent.since, sent.releases))
 
 
 def _outcomes_of(protocol: Protocol[Any], translation: VersionTranslation) -> Protocol[Any]:
@@ -314,7 +360,8 @@ def prepared(schema: TableSchema, *rounds: tuple[int, Action]) -> Store:
     for reading, action in rounds:
         alone(writer(schema, 0, [action], reading)(), store)
         store.pop((APPLIED, 0), None)
-    tables = {schema.table, *(i.table for i in schema.indexes.values()), SERIAL}
+    indexes = [i.table for i in schema.indexes.values()]
+    tables = {schema.table, *indexes, *map(claims_in, indexes), SERIAL}
     return {key: value for key, value in store.items() if key[0] in tables}
 
 

@@ -43,6 +43,11 @@ WRONG: dict[str, tuple[str, Callable[[], object]]] = {
     "a key": (r"hb\.Column", lambda: declare(fields(version=(hb.Key[int], hb.version())))),
     "indexed": ("version cannot be indexed", lambda: declare(fields(by=(None, hb.index("version"))))),
     "covered": ("covered", lambda: declare(fields(by=(None, hb.index("text", covers=("version",)))))),
+    "unique without a version": (
+        "versioned",
+        lambda: declare({"name": (NAME, hb.key()), "text": (TEXT, hb.column("t")), "by": (None, hb.index("text", unique=True))}),
+    ),
+    "unique over the whole key": ("unique anyway", lambda: declare(fields(by=(None, hb.index("text", "name", unique=True))))),
     "an alias of its own": ("system cells", lambda: declare(fields(more=(TEXT, hb.column("_v"))))),
 }
 
