@@ -366,6 +366,7 @@ class Session:
         """
         return self._work.commit()
 
+    @guarded
     def retry(self, function: Callable[[Self], T], *, attempts: int = RETRIES) -> T:
         """Runs a function, commits what it leaves pending, and does so again, from the start, as long as that ends in `ConflictError`.
 
