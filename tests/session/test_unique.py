@@ -134,7 +134,7 @@ def test_the_claim_of_a_program_that_crashed_is_taken_over(atomic_bed: Bed) -> N
     session.add(Member(name="a", email="x"))
     session.commit()
     (claim,) = (row for row, cells in cells_of(atomic_bed.store, "members.by_email").items() if b"d:_u" in cells)
-    for owner, value in ((b"a", "y"), (b"nobody", "w")):  # the one holds another value, the other was never written
+    for owner, value in ((b"a", "held"), (b"nobody", "free")):  # the one holds another value, the other was never written
         other = claim.replace(b"x", value.encode())
         atomic_bed.store.put("members.by_email", [Put(other, {b"d:_u": CLAIMED + b"crashed!" + owner}, 1_000)])
         held = session.get(Member, name="a")
@@ -146,7 +146,7 @@ def test_the_claim_of_a_program_that_crashed_is_taken_over(atomic_bed: Bed) -> N
             session.update(held, seat=3)
             with pytest.raises(hb.ConflictError):
                 session.commit()
-    assert check(atomic_bed.store) == {"x": "a", "y": "y", "w": "w"}
+    assert check(atomic_bed.store) == {"x": "a", "held": "held", "free": "free"}
     session.insert(Member(name="nobody", email="z"))
     assert check(atomic_bed.store)["z"] == "nobody"
 
