@@ -50,6 +50,8 @@ from hbmodel.errors import (
     CertificateRefused,
     ClockError,
     ComputedFieldError,
+    ConditionFailed,
+    ConflictError,
     DeclarationError,
     DecodingError,
     EncodingError,
@@ -82,6 +84,7 @@ from hbmodel.errors import (
     TableExists,
     TableNotFound,
     TokenError,
+    UniqueViolation,
     UnknownField,
     UnknownIndex,
     UnknownOutcome,
@@ -89,7 +92,7 @@ from hbmodel.errors import (
 from hbmodel.mapping.computed import computed
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family
-from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, each, flag, index, key
+from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, each, flag, index, key, version
 from hbmodel.mapping.key_cost import Description, describe
 from hbmodel.mapping.model import mixin, model
 from hbmodel.mapping.predicates import Predicate
@@ -132,6 +135,8 @@ __all__ = [
     "Codec",
     "Column",
     "ComputedFieldError",
+    "ConditionFailed",
+    "ConflictError",
     "Creation",
     "Date",
     "Datetime",
@@ -227,6 +232,7 @@ __all__ = [
     "UInt32",
     "UInt64",
     "Uniform",
+    "UniqueViolation",
     "UnknownField",
     "UnknownIndex",
     "UnknownOutcome",
@@ -260,4 +266,5 @@ __all__ = [
     "schema_of",
     "split_keys",
     "verify_index",
+    "version",
 ]

@@ -147,6 +147,37 @@ class RowNotFound(HbmodelError, LookupError):
     """`update` or `increment` found no live row under the key."""
 
 
+class ConflictError(HbmodelError):
+    """The row of a versioned model is not of the version that the object was read with: somebody has written it since.
+
+    Attributes:
+        expected: the object's version.
+        found: the row's, 0 where there is no row.
+        failures: the outcomes, where several objects were committed, all of them in conflict, and none was written.
+    """
+
+    def _shown(self) -> Mapping[str, Any]:
+        return {name: len(value) if name == "failures" else value for name, value in self.details.items()}
+
+
+class ConditionFailed(HbmodelError):
+    """The row does not satisfy the condition that an update or delete was given with `if_`."""
+
+
+class UniqueViolation(HbmodelError):
+    """Another row holds a value of a unique index already.
+
+    Attributes:
+        index: its name.
+        fields: names of its fields.
+        value: that the object was to have there, a tuple of several fields; not shown as text.
+        owner: row key of the other row.
+    """
+
+    def _shown(self) -> Mapping[str, Any]:
+        return {name: value for name, value in self.details.items() if name != "value"}
+
+
 class PartialWrite(HbmodelError):
     """A commit stopped part of the way.
 

@@ -53,6 +53,7 @@ class IndexSpec:
     salt: Salt | None
     none: bool = True
     where: Where | None = None
+    unique: bool = False
 
 
 def build_schema(
@@ -69,7 +70,9 @@ def build_schema(
     """
     name = model.__name__
     check_options(name, options)
-    _check_fields(name, fields, bool(indexes), options)
+    versioned = _check_version(name, fields, options)
+    system = versioned or bool(indexes)  # whether rows have system cells
+    _check_fields(name, fields, system, options)
     layout = KeyLayout(tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in fields if f.is_key))
     salt = _bind(name, options.salt, layout)
     if salt.random and not options.immutable:
@@ -92,7 +95,7 @@ def build_schema(
         immutable=options.immutable,
         foreign=options.foreign,
         exists=None if options.exists is None else options.exists.encode(),
-        families=_families(name, fields, bool(indexes), options),
+        families=_families(name, fields, system, options),
         computed=tuple(made),
     )
 
@@ -196,7 +199,7 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
         if f.null not in {"marker", "delete"}:
             raise DeclarationError('null is "marker" or "delete".', model=model, field=f.name, found=repr(f.null))
         if f.null == "delete" and indexed:
-            raise DeclarationError('null="delete" cannot be used on a model with indexes.', model=model, field=f.name)
+            raise DeclarationError('null="delete" cannot be used on a model with indexes or a version.', model=model, field=f.name)
         if f.null == "delete" and not f.nullable:
             raise DeclarationError('null="delete" needs an annotation that allows None.', model=model, field=f.name)
         if f.null == "delete" and f.default is not None:
@@ -205,6 +208,23 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
             raise DeclarationError("An immutable model with indexes cannot have counters.", model=model, field=f.name)
     if not taken:
         raise DeclarationError("A model needs at least one hb.column or exists=hb.flag(...): HBase stores no empty rows.", model=model)
+
+
+def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -> bool:
+    """Whether the model is versioned."""
+    found = [f.name for f in fields if f.kind == "version"]
+    if not found:
+        return False
+    if len(found) > 1:
+        raise DeclarationError("A model has one version.", model=model, field=found[1], other=found[0])
+    if options.immutable:
+        raise DeclarationError("Rows of an immutable model never change, so they have no version.", model=model, field=found[0])
+    if options.foreign:
+        raise DeclarationError("A foreign table cannot have versions: its other writers would not count them.", model=model, field=found[0])
+    families = [family for family in (options.family, *options.families) if isinstance(family, Family)]
+    if any(family.ttl is not None for family in families):
+        raise DeclarationError("The families of a versioned model have no TTL: a row's version must not expire.", model=model, option="ttl")
+    return True
 
 
 def _families(model: str, fields: Sequence[Field], indexed: bool, options: ModelOptions) -> tuple[Family, ...]:
@@ -314,11 +334,19 @@ def _build_index(
         if declared is None:
             raise mistake("The index covers an unknown field.", field=covered, known=sorted(fields))
         if declared.kind != "column":
-            raise mistake("Only ordinary columns can be covered: key fields are in every entry, counters in none.", field=covered)
+            raise mistake(
+                "Only ordinary columns can be covered: key fields are in every entry, counters and versions in none.", field=covered
+            )
         if covered in indexed:
             raise mistake("The index covers a field that is already in its key.", field=covered)
     if len(set(spec.covers)) != len(spec.covers):
         raise mistake("The index covers a column twice.")
+    if spec.unique and not any(f.kind == "version" for f in fields.values()):
+        raise mistake("A unique index needs a versioned model: declare a field, such as version: hb.Column[int] = hb.version().")
+    if spec.unique and (where or not all(part.is_field and not part.required for part in parts)):
+        raise mistake("A unique index takes stored fields as they are, of every row.")
+    if spec.unique and len(key_fields) == len(spec.parts):
+        raise mistake("The index has every key field, so its values are unique anyway.")
     layout = KeyLayout(tuple(key_fields), tail=1 if primary_salt.random else 0)
     if spec.salt is not None and spec.salt.random:
         raise mistake("An index table cannot have a random salt: its entries could not be found again.")
@@ -333,6 +361,7 @@ def _build_index(
         primary_positions=tuple(positions[f.name] for f in primary.fields),
         operands={**{f.name: fields[f.name] for f in primary.fields}, **{p.operand.name: p.operand for p in parts}},
         where=where,
+        unique=spec.unique,
     )
 
 

@@ -17,6 +17,7 @@ from hbmodel.mapping.index_kinds.part import DeclaredPart
 from hbmodel.mapping.index_kinds.plain import IndexField
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import REQUIRED
+from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
 
 T = TypeVar("T")
 
@@ -55,9 +56,9 @@ class Column(_Attribute[T]):
 
 @attrs.frozen
 class FieldSpec:
-    """What `key`, `column` and `counter` return until the decorator resolves them."""
+    """What `key`, `column`, `counter` and `version` return until the decorator resolves them."""
 
-    kind: Literal["key", "column", "counter"]
+    kind: Literal["key", "column", "counter", "version"]
     codec: Codec[Any] | None
     alias: str | None = None
     family: str | None = None
@@ -172,6 +173,16 @@ def counter(alias: str | None = None, /, *, family: str | None = None, init: Lit
     return typing.cast("Column[int]", FieldSpec("counter", JavaLong, alias, family, 0))
 
 
+def version(*, init: Literal[False] = False) -> Column[int]:
+    """Declares the version of a model: every write of a row counts it, and is checked against it (optimistic concurrency).
+
+    It is 0, unknown, in an object that was made and not read, and is not part of the constructor nor of equality. `attrs.evolve`
+    keeps it. Needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.
+    """
+    del init  # tells type checkers that the constructor does not take the field
+    return typing.cast("Column[int]", FieldSpec("version", VersionCodec(), default=UNKNOWN))
+
+
 def flag(alias: str) -> FlagSpec:
     """Names the cell that holds 01 while a row exists, for `@hb.model(exists=hb.flag("e"))`.
 
@@ -186,6 +197,7 @@ def index(
     salt: Salt | None = None,
     none: bool = True,
     where: Callable[[Any], Predicate] | None = None,
+    unique: bool = False,
 ) -> Any:
     """Declares an index table.
 
@@ -198,9 +210,11 @@ def index(
             by `==`, `<`, `startswith` and their like, or by `~field.is_(None)`.
         where: leaves out rows that do not satisfy a condition: `where=lambda ticket: ticket.state == "open"`. Queries that use the
             index repeat it, or say something that plainly implies it.
+        unique: on versioned models, whether no two rows may have the same values in these fields (None apart); else a write is a
+            `UniqueViolation`.
     """
     parts = tuple(part if isinstance(part, DeclaredPart) else IndexField(part, None) for part in fields)
-    return IndexSpec(parts, covers, salt, none, where)
+    return IndexSpec(parts, covers, salt, none, where, unique)
 
 
 def each(name: str, *, desc: bool = False) -> DeclaredPart:

@@ -34,6 +34,7 @@ class Index:
         primary_positions: where in `layout` each primary key field stands, in primary key order.
         operands: what stands at each place of `layout`, by its name there.
         where: what a row must satisfy to have entries; no predicates for every row.
+        unique: whether no two rows may have the same values in its fields.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Index:
     primary_positions: Sequence[int] = attrs.field(repr=False)
     operands: Mapping[str, Field] = attrs.field(repr=False, eq=False)
     where: Sequence[Predicate] = attrs.field(repr=False, eq=False, default=())
+    unique: bool = False
 
     @property
     def fields(self) -> Sequence[str]:
@@ -96,4 +98,5 @@ class Index:
             "covers": list(self.covers),
             **({"kinds": kinds} if kinds else {}),
             **({"where": where_spec(self.where)} if self.where else {}),
+            **({"unique": True} if self.unique else {}),
         }

@@ -48,10 +48,10 @@ _CELL_BYTES = 20
 def describe(model: type[Any]) -> Description:
     """Reports the bytes per row that the keys and names of a model cost."""
     schema = schema_of(model)
-    columns = [f.column for f in schema.columns]
+    columns = [f.column for f in schema.columns if f.kind != "version"]
     if schema.exists_column is not None:
         columns.append(schema.exists_column)
-    if schema.indexes:
+    if schema.indexes or schema.versioned:
         columns += [schema.version_column, schema.liveness_column]
     indexes = tuple(
         _describe(index.table, index.salt.width, index.layout, [schema.version_column, *(schema.by_name[n].column for n in index.covers)])

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from attrs import frozen
+from attrs.exceptions import FrozenInstanceError
 
 from hbmodel.encoding.key_layout import check_length
 from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, QueryError, UnknownField
@@ -21,6 +22,7 @@ from hbmodel.mapping.row_codegen import (
     compile_take,
 )
 from hbmodel.mapping.schema import LIVE, Field, Index, TableSchema, schema_of
+from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, Row
 
 T = TypeVar("T")
@@ -357,9 +359,28 @@ def encode_cell(schema: TableSchema, of: Field, value: Any) -> bytes:
         raise EncodingError(error.message, **{**error.details, "table": schema.table, "field": of.name}) from None
 
 
-def changed_copy(obj: T, changes: Mapping[str, Any]) -> T:
-    """Another object with some fields changed."""
+def version_of(schema: TableSchema, obj: object) -> int:
+    """The version that an object was read with: 0 if it was not read, or the model has none."""
+    of = schema.version_field
+    return UNKNOWN if of is None else int(getattr(obj, of.name))
+
+
+def give_version(schema: TableSchema, obj: object, version: int) -> bool:
+    """Sets the version of an object that was written; returns whether it could be changed."""
+    of = schema.version_field
+    if of is not None:
+        try:
+            setattr(obj, of.name, version)
+        except FrozenInstanceError:
+            return False
+    return True
+
+
+def changed_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
+    """Another object with some fields changed, and the version where the model has one."""
     schema = schema_of(type(obj))
     values = {f.name: getattr(obj, f.name) for f in schema.fields}
+    if schema.version_field is not None:
+        values[schema.version_field.name] = version
     changed: T = RowDecoder(schema, indexed=False).make({**values, **changes})
     return changed

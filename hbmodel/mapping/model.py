@@ -19,9 +19,9 @@ from hbmodel.mapping.computed import Computed, ComputedSpec
 from hbmodel.mapping.declaration import IndexSpec, ModelOptions, as_qualifier, build_schema, check_options, is_field_name
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family_name
-from hbmodel.mapping.fields import Column, FieldSpec, FlagSpec, Key, column, counter, key
+from hbmodel.mapping.fields import Column, FieldSpec, FlagSpec, Key, column, counter, key, version
 from hbmodel.mapping.index_kinds.part import DeclaredPart
-from hbmodel.mapping.schema import REQUIRED, Field, TableSchema
+from hbmodel.mapping.schema import REQUIRED, VERSION_QUALIFIER, Field, TableSchema
 from hbmodel.store.values import Family
 
 C = TypeVar("C", bound=type[Any])
@@ -30,7 +30,7 @@ Declared = FieldSpec | IndexSpec | ComputedSpec
 """What the functions that declare return."""
 
 
-@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, counter))
+@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, counter, version))
 def model(
     misplaced: None = None,
     /,
@@ -98,7 +98,7 @@ def model(
 def mixin(cls: C, /) -> C: ...
 @overload
 def mixin(*, frozen: bool = False) -> Callable[[C], C]: ...
-@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, counter))
+@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, counter, version))
 def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
     """Marks a class whose fields and indexes several models inherit.
 
@@ -149,7 +149,7 @@ def _fields(cls: type[Any], specs: Mapping[str, Declared], frame: FrameType, opt
             raise DeclarationError("A computed field is declared without an annotation.", model=cls.__name__, field=name)
         if name not in specs and not is_class_var(hint):
             raise DeclarationError(
-                "Every annotated attribute must be declared with hb.key, hb.column or hb.counter (or be a ClassVar).",
+                "Every annotated attribute must be declared with hb.key, hb.column, hb.counter or hb.version (or be a ClassVar).",
                 model=cls.__name__, field=name,
             )  # fmt: skip
     return tuple(_resolve(cls, name, spec, hints.get(name), options) for name, spec in specs.items() if isinstance(spec, FieldSpec))
@@ -182,8 +182,12 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         raise mistake("nullable=True needs an annotation that allows None, such as hb.Key[str | None].")
     if spec.kind == "counter" and inner is not int:
         raise mistake("A counter is annotated hb.Column[int].")
+    if spec.kind == "version" and inner is not int:
+        raise mistake("A version is annotated hb.Column[int].")
     if spec.kind == "key":
         return Field(name, "key", codec, nullable, desc=spec.desc, hint=inner)
+    if spec.kind == "version":
+        return Field(name, "version", codec, default=spec.default, family=options.family_name.encode(), qualifier=VERSION_QUALIFIER)
     if isinstance(spec.family, Family):
         raise mistake('A column names its family: family="x"; options stand in @hb.model(families=(hb.family("x", ...),)).')
     family = options.family_name if spec.family is None else spec.family
@@ -201,13 +205,20 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
     )
 
 
+VERSION_ARGUMENT = "_hbmodel_{name}_"
+"""What the constructor calls the version: `attrs.evolve` must be able to hand it on, and nobody is to give it by its own name."""
+
+
+def _attribute(of: Field) -> Any:
+    """The attrs field."""
+    if of.kind == "version":
+        return attrs.field(default=of.default, kw_only=True, alias=VERSION_ARGUMENT.format(name=of.name), eq=False)
+    default = attrs.NOTHING if of.default is REQUIRED else of.default
+    return attrs.field(default=default, init=of.kind != "counter", kw_only=True, alias=of.name)
+
+
 def _attrs_class(cls: C, fields: Sequence[Field], frozen: bool) -> C:
-    these = {
-        f.name: attrs.field(
-            default=attrs.NOTHING if f.default is REQUIRED else f.default, init=f.kind != "counter", kw_only=True, alias=f.name
-        )
-        for f in fields
-    }
+    these = {f.name: _attribute(f) for f in fields}
     for name in these:
         if name in vars(cls):
             delattr(cls, name)

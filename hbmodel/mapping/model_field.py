@@ -21,7 +21,7 @@ class Required(Enum):
 
 REQUIRED: Final = Required.REQUIRED
 
-FieldKind = Literal["key", "column", "counter", "computed", "element"]
+FieldKind = Literal["key", "column", "counter", "version", "computed", "element"]
 
 Values = Mapping[str, Any]
 """The values of a row by the names of fields."""
@@ -33,8 +33,8 @@ class Field:
 
     Attributes:
         name: of the attribute.
-        kind: part of the row key, ordinary column, counter, computed of other fields and not stored, or one of
-            the elements of a collection.
+        kind: part of the row key, ordinary column, counter, the version of a versioned model, computed of other fields and not
+            stored, or one of the elements of a collection.
         codec: between values and bytes.
         nullable: whether None is allowed.
         default: `REQUIRED`, a value, or an `attrs.Factory` without self.

@@ -41,6 +41,7 @@ VERSION_QUALIFIER = b"_v"
 LIVENESS_QUALIFIER = b"_l"
 EXPIRY_QUALIFIER = b"_t"
 STAMP_QUALIFIER = b"_p"
+CLAIM_QUALIFIER = b"_u"
 LIVE = b"\x01"
 """First byte of the liveness cell of a live row, followed by the row's end (8 bytes) if it expires; a dead row holds 00 and a nonce."""
 
@@ -112,6 +113,16 @@ class TableSchema:
         return tuple(f for f in self.fields if not f.is_key)
 
     @cached_property
+    def version_field(self) -> Field | None:
+        """The field declared with `hb.version()`, or None."""
+        return next((f for f in self.fields if f.kind == "version"), None)
+
+    @property
+    def versioned(self) -> bool:
+        """Whether rows carry a version, which every write is checked against."""
+        return self.version_field is not None
+
+    @cached_property
     def optional_columns(self) -> frozenset[bytes]:
         """Columns whose empty cell may be left out where nothing older can be under it."""
         return frozenset(f.column for f in self.columns if f.none_may_be_left_out)
@@ -133,13 +144,18 @@ class TableSchema:
 
     @cached_property
     def liveness_column(self) -> bytes:
-        """`family:qualifier` of the liveness cell of indexed models."""
+        """`family:qualifier` of the liveness cell of indexed and versioned models."""
         return self.family + b":" + LIVENESS_QUALIFIER
 
     @cached_property
     def version_column(self) -> bytes:
-        """`family:qualifier` of the version cell of indexed models."""
+        """`family:qualifier` of the version cell of indexed and versioned models."""
         return self.family + b":" + VERSION_QUALIFIER
+
+    @cached_property
+    def claim_column(self) -> bytes:
+        """`family:qualifier` of the claims of unique values, in index tables."""
+        return self.family + b":" + CLAIM_QUALIFIER
 
     @cached_property
     def expiry_column(self) -> bytes:
@@ -183,6 +199,7 @@ class TableSchema:
     @cached_property
     def layout_spec(self) -> Mapping[str, Any]:
         """Canonical description of what must never change silently, for the registry (indexes have entries of their own)."""
+        versioned = {"version": True} if self.versioned else {}
         return {
             "format": KEY_FORMAT_VERSION,
             "key": [key_field.spec for key_field in self.layout.fields],
@@ -190,8 +207,10 @@ class TableSchema:
             "columns": {
                 f.column.decode("latin-1"): {"name": f.name, "kind": f.kind, "codec": f.codec.spec, "nullable": f.nullable, "null": f.null}
                 for f in self.columns
+                if f.kind != "version"
             },
             "exists": None if self.exists is None else self.exists.decode("latin-1"),
+            **versioned,
         }
 
 

@@ -11,6 +11,7 @@ from hbmodel.protocol.operations import (
     Acknowledge,
     Change,
     CheckAndMutate,
+    CheckAndMutateRows,
     CheckAndPut,
     CheckLease,
     DeleteRows,
@@ -41,13 +42,14 @@ class Clock(Port):
         ...
 
 
-def perform(store: Store, operation: Operation, clock: Clock | None = None) -> Any:
+def perform(store: Store, operation: Operation, clock: Clock | None = None, *, again: bool = False) -> Any:
     """Carries out one operation and returns the answer that its protocol waits for.
 
     Args:
         store: to carry it out on.
         operation: of a protocol.
         clock: for protocols that ask for the time.
+        again: whether it was tried before, and may have been carried out.
     """
     match operation:
         case PutRows(table, puts):
@@ -70,6 +72,9 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None) -> A
             store.mutate_row(table, mutations)
         case CheckAndMutate(table, row, column, expected, mutations):
             return store.check_and_mutate(table, row, column, expected, mutations)
+        case CheckAndMutateRows(table, changes):
+            refused = False if store.capabilities.final_refusals and not again else None
+            return [True if applied else refused for applied in store.check_and_mutate_many(table, changes)]
         case CheckAndPut(table, row, column, expected, put):
             return store.check_and_put(table, row, column, expected, put)
         case Together(operations):
@@ -111,6 +116,7 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None) -> R:
             operation = protocol.send(answer)
             answer = perform(store, operation, clock)
             changed = changed or (isinstance(operation, CheckAndMutate) and answer)
+            changed = changed or (isinstance(operation, CheckAndMutateRows) and any(answer))
     except StopIteration as stop:
         result: R = stop.value
         return result
@@ -153,6 +159,7 @@ class Resumable:
         self._begin, self._clock, self._check = begin, clock, check
         self._protocol: Protocol[Any] | None = None
         self._operation: Operation | None = None
+        self._again = False
         self.outcomes: Sequence[Any] | None = None
         self.finished = False
         self.wrote = False
@@ -172,13 +179,15 @@ class Resumable:
                 if not begun and self._check is not None and self.outcomes is None and isinstance(self._operation, Change):
                     self._check()
                 begun = False
-                answer = perform(store, self._operation, self._clock)
+                answer = perform(store, self._operation, self._clock, again=self._again)
             except SchemaMismatch:
                 self._operation, self._protocol = None, None
                 raise
             except BaseException as error:
+                self._again = True
                 self.wrote |= may_have_written(self._operation, error)
                 raise
+            self._again = False
             if not self.wrote:
                 self.wrote = isinstance(self._operation, Change)
             self._advance(answer)

@@ -36,7 +36,7 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
     Raises:
         SessionError: it is no timedelta, or longer than that of a family of the model.
         EncodingError: it is not a positive number of whole milliseconds.
-        CapabilityError: the model has counters or a random salt.
+        CapabilityError: the model has counters, a version or a random salt.
     """
     if ttl is None:
         return None
@@ -44,6 +44,8 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
         raise SessionError("A TTL is a timedelta.", table=schema.table, found=type(ttl).__name__)
     if ttl <= timedelta(0) or ttl % _MILLISECOND:
         raise EncodingError("A TTL is a positive number of whole milliseconds.", table=schema.table, ttl=str(ttl))
+    if schema.versioned:
+        raise CapabilityError("A versioned model takes no TTL: its rows would end with their versions.", table=schema.table)
     if any(f.kind == "counter" for f in schema.columns):
         raise CapabilityError(
             "A model with counters takes no TTL: a counter has the time of its last increment, so it would outlive its row.",

@@ -13,9 +13,9 @@ from attrs import evolve, field, frozen
 from hbmodel.errors import HbmodelError
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.mapping.version_cell import LAST_WRITE_WINS, NONCE_LENGTH, entry_version
 from hbmodel.protocol.expiry import end_of_adopted, end_of_live, live_value
 from hbmodel.protocol.indexed_batch import by_table
-from hbmodel.protocol.indexed_plan import LAST_WRITE_WINS, NONCE_LENGTH
 from hbmodel.protocol.operations import CheckLease, Protocol, PutRows, Together
 from hbmodel.store.values import Put, Row
 
@@ -81,7 +81,7 @@ class RowIndexer:
         adoption = self._adoption(row, end)
         held = row.columns.get(schema.version_column)
         if held is not None:
-            version, value = held.timestamp, held.value
+            version, value = held.timestamp, entry_version(held.value)
         else:
             version, value = self._oldest(row), ADOPTED
         try:

@@ -8,7 +8,7 @@ from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.index_build import RowIndexer
 from hbmodel.protocol.index_verify import Entry, differing, expires, newest_time
 from hbmodel.protocol.indexed_plan import DEAD
-from hbmodel.protocol.operations import DeleteRows, GetRows, Protocol, ReadClock
+from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, Protocol, ReadClock
 from hbmodel.store.values import Cell, Delete, Row
 
 
@@ -58,7 +58,11 @@ def purge_markers(schema: TableSchema, rows: Sequence[Row], grace: int, delete: 
         return []
     again: Sequence[Row | None] = yield GetRows(schema.table, list(old), (schema.liveness_column,))
     still = {row: old[row] for row, found in zip(old, again, strict=True) if _is_still(schema, old[row], found)}
-    if still and delete:
+    if still and delete and schema.versioned:  # a write that has read the marker goes by it
+        for row, cell in still.items():
+            gone = [Delete(row, families=schema.family_names, timestamp=cell.timestamp)]
+            yield CheckAndMutate(schema.table, row, schema.liveness_column, cell.value, gone)
+    elif still and delete:
         deletes = [Delete(row, families=schema.family_names, timestamp=cell.timestamp) for row, cell in still.items()]
         yield DeleteRows(schema.table, deletes)
     return list(still)

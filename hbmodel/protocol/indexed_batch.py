@@ -8,7 +8,8 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.protocol.indexed_plan import LAST_WRITE_WINS, IndexedRowPlanner, RowPlan
+from hbmodel.mapping.version_cell import LAST_WRITE_WINS
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner, RowPlan
 from hbmodel.protocol.writes import Outcome, PutObject
 from hbmodel.store.values import Delete, Put
 

@@ -15,14 +15,11 @@ from attrs import field, frozen
 from hbmodel.errors import ComputedFieldError, DecodingError, EncodingError, HbmodelError, IncompleteRow, KeyTooLong
 from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE, Index, TableSchema
+from hbmodel.mapping.version_cell import LAST_WRITE_WINS, NONCE_LENGTH
 from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.expiry import end_of_adopted, end_of_live, end_value, family_life, live_value
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found, without_nulls
 from hbmodel.store.values import Delete, Put, Row
-
-NONCE_LENGTH = 8
-LAST_WRITE_WINS = b"\x01"
-"""First byte of a version cell in last-write-wins mode; the nonce follows."""
 
 DEAD = b"\x00"
 """First byte of the liveness cell of a dead row; the nonce follows."""
@@ -133,6 +130,14 @@ class IndexedRowPlanner:
             return self._partial(write, old, timestamp)
         return self._delete(write, old, timestamp)
 
+    def version(self, nonce: bytes, old: OldRow, timestamp: int) -> bytes:
+        """The version cell of a write over `old` at this time."""
+        return LAST_WRITE_WINS + nonce
+
+    def entry_version(self, version: bytes) -> bytes:
+        """The version cell of the entries of a row with this one."""
+        return version
+
     def _entries(self, values: Mapping[str, Any], row: bytes) -> list[tuple[Index, bytes]]:
         return [(index, entry) for index in self.indexes for entry in self.keys.entries(index, values, row)]
 
@@ -142,7 +147,7 @@ class IndexedRowPlanner:
         """Puts of entries that cover some of the row's cells."""
         puts: list[tuple[str, Put]] = []
         for index, entry in entries:
-            own = {self.schema.version_column: version}
+            own = {self.schema.version_column: self.entry_version(version)}
             for name in index.covers:
                 covered = self.schema.by_name[name]
                 own[covered.column] = cell = cells[covered.column]
@@ -186,7 +191,7 @@ class IndexedRowPlanner:
         return cells
 
     def _full(self, write: PutObject, old: OldRow, timestamp: int) -> RowPlan:
-        version = LAST_WRITE_WINS + self.nonce()
+        version = self.version(self.nonce(), old, timestamp)
         places = [(index, entry) for index in self.indexes for entry in write.entries[index.name]]
         entries = self._puts(places, write.cells, version, timestamp, write.ttl)
         cells = self.full_cells(write, old, version)
@@ -212,9 +217,9 @@ class IndexedRowPlanner:
         if put.ttl is None:
             return RowPlan(outcome, entries, put, None, self._stale(old, entries, put.timestamp))
         older = Delete(put.row, families=self.schema.family_names, timestamp=put.timestamp - 1)
-        return RowPlan(outcome, entries, put, older, self._stale(old, (), self._version_time(old) + 1))
+        return RowPlan(outcome, entries, put, older, self._stale(old, (), self.version_time(old) + 1))
 
-    def _version_time(self, old: OldRow) -> int:
+    def version_time(self, old: OldRow) -> int:
         """When the old entries were put: what another writer has put since may be the row's again once this put expires."""
         cell = None if old.row is None else old.row.columns.get(self.schema.version_column)
         return -1 if cell is None else cell.timestamp
@@ -232,7 +237,7 @@ class IndexedRowPlanner:
         # The whole group and the version go in one put, so that no reader ever sees half of an index key (rule 2).
         rest = self._rest(frozenset(write.changes))
         values = {**rest.values(old.row), **write.changes}
-        version = LAST_WRITE_WINS + self.nonce()
+        version = self.version(self.nonce(), old, timestamp)
         for name in self.group:
             cells.setdefault(schema.by_name[name].column, encode_cell(schema, schema.by_name[name], values[name]))
         cells[schema.version_column] = version
@@ -285,7 +290,7 @@ class IndexedRowPlanner:
             return RowPlan(Outcome("absent", write.row))
         nonce = self.nonce()
         cells = {schema.by_name[name].column: b"" for name in self.group}
-        cells[schema.version_column] = LAST_WRITE_WINS + nonce
+        cells[schema.version_column] = self.version(nonce, old, timestamp)
         cells[schema.liveness_column] = DEAD + nonce
         return RowPlan(
             outcome=Outcome("deleted", write.row, timestamp),

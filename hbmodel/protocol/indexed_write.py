@@ -112,13 +112,13 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[Out
             # row is not: others may have found it since, and changed or deleted it.
             now = yield ReadClock(planner.mixed)
             fresh = max(now, (plan.outcome.timestamp or now) + 1)
-            entries = [(name, _at(put, fresh)) for name, put in plan.entries]
+            entries = [(name, at_time(put, fresh)) for name, put in plan.entries]
             yield Together([PutRows(name, puts) for name, puts in by_table(entries).items()])
         yield Acknowledge([plan.outcome])
         return plan.outcome
 
 
-def _at(put: Put, timestamp: int) -> Put:
+def at_time(put: Put, timestamp: int) -> Put:
     """The same put at a later time; where it expires, it does so when it would have, or at once."""
     if put.ttl is None or put.timestamp is None:
         return evolve(put, timestamp=timestamp)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from hbmodel.store.values import Delete, Put
+from hbmodel.store.values import ConditionalChange, Delete, Put
 
 R = TypeVar("R")
 
@@ -58,6 +58,17 @@ class CheckAndMutate:
     column: bytes
     expected: bytes | None
     mutations: Sequence[Put | Delete]
+
+
+@frozen
+class CheckAndMutateRows:
+    """`CheckAndMutate` in many rows, each by itself. Answer: `list[bool | None]`, in the order of `changes`.
+
+    False says that a change was not applied; None that it was refused, maybe by what an earlier call for it has done.
+    """
+
+    table: str
+    changes: Sequence[ConditionalChange]
 
 
 @frozen
@@ -112,7 +123,7 @@ class Acknowledge:
     outcomes: Sequence[Any]
 
 
-Change = PutRows | DeleteRows | MutateRow | CheckAndMutate | CheckAndPut | Together
+Change = PutRows | DeleteRows | MutateRow | CheckAndMutate | CheckAndMutateRows | CheckAndPut | Together
 Question = GetRows | ReadClock | CheckLease
 Operation = Change | Question | LetClockTick | Acknowledge
 

@@ -8,8 +8,10 @@ from typing import Any, Literal
 from attrs import evolve, frozen
 
 from hbmodel.errors import HbmodelError, RowNotFound
-from hbmodel.mapping.mapper import LARGE, check_size, entries_of, take
+from hbmodel.mapping.mapper import LARGE, check_size, entries_of, take, version_of
+from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.version_cell import UNKNOWN
 
 
 @frozen(eq=False)
@@ -22,6 +24,7 @@ class PutObject:
         cells: of the ordinary columns.
         entries: row keys of the entries in each declared index, by the index's name.
         ttl: of the row and its entries in ms, or None.
+        version: that the row must have, or 0 for any.
     """
 
     subject: Any
@@ -29,6 +32,7 @@ class PutObject:
     cells: Mapping[bytes, bytes]
     entries: Mapping[str, Sequence[bytes]]
     ttl: int | None = None
+    version: int = UNKNOWN
 
     def moved_to(self, row: bytes) -> PutObject:
         """The same put in another bucket of a random salt: its byte begins the row key and ends every entry."""
@@ -39,7 +43,8 @@ class PutObject:
 class UpdateFields:
     """Write some columns of a row that must exist; with a TTL (ms) the whole row begins a new life.
 
-    The changes are values that nobody else holds, since they are encoded only when the row is known.
+    The changes are values that nobody else holds, since they are encoded only when the row is known. A row of a versioned model
+    must be of the version, unless that is 0, and satisfy the condition.
     """
 
     subject: Any
@@ -47,14 +52,18 @@ class UpdateFields:
     key: Mapping[str, Any]
     changes: Mapping[str, Any]
     ttl: int | None = None
+    version: int = UNKNOWN
+    condition: Predicate | None = None
 
 
 @frozen(eq=False)
 class DeleteRow:
-    """Delete a row if it is there."""
+    """Delete a row if it is there; version and condition as for an update."""
 
     subject: Any
     row: bytes
+    version: int = UNKNOWN
+    condition: Predicate | None = None
 
 
 RowWrite = PutObject | UpdateFields | DeleteRow
@@ -69,7 +78,7 @@ def put_object(schema: TableSchema, obj: Any, ttl: int | None = None) -> PutObje
             if of.kind == "column":
                 covering = [entry for index in schema.indexes.values() if of.name in index.covers for entry in entries[index.name]]
                 check_size(schema, of, cells[of.column], row, *covering)
-    return PutObject(obj, row, cells, entries, ttl)
+    return PutObject(obj, row, cells, entries, ttl, version_of(schema, obj))
 
 
 @frozen
@@ -82,12 +91,14 @@ class Outcome:
         key: the row key.
         timestamp: of the cells, in ms; None where the server gave it.
         error: why it failed.
+        version: of the row of a versioned model that was put.
     """
 
     action: Literal["put", "deleted", "absent", "superseded", "failed"]
     key: bytes
     timestamp: int | None = None
     error: HbmodelError | None = None
+    version: int | None = None
 
 
 def without_nulls(cells: Mapping[bytes, bytes], optional: Set[bytes]) -> dict[bytes, bytes]:

@@ -68,7 +68,7 @@ class Loader:
             except HbmodelError as error:
                 raise type(error)(error.message, **{**error.details, "position": self._read, "written": self._certain}) from None
             self._read += 1
-            yield Pending(schema, obj, [write])
+            yield Pending(schema, obj, [write], copy=obj)
 
     def _windows(self, objs: Iterable[Any]) -> Iterator[tuple[Pending, bool]]:
         """Calls in the order they are written, each with whether all that was read so far came out with it."""

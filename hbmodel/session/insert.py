@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from hbmodel.errors import CapabilityError, SchemaMismatch
+from hbmodel.mapping.mapper import changed_copy, give_version
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
@@ -13,10 +14,14 @@ from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed
 from hbmodel.protocol.unindexed_insert import insert_unindexed
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.writes import put_object
+from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.versioned_write import SentChanges, insert_versioned
+from hbmodel.protocol.writes import PutObject, put_object
 from hbmodel.session.unit_of_work import Pending, UnitOfWork
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
+
+T = TypeVar("T")
 
 
 def insert(
@@ -24,10 +29,10 @@ def insert(
     bind: Callable[[TableSchema], Binding],
     clock: ServerClock,
     work: Callable[[], UnitOfWork],
-    obj: Any,
+    obj: T,
     ttl: int | None,
-) -> None:
-    """Puts an object if its key is free; see `Session.insert`.
+) -> T:
+    """Puts an object if its key is free and returns it; see `Session.insert`.
 
     Args:
         store: to write to.
@@ -47,6 +52,8 @@ def insert(
             "insert() needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.", table=schema.table
         )
     write = put_object(schema, obj, ttl)
+    if schema.versioned:
+        return _insert_versioned(store, bind, clock, obj, write)
     binding = bind(schema)
     binding.check_writable()
     if binding.writes_system_cells:
@@ -58,10 +65,29 @@ def insert(
             again = work()
             again.add(Pending(schema, obj, [write]))
             again.commit()
-        return
+        return obj
     column = schema.exists_column or next(
         (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
     )
     if column is None:
         raise CapabilityError('insert() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table)
     drive(store, insert_unindexed(UnindexedRowPlanner.of(schema, binding.indexed), write, column, clock.bound))
+    return obj
+
+
+def _insert_versioned(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: T, write: PutObject) -> T:
+    schema, sent = schema_of(type(obj)), SentChanges()
+    while True:
+        binding = bind(schema)
+        binding.check_writable()
+        planner = VersionedRowPlanner(schema, binding.written, clock.bound, adopting=binding.adopting)
+        try:
+            outcome = drive(store, insert_versioned(planner, write, sent), clock)
+        except SchemaMismatch:
+            if not sent:
+                raise
+            continue  # the lease ran out after the row was in place: its entries are put by the indexes as they are now
+        assert outcome.version is not None
+        if give_version(schema, obj, outcome.version):
+            return obj
+        return changed_copy(obj, {}, outcome.version)

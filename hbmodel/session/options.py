@@ -34,6 +34,7 @@ def check_seconds(**times: object) -> None:
 _NOT_UPDATED: Mapping[FieldKind, str] = {
     "key": "A key field cannot be updated: add the object under its new key and delete the old one.",
     "counter": "A counter is changed with increment().",
+    "version": "The version is counted by the session.",
     "computed": "A computed field changes with the fields that it is made of.",
 }
 """Why `update` does not take fields that are no ordinary columns."""

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import chain
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
 from hbmodel.errors import (
-    EncodingError,
-    RowNotFound,
     SchemaMismatch,
     SessionError,
-    UnknownField,
 )
 from hbmodel.mapping.expressions import FieldExpression
-from hbmodel.mapping.mapper import KeyMapper, RowDecoder, changed_copy, check_size, encode_cell, key_of
+from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
+from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.verify_entries import newest_of
-from hbmodel.protocol.writes import DeleteRow, Outcome, UpdateFields, put_object
+from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
 from hbmodel.query.paging import FernetSeal, Seal
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
+from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
+from hbmodel.session.increment import increment
 from hbmodel.session.insert import insert
 from hbmodel.session.metadata_cache import MetadataCache
-from hbmodel.session.options import check_seconds, check_updated
+from hbmodel.session.options import check_seconds
 from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import Pending, UnitOfWork
-from hbmodel.store.checks.numbers import whole_number
+from hbmodel.session.update import update_call
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.registration import LEASE, Binding
@@ -257,11 +258,13 @@ class Session:
 
     def _add(self, obj: Any, ttl: timedelta | None) -> None:
         schema = schema_of(type(obj))
-        self._work.add(Pending(schema, obj, [put_object(schema, obj, None if ttl is None else milliseconds(schema, ttl))]))
+        self._work.add(Pending(schema, obj, [put_object(schema, obj, None if ttl is None else milliseconds(schema, ttl))], copy=obj))
 
     @guarded
     def insert(self, obj: T, *, ttl: timedelta | None = None) -> T:
-        """Puts an object if its key is free; atomic, runs at once.
+        """Puts an object if its key is free and returns it; atomic, runs at once.
+
+        A versioned object has the row's version then; of one that is frozen a copy is returned.
 
         Args:
             obj: the object.
@@ -271,46 +274,40 @@ class Session:
             RowExists: it is not.
             CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty.
         """
-        insert(self.store, self._bind, self._clock, self._work.apart, obj, milliseconds(schema_of(type(obj)), ttl))
-        return obj
+        return insert(self.store, self._bind, self._clock, self._work.apart, obj, milliseconds(schema_of(type(obj)), ttl))
 
     @guarded
-    def update(self, obj: T, /, **changes: Any) -> T:
-        """Writes just these fields at the next commit and returns a changed copy; takes only the key from `obj`.
+    def update(self, obj: T, /, *, if_: Predicate | None = None, **changes: Any) -> T:
+        """Writes just these fields at the next commit and returns a changed copy; takes only the key and the version from `obj`.
 
         The other fields are read from the row, so a stale object undoes nothing that others wrote. If the row is absent when
         the commit runs, that is `RowNotFound`. A row that expires is written whole, with the values read, and ends when it
         would have ended.
 
         Args:
-            obj: whose key says which row.
+            obj: whose key says which row. An object of a versioned model that was read demands the version that it was read with.
+            if_: on versioned models, what the row must satisfy when it is written, else `ConditionFailed`.
             **changes: new values by field name; no key fields, no counters. `ttl` (unless a field is called so) gives the row a
                 new life, counted from now, also without any other change.
         """
-        schema = schema_of(type(obj))
-        ttl = None if "ttl" in schema.by_name else milliseconds(schema, changes.pop("ttl", None))
-        if not changes and ttl is None:
-            raise SessionError("update() takes at least one field to change.", table=schema.table)
-        if schema.immutable:
-            raise SessionError("Rows of an immutable model cannot be updated.", table=schema.table)
-        check_updated(schema, changes)
-        key = dict(zip(schema.layout.names, key_of(schema, obj), strict=True))
-        (row,) = KeyMapper(schema).rows(tuple(key.values()))
-        written: dict[str, Any] = {}
-        for name, value in changes.items():
-            declared = schema.by_name[name]
-            cell = encode_cell(schema, declared, value)
-            check_size(schema, declared, cell, row)
-            written[name] = declared.decode_cell(cell)  # as it is now: the caller may change a list before the commit
-        changed = changed_copy(obj, changes)
-        self._work.add(Pending(schema, obj, [UpdateFields(obj, row, key, written, ttl)]))
+        call = update_call(obj, changes, if_)
+        self._work.add(call)
+        changed: T = call.copy
         return changed
 
     @guarded
-    def delete(self, obj: Any) -> None:
-        """Deletes the object's row and its index entries at the next commit; takes only the key from `obj`. An absent row is no error."""
+    def delete(self, obj: Any, *, if_: Predicate | None = None) -> None:
+        """Deletes the object's row and its index entries at the next commit; takes only the key and the version from `obj`.
+
+        An absent row is no error.
+
+        Args:
+            obj: whose key says which row; with a version that was read, the row must still have it.
+            if_: as for `update`.
+        """
         schema = schema_of(type(obj))
-        self._delete(schema, obj, key_of(schema, obj))
+        check_condition(schema, if_)
+        self._delete(schema, obj, key_of(schema, obj), version_of(schema, obj), if_)
 
     @guarded
     def delete_key(self, model: type[Any], /, **key: Any) -> None:
@@ -318,8 +315,10 @@ class Session:
         schema = schema_of(model)
         self._delete(schema, dict(key), KeyMapper(schema).complete(key))
 
-    def _delete(self, schema: TableSchema, subject: Any, key: tuple[Any, ...]) -> None:
-        self._work.add(Pending(schema, subject, [DeleteRow(subject, row) for row in KeyMapper(schema).rows(key)]))
+    def _delete(
+        self, schema: TableSchema, subject: Any, key: tuple[Any, ...], version: int = UNKNOWN, condition: Predicate | None = None
+    ) -> None:
+        self._work.add(Pending(schema, subject, [DeleteRow(subject, row, version, condition) for row in KeyMapper(schema).rows(key)]))
 
     @guarded
     def increment(self, obj: Any, counter: FieldExpression[int], amount: int = 1) -> int:
@@ -333,24 +332,7 @@ class Session:
             RowNotFound: there is no such row.
             EncodingError: the amount is not a whole number of 64 bits.
         """
-        schema = schema_of(type(obj))
-        if not isinstance(counter, FieldExpression) or schema.by_name.get(counter.of.name) is not counter.of:
-            raise UnknownField("increment() takes a counter as it stands on the model class.", table=schema.table)
-        if counter.of.kind != "counter":
-            raise SessionError("Only a field declared with hb.counter can be incremented.", table=schema.table, field=counter.of.name)
-        if schema.immutable:
-            raise SessionError("Rows of an immutable model cannot be incremented.", table=schema.table)
-        number = whole_number(amount)
-        if number is None or not -(2**63) <= number < 2**63:
-            raise EncodingError("A counter takes a whole number of 64 bits.", table=schema.table, field=counter.of.name)
-        (row,) = KeyMapper(schema).rows(key_of(schema, obj))
-        binding = self._bind(schema)
-        reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
-        if binding.indexed or any(f.required for f in schema.columns) or schema.exists_column is not None:
-            (found,) = self.store.get(schema.table, [row], reader.columns)
-            if found is None or not reader.exists(found):
-                raise RowNotFound("There is no such row to increment.", table=schema.table, key=row)
-        return self.store.increment(schema.table, row, counter.of.column, number)
+        return increment(self.store, self._bind, obj, counter, amount)
 
     @guarded
     def load(
@@ -392,6 +374,27 @@ class Session:
             RowNotFound: the only pending call updates a row that is not there.
         """
         return self._work.commit()
+
+    @guarded
+    def retry(self, function: Callable[[Self], T], *, attempts: int = RETRIES) -> T:
+        """Runs a function, commits what it leaves pending, and does so again, from the start, as long as that ends in `ConflictError`.
+
+        Between attempts what is pending is discarded, and a random, growing time passes. The function reads what it changes
+        itself, through the session that it is given.
+
+        Args:
+            function: takes the session; what it returns is returned.
+            attempts: how often it is run, at most.
+
+        Raises:
+            ConflictError: that of the last attempt.
+            PartialWrite: some objects are written and others in conflict, so that running it again would not be the same.
+            SessionError: calls are pending already.
+        """
+        waits = waits_between(attempts)
+        if self._work.waiting:
+            raise SessionError("Commit or discard what is pending before retry(): it would be discarded upon a conflict.")
+        return again_upon_conflict(self, function, waits)
 
     @guarded
     def discard(self) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from attrs import define, field
 
-from hbmodel.errors import HbmodelError, PartialWrite, SchemaMismatch, SessionError, StoreError
+from hbmodel.errors import CapabilityError, ConflictError, HbmodelError, PartialWrite, SchemaMismatch, SessionError, StoreError
+from hbmodel.mapping.mapper import give_version
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import Resumable
@@ -17,6 +18,8 @@ from hbmodel.protocol.indexed_write import write_indexed_batch
 from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
+from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.versioned_write import SentChanges, write_versioned_batch
 from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
@@ -36,7 +39,11 @@ UNSWEPT_BATCHES = 16
 
 @define(eq=False)
 class Pending:
-    """One call of a session: the writes it stands for (several under a random salt) and what became of it."""
+    """One call of a session: the writes it stands for (several under a random salt) and what became of it.
+
+    Attributes:
+        copy: the object that is given the version which the row of a versioned model has then, or None.
+    """
 
     schema: TableSchema
     subject: Any
@@ -44,6 +51,7 @@ class Pending:
     outcome: Outcome | None = None
     remaining: int = field(default=0)
     superseded: Pending | None = None
+    copy: Any = None
 
     def settle(self, outcome: Outcome) -> None:
         """Takes the outcome of one of the writes; a failure stays, and a delete that found something outweighs those that did not.
@@ -53,6 +61,8 @@ class Pending:
         self.remaining -= 1
         if self.outcome is None or outcome.action == "failed" or (self.outcome.action == "absent" and outcome.action == "deleted"):
             self.outcome = outcome
+        if outcome.version is not None and self.copy is not None:
+            give_version(self.schema, self.copy, outcome.version)
         earlier = self.superseded
         if earlier is not None and outcome.error is None:
             outcome = Outcome("superseded", outcome.key)
@@ -64,13 +74,18 @@ class Pending:
 
 @define(eq=False)
 class Batch:
-    """Writes of one model, each row at most once, and the protocol that carries them out."""
+    """Writes of one model, each row at most once, and the protocol that carries them out.
+
+    Attributes:
+        sent: the changes of versioned rows that were sent.
+    """
 
     schema: TableSchema
     owners: list[Pending]
     writes: list[RowWrite]
     running: Resumable | None = None
     binding: Binding | None = None
+    sent: SentChanges = field(factory=dict)
 
     @property
     def wrote(self) -> bool:
@@ -108,7 +123,8 @@ def split_batches(pending: Sequence[Pending]) -> list[Batch]:
             before = latest.get(key)
             if before is not None and isinstance(write, PutObject):
                 holder, place = own[before[0]], before[1]
-                if isinstance(holder.writes[place], PutObject):
+                earlier_write = holder.writes[place]
+                if isinstance(earlier_write, PutObject) and earlier_write.version == write.version:
                     call.superseded = holder.owners[place]
                     holder.owners[place], holder.writes[place] = call, write
                     continue
@@ -124,6 +140,15 @@ def split_batches(pending: Sequence[Pending]) -> list[Batch]:
             own[at].owners.append(call)
             own[at].writes.append(write)
     return batches
+
+
+def check_versions_possible(store: Store, schema: TableSchema) -> None:
+    """Raises `CapabilityError` where a model is versioned and the store cannot check versions."""
+    if schema.versioned and not store.capabilities.check_and_mutate:
+        raise CapabilityError(
+            "A versioned model can be written only in a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.",
+            table=schema.table,
+        )
 
 
 class UnitOfWork:
@@ -164,6 +189,7 @@ class UnitOfWork:
         """
         schema = call.schema
         if self._writers.get((schema.table, schema.family)) is not schema:
+            check_versions_possible(self._store, schema)
             self._check_alone(schema)
         self._pending.append(call)
 
@@ -205,6 +231,9 @@ class UnitOfWork:
         failures = [outcome for outcome in outcomes if outcome.error is not None]
         if failures and len(outcomes) == 1 and failures[0].error is not None:
             raise failures[0].error
+        conflicts = [outcome.error for outcome in failures if isinstance(outcome.error, ConflictError)]
+        if conflicts and len(conflicts) == len(failures) and not any(outcome.action in {"put", "deleted"} for outcome in outcomes):
+            raise ConflictError(conflicts[0].message, **conflicts[0].details, failures=failures)
         if failures:
             raise PartialWrite(
                 "Some objects cannot be written as asked; all others are.",
@@ -253,12 +282,15 @@ class UnitOfWork:
             except StoreError:
                 self._unswept.append(running)
 
-    def _protocol(self, current: Batch) -> Protocol[None]:
+    def _protocol(self, current: Batch) -> Protocol[Any]:
         binding = current.binding = self._bind(current.schema)
         binding.check_writable()
         if binding.rows in AT_SERVER_TIME:
             unindexed = UnindexedRowPlanner.of(current.schema, binding.rows == "marking")
             return write_unindexed_batch(unindexed, current.writes, self._clock.bound, self._store.capabilities)
+        if current.schema.versioned:
+            versioned = VersionedRowPlanner(current.schema, binding.written, self._clock.bound, adopting=binding.adopting)
+            return write_versioned_batch(versioned, current.writes, current.sent)
         planner = IndexedRowPlanner(
             current.schema, binding.written, self._clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed"
         )

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from hbmodel.errors import DeclarationError, UnknownOutcome
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
-from hbmodel.store.values import Delete, Put, Row, Scan
+from hbmodel.store.values import ConditionalChange, Delete, Put, Row, Scan
 from hbmodel.store.wrapping import WrappingStore
 
 logger = logging.getLogger("hbmodel")
@@ -27,7 +27,8 @@ class Call:
 
     Attributes:
         table: its name.
-        operation: `get`, `scan`, `put`, `delete`, `mutate_row`, `check_and_put`, `check_and_mutate` or `increment`.
+        operation: `get`, `scan`, `put`, `delete`, `mutate_row`, `check_and_put`, `check_and_mutate`, `check_and_mutate_many` or
+            `increment`.
         rows: how many were received by a read, or sent by a write.
         bytes: of row keys, column names and values, received by a read or sent by a write.
         duration: seconds until the store answered, waits before retries included. A scan's first batch includes its start.
@@ -176,6 +177,17 @@ class ObservedStore(WrappingStore):
             lambda store: store.check_and_mutate(table, row, column, expected, mutations),
             rows=1,
             more=len(column) + len(expected or b""),
+        )
+
+    def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
+        """See `Store.check_and_mutate_many`."""
+        return self._sent(
+            table,
+            "check_and_mutate_many",
+            [mutation for change in changes for mutation in change.mutations],
+            lambda store: store.check_and_mutate_many(table, changes),
+            rows=len(changes),
+            more=sum(len(change.column) + len(change.expected or b"") for change in changes),
         )
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:

@@ -9,7 +9,7 @@ from typing import Protocol, Self, runtime_checkable
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError
-from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import ConditionalChange, Delete, Family, Put, Region, Row, Scan
 
 
 @frozen
@@ -25,6 +25,8 @@ class Capabilities:
         alter: column families of live tables added and changed.
         namespaces: namespaces created and deleted.
         one_call_scans: up to a batch of rows read in a single call, without a scanner that is opened first.
+        final_refusals: a conditional change that was refused was not applied. Else the gateway may have repeated it by itself, and
+            been refused by what the first call has done.
     """
 
     check_and_mutate: bool
@@ -35,6 +37,7 @@ class Capabilities:
     alter: bool
     namespaces: bool
     one_call_scans: bool
+    final_refusals: bool = False
 
 
 EVERYTHING_POSSIBLE = Capabilities(
@@ -91,6 +94,14 @@ class Writes(Protocol):
     def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
         """Applies mutations of one row atomically if `column` holds exactly `expected` (None or empty: absent or empty).
 
+        Needs `capabilities.check_and_mutate`, else `CapabilityError`. Never repeated by the store.
+        """
+        ...
+
+    def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
+        """`check_and_mutate` for many rows, each by itself, in the order given; says of each whether it was applied.
+
+        The adapter sends requests before it waits for the answers to earlier ones. After an error any subset may be applied.
         Needs `capabilities.check_and_mutate`, else `CapabilityError`. Never repeated by the store.
         """
         ...

@@ -94,6 +94,23 @@ class Delete:
     timestamp: int | None = None
 
 
+@frozen
+class ConditionalChange:
+    """Mutations of one row that are applied together if a column holds exactly a value.
+
+    Attributes:
+        row: of all the mutations.
+        column: that is checked, `family:qualifier`.
+        expected: its value; None or empty expects an absent or empty cell.
+        mutations: at least one.
+    """
+
+    row: bytes
+    column: bytes
+    expected: bytes | None
+    mutations: Sequence[Put | Delete]
+
+
 EVERYTHING = KeyRange()
 """All rows."""
 

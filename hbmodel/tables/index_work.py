@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from attrs import define, evolve, frozen
 
-from hbmodel.errors import DeclarationError
+from hbmodel.errors import CapabilityError, DeclarationError
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock
 from hbmodel.protocol.driver import drive
@@ -21,7 +21,7 @@ from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import Drain, IndexStates
 from hbmodel.tables.index_sweeps import LOOK, IndexProgress, Report, Sweeps, Throttle
 from hbmodel.tables.range_claims import CLAIM_LIFE, SAMPLES, Counts
-from hbmodel.tables.registration import ABSENT, LEASE
+from hbmodel.tables.registration import ABSENT, LEASE, READABLE
 from hbmodel.tables.registry import Registry
 from hbmodel.tables.sampling import Sample, sample_rows
 
@@ -109,6 +109,16 @@ class IndexWork:
         states = IndexStates(store, catalog, schema, declared.name, times.drain, waiting(progress))
         return cls(store, catalog, schema, declared, times, states, progress)
 
+    def check_buildable(self) -> None:
+        """Raises `CapabilityError` for a unique index that is not readable: rows that are there may share a value."""
+        found = self.states.registered()
+        state = found.indexes.get(self.index.name)
+        if self.index.unique and (state is None or state.state != READABLE):
+            raise CapabilityError(
+                "A unique index is created together with its table; it cannot be built on rows that are there.",
+                table=self.schema.table, index=self.index.name,
+            )  # fmt: skip
+
     def sweeps(self, table: str, rows: str, throttle: Throttle, batch_size: int, claim_life: float = CLAIM_LIFE) -> Sweeps:
         """Goes through the rows for the index table that is live."""
         live = evolve(self.index, table=table)
@@ -155,7 +165,8 @@ class IndexWork:
             self._check_rows(sweeps, rows, mend, tally)
             throttle.passed(rows)
             self._show(phase, tally)
-        for rows in self._read(state.table, (), sample, batch_size).batches:
+        # What has no version cell is a claim of a unique value.
+        for rows in self._read(state.table, (self.schema.version_column,), sample, batch_size).batches:
             self._check_entries(sweeps, [Entry(row.row, max(c.timestamp for c in row.columns.values())) for row in rows], mend, tally)
             throttle.passed(rows)
             self._show(phase, tally)

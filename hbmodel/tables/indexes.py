@@ -67,10 +67,12 @@ def build_index(
     Raises:
         SchemaMismatch: the table is not registered, or has another layout.
         UnknownIndex: the model does not declare the index.
+        CapabilityError: the index is unique, and not there since the table was created.
         IndexUnavailable: the index was dropped meanwhile.
         SessionError: the grace time is too short.
     """
     work = IndexWork.of(store, model, index, times, registry, progress)
+    work.check_buildable()
     throttle = Throttle(rows_per_second, bytes_per_second)
     if dry_run:
         return work.dry_build(throttle, batch_size)

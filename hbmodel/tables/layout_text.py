@@ -90,9 +90,9 @@ def layout_differences(declared: Mapping[str, Any], live: Mapping[str, Any]) -> 
 def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """What differs between two layouts, each with what is declared and what is live."""
     found: list[tuple[str, Any, Any]] = []
-    for part in ("format", "key", "salt", "exists"):
-        if jsonable(declared[part]) != jsonable(live.get(part)):
-            found.append((part, declared[part], live.get(part)))
+    for part in ("format", "key", "salt", "exists", "version"):
+        if jsonable(declared.get(part)) != jsonable(live.get(part)):
+            found.append((part, declared.get(part), live.get(part)))
     for column, spec in declared["columns"].items():
         other = live.get("columns", {}).get(column)
         if other is not None:

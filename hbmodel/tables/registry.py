@@ -96,13 +96,13 @@ class Registry:
         """Holds a model against its registration.
 
         Raises:
-            SchemaMismatch: the layouts differ, or a model with indexes is not registered.
+            SchemaMismatch: the layouts differ, or a model with indexes or a version is not registered.
         """
         found = self.read(schema)
         if found is None:
-            if schema.indexes:
+            if schema.indexes or schema.versioned:
                 raise SchemaMismatch(
-                    "A model with indexes needs a table that is registered in this registry: call hb.create_tables() first.",
+                    "A model with indexes or a version needs a table that is registered in this registry: call hb.create_tables() first.",
                     table=schema.table,
                     registry=self.table,
                 )
@@ -149,7 +149,7 @@ class Registry:
             }
             if found is None or (new_state == READABLE and schema.indexes and found.rows == "unindexed"):
                 # An index that is readable at once stands beside a table that is not there yet: all of its rows will be indexed.
-                wanted[ROWS] = canonical_json({"state": "indexed" if new_state == READABLE and schema.indexes else "unindexed"})
+                wanted[ROWS] = canonical_json({"state": _first_rows(schema, new_state)})
             # The layout is written last: an entry without one is not an entry, so an interrupted registration is begun anew.
             wanted[LAYOUT] = canonical_json(layout)
             if all(self._change(row, column, cells.get(column), value) for column, value in wanted.items() if cells.get(column) != value):
@@ -243,6 +243,13 @@ def _index_state(cell: Cell) -> IndexState:
     entry = json.loads(cell.value)
     state, table, spec = str(entry["state"]), str(entry["table"]), dict(entry["spec"])
     return IndexState(state, table, spec, cell.timestamp, int(entry.get("generation", 0)), entry)
+
+
+def _first_rows(schema: TableSchema, new_state: str) -> RowState:
+    """Which rows of a table are live when it is registered; of a versioned model those too that were there before."""
+    if new_state == READABLE and (schema.indexes or schema.versioned):
+        return "indexed"
+    return "adopting" if schema.versioned else "unindexed"
 
 
 def _row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowState | None:

@@ -58,7 +58,10 @@ EXPIRED, AGED = ("expired", 0), ("aged", 0)
 the latest time that a repairer took to be older than the grace time, whether what has a TTL of its own has expired, and the latest time
 whose cells have expired with a family's TTL."""
 
-NO_ROWS = frozenset((BEGAN, ACKNOWLEDGED[0], BROKEN[0], REPAIRED[0], EXPIRED[0], AGED[0]))
+SERIAL, APPLIED = "serial", "applied"
+"""Of versioned rows: what each must hold after the writes so far, one after the other; and how often each write was applied."""
+
+NO_ROWS = frozenset((BEGAN, ACKNOWLEDGED[0], BROKEN[0], REPAIRED[0], EXPIRED[0], AGED[0], SERIAL, APPLIED))
 BENEATH = "beneath"
 """A row whose cells may expire is kept once more without them, in the table (BENEATH, table), as long as that differs."""
 

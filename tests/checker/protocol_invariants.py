@@ -153,7 +153,7 @@ class Watch:
             cells = {column: value for column, _, value in mc.vis(store, table, entry)}
             if not cells:
                 yield f"MISSING entry {entry!r} in {table} of row {row!r}"
-            elif cells[self.schema.version_column] == view.version:
+            elif (view.version or b"").startswith(cells[self.schema.version_column]):
                 covered = [self.schema.by_name[name].column for name in index.covers]
                 found = {column: value for column, _, value in visible(store, self.schema.table, row)}
                 if any(cells.get(column) != found.get(column) for column in covered):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hbmodel.errors import CapabilityError, InvalidRequest
-from hbmodel.store import Delete, Put
+from hbmodel.store import ConditionalChange, Delete, Put
 from tests.conformance.conformance import Bed, long, now
 
 
@@ -195,6 +195,31 @@ class RowChangeConformance:
         assert not bed.store.check_and_mutate(bed.table, row, b"d:v", None, [Delete(row, timestamp=30)])
         assert bed.store.check_and_mutate(bed.table, row, b"d:v", b"1", [Delete(row, timestamp=30)])
         assert bed.get(row) == {}
+
+    def test_many_rows_are_changed_each_on_its_own_condition(self, bed: Bed) -> None:
+        key = bed.key()
+        rows = [key(b"%04d" % n) for n in range(1000)]
+
+        def changes(expected: bytes | None, value: bytes, timestamp: int) -> list[ConditionalChange]:
+            return [
+                ConditionalChange(row, b"d:v", expected, [Put(row, {b"d:v": value, b"e:a": row}, timestamp), Delete(row, (b"d",), (), 1)])
+                for row in rows
+            ]
+
+        if not bed.store.capabilities.check_and_mutate:
+            with pytest.raises(CapabilityError):
+                bed.store.check_and_mutate_many(bed.table, changes(None, b"1", 20))
+            return
+        assert list(bed.store.check_and_mutate_many(bed.table, [])) == []
+        bed.put(rows[7], {b"d:v": b"0"}, 10)
+        applied = bed.store.check_and_mutate_many(bed.table, changes(None, b"1", 20))
+        assert [number for number, done in enumerate(applied) if not done] == [7]
+        assert bed.get(rows[7]) == {b"d:v": (b"0", 10)}
+        assert bed.get(rows[8]) == {b"d:v": (b"1", 20), b"e:a": (rows[8], 20)}
+        applied = bed.store.check_and_mutate_many(bed.table, changes(b"1", b"2", 30))
+        assert [number for number, done in enumerate(applied) if not done] == [7]
+        again = [change for change in changes(b"2", b"3", 40) if change.row == rows[3]]
+        assert list(bed.store.check_and_mutate_many(bed.table, [*again, *again])) == [True, False]  # in the order given
 
     def test_a_change_is_of_one_row(self, bed: Bed) -> None:
         row = bed.key()(b"r")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hbmodel.errors import HbmodelError, InvalidRequest
 from hbmodel.session.connect import connect
-from hbmodel.store import FOREVER, Delete, Family, Put, Scan, Store
+from hbmodel.store import FOREVER, ConditionalChange, Delete, Family, Put, Scan, Store
 from hbmodel.store.checks.reads import check_filter
 from hbmodel.store.embedded import EmbeddedStore, cells
 from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
@@ -143,6 +143,10 @@ def operations_of(
             return [evolve(change, row=row) for change in changes]
 
         changes = st.lists(puts | deletes, min_size=1, max_size=3)
+        conditional = st.builds(
+            lambda row, column, expected, changes: ConditionalChange(row, column, expected, of_row(row, changes)),
+            ROWS, columns, checked, changes,
+        )  # fmt: skip
         kinds += [
             st.builds(lambda row, changes: Operation("mutate_row", (of_row(row, changes),)), ROWS, changes),
             st.builds(
@@ -152,6 +156,7 @@ def operations_of(
                 checked,
                 changes,
             ),
+            st.builds(lambda several: Operation("check_and_mutate_many", (several,)), st.lists(conditional, min_size=1, max_size=4)),
         ]
     return st.one_of(kinds)
 
@@ -193,6 +198,8 @@ def run(store: Any, table: str, prefix: bytes, operation: Operation) -> Any:
     def moved(argument: Any) -> Any:
         if isinstance(argument, Put | Delete):
             return evolve(argument, row=prefix + argument.row)
+        if isinstance(argument, ConditionalChange):
+            return evolve(argument, row=prefix + argument.row, mutations=moved(argument.mutations))
         return [moved(part) for part in argument] if isinstance(argument, list) else argument
 
     arguments = [moved(argument) for argument in operation.arguments]

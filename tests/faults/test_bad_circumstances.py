@@ -33,6 +33,7 @@ CALLS: dict[str, Callable[[hb.Session], Any]] = {
     "increment": lambda s: s.increment(order(1), Order.views),
     "load": lambda s: s.load([]),
     "commit": lambda s: s.commit(),
+    "retry": lambda s: s.retry(lambda s: None),
     "discard": lambda s: s.discard(),
     "all": lambda s: s.query(Order).allow_full_scan().all(),
     "page": lambda s: s.query(Order).allow_full_scan().page(1),

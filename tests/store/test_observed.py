@@ -13,7 +13,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 import hbmodel as hb
-from hbmodel.store import Delete, Family, PipelinedStore, Put, Row, Scan, Store
+from hbmodel.store import ConditionalChange, Delete, Family, PipelinedStore, Put, Row, Scan, Store
 from hbmodel.store.observed import ObservedStore
 from tests.support.beds import KINDS, Bed
 from tests.support.faulty import FaultyStore
@@ -161,6 +161,14 @@ def test_bytes_are_those_of_keys_and_values_on_their_way(data: tuple[ObservedSto
         ("mutate_row", 1, 3 + 3 + 5 + 3 + 3 + 3, lambda: store.mutate_row("t", [put, Delete(b"row", columns=[b"d:b"])])),
         ("check_and_put", 1, 3 + 1 + 3 + 3 + 2, lambda: store.check_and_put("t", b"row", b"d:b", b"x", Put(b"row", {b"d:b": b"yy"}))),
         ("check_and_mutate", 1, 3 + 3 + 1, lambda: store.check_and_mutate("t", b"row", b"d:z", None, [Delete(b"row", families=[b"d"])])),
+        (
+            "check_and_mutate_many",
+            2,
+            3 + 3 + 1 + 3 + 3 + 1,
+            lambda: store.check_and_mutate_many(
+                "t", [ConditionalChange(row, b"d:z", None, [Delete(row, families=[b"d"])]) for row in (b"row", b"raw")]
+            ),
+        ),
         ("increment", 1, 3 + 3 + 8, lambda: store.increment("t", b"row", b"d:n", 1)),
         ("delete", 2, 3 + 3, lambda: store.delete("t", [Delete(b"row"), Delete(b"raw")])),
     ]

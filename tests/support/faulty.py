@@ -8,12 +8,15 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import CapabilityError, StoreUnavailable, UnknownOutcome
-from hbmodel.store import Capabilities, Delete, Family, Put, Region, Row, Scan, Store
+from hbmodel.store import Capabilities, ConditionalChange, Delete, Family, Put, Region, Row, Scan, Store
 from hbmodel.store.closing import ClosingStore
 from hbmodel.tables.registry import CLOCK_ROW
 
 Mode = Literal["before", "after", "first half", "second half"]
 MODES: tuple[Mode, ...] = ("before", "after", "first half", "second half")
+
+IN_PARTS = frozenset({"put", "delete", "check_and_mutate_many"})
+"""Calls of which some rows may be carried out and others not."""
 
 READS = frozenset({"get", "scan", "batch", "tables", "families", "regions", "namespaces"})
 
@@ -41,7 +44,7 @@ def failures_of(calls: Sequence[Call]) -> list[tuple[int, Mode]]:
 
 def _applies(call: Call, mode: Mode) -> bool:
     if mode in {"first half", "second half"}:
-        return call.name in {"put", "delete"} and len(call.items) > 1
+        return call.name in IN_PARTS and len(call.items) > 1
     return mode == "before" or call.writes
 
 
@@ -115,6 +118,11 @@ class RecordingStore(ClosingStore):
         call = Call("check_and_mutate", table, [mutations])
         return bool(self._do(call, lambda _: self.inner.check_and_mutate(table, row, column, expected, mutations)))
 
+    def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
+        self._refuse()
+        call = Call("check_and_mutate_many", table, changes)
+        return list(self._do(call, lambda changes: self.inner.check_and_mutate_many(table, changes)))
+
     def _refuse(self) -> None:
         if self.limited:
             raise CapabilityError("This store was told to be without atomic changes of rows.")
@@ -186,7 +194,7 @@ class FaultyStore(RecordingStore):
         half = len(call.items) // 2
         if self.mode == "after":
             apply(call.items)
-        elif self.mode != "before" and call.name in {"put", "delete"} and len(call.items) > 1:
+        elif self.mode != "before" and call.name in IN_PARTS and len(call.items) > 1:
             apply(call.items[:half] if self.mode == "first half" else call.items[half:])
         if self.crash:
             raise Crash

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from attrs import asdict, define, evolve, field, frozen
 
 from hbmodel.errors import InvalidRequest
-from hbmodel.store import FOREVER, Delete, Family, Put, Scan
+from hbmodel.store import FOREVER, ConditionalChange, Delete, Family, Put, Scan
 
 
 @frozen
@@ -117,6 +117,9 @@ class ReferenceStore:
             return False
         self.change(mutations, max([self.now, *(version.timestamp for version in versions)]))
         return True
+
+    def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> list[bool]:
+        return [self.check_and_mutate(table, change.row, change.column, change.expected, change.mutations) for change in changes]
 
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
         return self.check_and_mutate(table, row, column, expected, [put])

@@ -68,8 +68,8 @@ class IndexField(DeclaredPart):
     @override
     def resolve(self, fields: Mapping[str, Field]) -> IndexPart:
         of = fields[self.name]
-        if of.kind == "counter":
-            raise DeclarationError("A counter cannot be indexed.")
+        if of.kind in {"counter", "version"}:
+            raise DeclarationError(f"A {of.kind} cannot be indexed.")
         if not of.codec.key:
             raise DeclarationError("This codec cannot be part of an index key.")
         return FieldPart(of, of.desc if self.desc is None else self.desc)

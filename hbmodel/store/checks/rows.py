@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from hbmodel.errors import InvalidRequest
 from hbmodel.store.checks.numbers import is_plain
-from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, Delete, Put
+from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, ConditionalChange, Delete, Put
 
 NO_TABLE = "There is no such table; hb.create_tables() makes the tables of models."
 """What `TableNotFound` says."""
@@ -79,6 +79,12 @@ def check_conditional_change(table: str, row: bytes, column: bytes, mutations: S
     if not mutations:
         raise InvalidRequest("A conditional change needs at least one mutation.", table=table, key=row)
     check_row_change(table, row, mutations)
+
+
+def check_conditional_changes(table: str, changes: Sequence[ConditionalChange]) -> None:
+    """`check_conditional_change` for each of many."""
+    for change in changes:
+        check_conditional_change(table, change.row, change.column, change.mutations)
 
 
 def check_conditional_put(table: str, row: bytes, column: bytes, put: Put) -> None:

@@ -14,6 +14,7 @@ from hbmodel.store.checks.reads import check_scans
 from hbmodel.store.checks.rows import (
     NO_TABLE,
     check_conditional_change,
+    check_conditional_changes,
     check_conditional_put,
     check_delete,
     check_increment,
@@ -34,7 +35,7 @@ from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, rea
 from hbmodel.store.embedded.row_filter import RowFilter
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
-from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import ConditionalChange, Delete, Family, Put, Region, Row, Scan
 
 _COUNTER = struct.Struct(">q")
 
@@ -72,7 +73,7 @@ class EmbeddedStore(ClosingStore):
     @property
     def capabilities(self) -> Capabilities:
         """Everything that the port knows."""
-        return EVERYTHING_POSSIBLE
+        return _CAPABILITIES
 
     # --- reading --------------------------------------------------------------------------------------------------------
 
@@ -160,22 +161,37 @@ class EmbeddedStore(ClosingStore):
     def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
         """See `hbmodel.store.Store.check_and_mutate`."""
         check_conditional_change(table, row, column, mutations)
+        return self._changed_where(table, [ConditionalChange(row, column, expected, mutations)])[0]
+
+    def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> list[bool]:
+        """See `hbmodel.store.Store.check_and_mutate_many`. Here the whole call is one transaction."""
+        check_conditional_changes(table, changes)
+        return self._changed_where(table, changes) if changes else []
+
+    def _changed_where(self, table: str, changes: Sequence[ConditionalChange]) -> list[bool]:
         with self._database.write() as connection:
             table_id, layout = self._table(connection, table)
-            for mutation in mutations:
-                _check_families(layout, table, mutation)
+            for change in changes:
+                for mutation in change.mutations:
+                    _check_families(layout, table, mutation)
             now = self._clock()
-            writer = RowWriter(connection, table_id, layout, row, tombstones=has_tombstones(connection, table_id))
-            cell = _newest(layout, table, writer, column, now)
-            found = b"" if cell is None else cell.value
-            if found != (expected or b""):
-                return False
-            # A put is not to be eclipsed by the cell it was conditional on (`HRegion.checkAndMutateInternal`).
-            put_time = now if cell is None else max(now, cell.timestamp)
-            for mutation in _without_replaced(mutations, put_time):
-                writer.apply(mutation, now, put_time)
-            store_segments(connection, writer.flush())
-        self._let_pass(now, mutations)
+            applied = [self._change_where(connection, table_id, layout, table, change, now) for change in changes]
+        self._let_pass(now, [m for done, change in zip(applied, changes, strict=True) if done for m in change.mutations])
+        return applied
+
+    def _change_where(
+        self, connection: Connection, table_id: int, layout: TableDescriptor, table: str, change: ConditionalChange, now: int
+    ) -> bool:
+        writer = RowWriter(connection, table_id, layout, change.row, tombstones=has_tombstones(connection, table_id))
+        cell = _newest(layout, table, writer, change.column, now)
+        found = b"" if cell is None else cell.value
+        if found != (change.expected or b""):
+            return False
+        # A put is not to be eclipsed by the cell it was conditional on (`HRegion.checkAndMutateInternal`).
+        put_time = now if cell is None else max(now, cell.timestamp)
+        for mutation in _without_replaced(change.mutations, put_time):
+            writer.apply(mutation, now, put_time)
+        store_segments(connection, writer.flush())
         return True
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
@@ -296,6 +312,9 @@ class EmbeddedStore(ClosingStore):
 
     def __repr__(self) -> str:
         return f"EmbeddedStore({self._path!r})"
+
+
+_CAPABILITIES = evolve(EVERYTHING_POSSIBLE, final_refusals=True)
 
 
 def _newest(layout: TableDescriptor, table: str, writer: RowWriter, column: bytes, now: int) -> StoredCell | None:

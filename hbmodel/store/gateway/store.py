@@ -27,7 +27,7 @@ from hbmodel.store.gateway.scan_cursor import Cursor
 from hbmodel.store.gateway.scan_multiplexer import ScanIterator, ScanMultiplexer
 from hbmodel.store.gateway.table_names import name_in_port, name_in_store
 from hbmodel.store.port import BegunPut, Capabilities
-from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import ConditionalChange, Delete, Family, Put, Region, Row, Scan
 
 ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""
@@ -162,6 +162,10 @@ class GatewayStore(GatewayClient):
     @abstractmethod
     def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
         """Applies mutations of one row if a column is as expected; see `Store.check_and_mutate`."""
+
+    @abstractmethod
+    def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
+        """Applies mutations of many rows, each on its condition; see `Store.check_and_mutate_many`."""
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
         """Adds to a counter; see `Store.increment`."""

@@ -19,7 +19,7 @@ from hbmodel.store.thrift1.families import descriptor_of, family_of
 from hbmodel.store.thrift1.scans import Thrift1ScanCalls
 from hbmodel.store.thrift1.service import SERVICE, Mutation
 from hbmodel.store.thrift1.writes import delete_calls, put_calls
-from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import ConditionalChange, Delete, Family, Put, Region, Row, Scan
 
 FAMILIES_KEPT = 60.0
 """Seconds for which the families of a table are remembered; a row is deleted by deleting them all."""
@@ -103,6 +103,12 @@ class Thrift1Store(GatewayStore):
         """Not possible here."""
         raise CapabilityError(
             "The first Thrift gateway cannot check and change a whole row; embedded: and hbase+thrift2: stores can.", table=table, key=row
+        )
+
+    def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> NoReturn:
+        """Not possible here."""
+        raise CapabilityError(
+            "The first Thrift gateway cannot check and change a whole row; embedded: and hbase+thrift2: stores can.", table=table
         )
 
     def _increment_request(self, name: bytes, row: bytes, column: bytes, amount: int) -> Request:

@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from hbmodel.errors import FamilyNotFound, StoreError, TableNotFound
-from hbmodel.store.checks.rows import NO_TABLE, check_conditional_change, check_row_change
+from hbmodel.store.checks.rows import NO_TABLE, check_conditional_change, check_conditional_changes, check_row_change
 from hbmodel.store.clock_tick import deletes_now, let_tick_pass
 from hbmodel.store.filters import And, FirstCellOnly, KeyOnly
+from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.retry import Idempotence
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.store import GatewayStore
@@ -19,7 +20,7 @@ from hbmodel.store.thrift2.families import changed, descriptor_of, family_of, na
 from hbmodel.store.thrift2.scans import Thrift2ScanCalls
 from hbmodel.store.thrift2.service import SERVICE, Get, TColumnIncrement, TCompareOp, TIncrement, TNamespaceDescriptor, TTableDescriptor
 from hbmodel.store.thrift2.writes import column_of, delete_requests, put_requests, row_mutations
-from hbmodel.store.values import Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import ConditionalChange, Delete, Family, Put, Region, Row, Scan
 
 # What Thrift's binary protocol adds to a row key in a get, and to each of its columns.
 _GET_OVERHEAD = 16
@@ -86,6 +87,18 @@ class Thrift2Store(GatewayStore):
         request = _check_and_mutate(self._name(table), column, expected or b"", mutations)
         applied = bool(self._call(Idempotence.ANEW, request, table=table, key=row))
         if applied and deletes_now(mutations):
+            let_tick_pass()
+        return applied
+
+    def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> list[bool]:
+        """Applies mutations of many rows, each on its condition; see `Store.check_and_mutate_many`. Requests are sent ahead."""
+        check_conditional_changes(table, changes)
+        if not changes:
+            return []
+        name = self._name(table)
+        exchange = Exchange(_check_and_mutate(name, change.column, change.expected or b"", change.mutations) for change in changes)
+        applied = [bool(reply) for reply in self._caller.run(Idempotence.ANEW, exchange, table=table)]
+        if any(done and deletes_now(change.mutations) for done, change in zip(applied, changes, strict=True)):
             let_tick_pass()
         return applied
 

@@ -81,7 +81,15 @@ class Wrong:
     optional: hb.Column[str] = hb.column("a", hb.Text, default=None)  # E: assignment reportAssignmentType
     default: hb.Column[int] = hb.column("d", hb.Int64, default="x")  # E: arg-type reportArgumentType,reportCallIssue
     null: hb.Column[int] = hb.column("n", hb.Int64, null="drop")  # E: call-overload reportArgumentType,reportCallIssue
+    version: hb.Column[str] = hb.version()  # E: assignment reportAssignmentType
     counter: hb.Column[str] = hb.counter("c")  # E: assignment reportAssignmentType
+
+
+@hb.model(table="jobs", frozen=True)
+class Job:
+    name: hb.Key[str] = hb.key()
+    state: hb.Column[str] = hb.column("s")
+    version: hb.Column[int] = hb.version()
 
 
 hb.model(family="d")  # E: call-arg reportCallIssue

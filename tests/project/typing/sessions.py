@@ -7,7 +7,7 @@ from typing import assert_type
 
 import hbmodel as hb
 from hbmodel.store import Row
-from tests.project.typing.models import Action, User
+from tests.project.typing.models import Action, Job, User
 
 now = datetime.now().astimezone()
 
@@ -44,6 +44,21 @@ session.update(user, ttl=timedelta(hours=1))
 session.delete(user)
 session.delete_key(User, name="ann", nick=None)
 session.discard()
+
+job = Job(name="a", state="open")
+assert_type(job.version, int)
+assert_type(session.update(job, state="x", if_=(Job.state == "open") & (Job.version > 3)), Job)
+session.delete(job, if_=Job.state.in_(["x"]))
+
+
+def taken(session: hb.Session) -> Job | None:
+    return session.get(Job, name="a")
+
+
+assert_type(session.retry(taken), Job | None)
+assert_type(session.retry(lambda session: session.update(job, state="y"), attempts=3), Job)
+Job(name="a", state="open", version=3)  # E: call-arg reportCallIssue
+session.update(job, if_="open")  # E: arg-type reportArgumentType
 
 assert_type(hb.row_key(User, name="ann", nick=None), bytes)
 assert_type(hb.describe(User), hb.Description)

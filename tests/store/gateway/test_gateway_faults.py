@@ -11,7 +11,7 @@ from attrs import frozen
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.session.connect import connect
-from hbmodel.store import Delete, Family, PipelinedStore, Put, Store
+from hbmodel.store import ConditionalChange, Delete, Family, PipelinedStore, Put, Store
 from hbmodel.store.gateway.batches import MAX_ROWS
 from hbmodel.store.thrift1.store import Thrift1Store
 from tests.support.gateway_tables import store_with_table
@@ -131,6 +131,8 @@ def test_writes_that_count_anew_are_tried_once(proxy: Proxy, gateway: Gateway, s
         change = [Put(b"once", {b"d:b": b"1"}, 5), Delete(b"once", columns=[A])]
         writes.append(("mutateRow", lambda: through.mutate_row(TABLE, change)))
         writes.append(("checkAndMutate", lambda: through.check_and_mutate(TABLE, b"once", b"d:x", None, change)))
+        many = [ConditionalChange(b"once", b"d:x", None, change)]
+        writes.append(("checkAndMutate", lambda: through.check_and_mutate_many(TABLE, many)))
     for method, write in writes:
         proxy.forget()
         proxy.on_call(method, break_)

@@ -13,7 +13,7 @@ from hbmodel.errors import (
     StoreUnavailable,
     StoreURLError,
 )
-from hbmodel.store import MAX_CELL_SIZE, Capabilities, Delete, Family, Put, Scan, Store
+from hbmodel.store import MAX_CELL_SIZE, Capabilities, ConditionalChange, Delete, Family, Put, Scan, Store
 from hbmodel.store.filters import Or
 from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.ranges import KeyRange
@@ -211,6 +211,8 @@ def test_what_the_first_gateway_cannot_do_is_said() -> None:
             store.mutate_row("t", [Put(b"k", CELLS, 1)])
         with pytest.raises(CapabilityError, match=r"embedded.*thrift2"):
             store.check_and_mutate("t", b"k", A, None, [Put(b"k", CELLS, 1)])
+        with pytest.raises(CapabilityError, match=r"embedded.*thrift2"):
+            store.check_and_mutate_many("t", [ConditionalChange(b"k", A, None, [Put(b"k", CELLS, 1)])])
 
 
 BAD_CHANGES: list[Callable[[Thrift2Store], object]] = [
@@ -223,6 +225,8 @@ BAD_CHANGES: list[Callable[[Thrift2Store], object]] = [
     lambda store: store.check_and_mutate("t", b"k", A, None, [Put(b"other", CELLS)]),
     lambda store: store.check_and_mutate("t", b"k", b"d", None, [Put(b"k", CELLS)]),
     lambda store: store.check_and_mutate("t", b"k", A, None, [Put(b"k", CELLS, -1)]),
+    lambda store: store.check_and_mutate_many("t", [ConditionalChange(b"k", A, None, [Put(b"other", CELLS)])]),
+    lambda store: store.check_and_mutate_many("t", [ConditionalChange(b"k", A, None, [])]),
     lambda store: store.check_and_mutate("t", b"k" * 32768, A, None, [Put(b"k" * 32768, CELLS)]),
     lambda store: store.create_table("t", [Family(b"d")], [b"a", b"a"]),
     lambda store: store.create_table("t", [Family(b"d")], [b""]),
@@ -252,6 +256,9 @@ def test_what_the_second_gateway_does_is_everything() -> None:
             store.mutate_row("t", [Put(b"k", CELLS, 1)])
         with pytest.raises(StoreUnavailable):
             store.check_and_mutate("t", b"k", A, None, [Put(b"k", CELLS, 1)])
+        assert store.check_and_mutate_many("t", []) == []
+        with pytest.raises(StoreUnavailable):
+            store.check_and_mutate_many("t", [ConditionalChange(b"k", A, None, [Put(b"k", CELLS, 1)])])
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 
 import hbmodel as hb
-from hbmodel.errors import FamilyNotFound, InvalidRequest, NamespaceNotFound, RowExists, StoreError, TableNotFound
-from hbmodel.store import Delete, Family, Put, Scan
+from hbmodel.errors import FamilyNotFound, InvalidRequest, NamespaceNotFound, RowExists, StoreError, TableNotFound, UnknownOutcome
+from hbmodel.store import ConditionalChange, Delete, Family, Put, Scan
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift1.store import Thrift1Store
 from hbmodel.store.thrift2.families import table_name
@@ -72,6 +72,16 @@ def test_each_operation_is_one_call(proxy: Proxy, through: Thrift2Store) -> None
         proxy.forget()
         operation()
         assert proxy.calls() == [method]
+
+
+def test_conditional_changes_of_many_rows_are_sent_ahead(proxy: Proxy, store: Thrift2Store) -> None:
+    changes = [ConditionalChange(b"ahead%d" % n, A, None, [Put(b"ahead%d" % n, CELLS, 5)]) for n in range(9)]
+    with Thrift2Store.from_url(proxy.url + "?timeout=2") as hasty:
+        proxy.on_call("checkAndMutate", "mute")
+        with pytest.raises(UnknownOutcome):
+            hasty.check_and_mutate_many(TABLE, changes)
+    assert proxy.calls().count("checkAndMutate") == 3  # though no answer came, and none was sent again
+    assert all(store.check_and_mutate_many(TABLE, changes[3:]))
 
 
 def test_a_page_of_a_session_is_one_call(proxy: Proxy, through: Thrift2Store, store: Thrift2Store) -> None:

@@ -1,0 +1,92 @@
+"""The version cell of versioned models: 02 or 03, the version in 8 bytes, and the nonces of the write that put it and of those before it.
+
+The first version of a row is the time of its write in ms, and every further one counts on. So no version comes back when a row was
+deleted, every trace of it was cleared away, and it is put again: each write of a row has a later time than the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from hbmodel.encoding.codecs.base import JSON, Codec, wrong_type
+from hbmodel.errors import DecodingError, EncodingError
+
+LAST_WRITE_WINS = b"\x01"
+"""First byte of a version cell in last-write-wins mode; the nonce follows."""
+
+VERSIONED, TRUNCATED = b"\x02", b"\x03"
+"""First byte of a version cell in versioned mode: with the nonces of all writes since the row's first version, or with the last ones."""
+
+NONCE_LENGTH = 8
+UNKNOWN = 0
+"""The version of an object that was not read: that of no row."""
+
+HIGHEST = 2**63 - 1
+_START = len(VERSIONED) + 8
+
+
+@frozen
+class VersionCell:
+    """A version cell, taken apart.
+
+    Attributes:
+        version: of the row; 0 where there is no cell, or one that a last write put.
+        nonces: of the write that put the cell, and of those before it, the latest first.
+        complete: whether those of all writes since the row's first version are there.
+    """
+
+    version: int = UNKNOWN
+    nonces: Sequence[bytes] = ()
+    complete: bool = True
+
+    @classmethod
+    def of(cls, data: bytes) -> VersionCell:
+        """The inverse of `data`; raises `DecodingError`."""
+        if not data or data[:1] == LAST_WRITE_WINS:
+            return cls()
+        if data[:1] not in {VERSIONED, TRUNCATED} or len(data) <= _START or (len(data) - _START) % NONCE_LENGTH:
+            raise DecodingError("The version cell is not one of a versioned model.", length=len(data))
+        nonces = tuple(data[at : at + NONCE_LENGTH] for at in range(_START, len(data), NONCE_LENGTH))
+        return cls(int.from_bytes(data[len(VERSIONED) : _START]), nonces, data[:1] == VERSIONED)
+
+    def next(self, nonce: bytes, timestamp: int, kept: int) -> VersionCell:
+        """The cell of a write at a time, which keeps so many nonces of those before."""
+        version = self.version + 1 if self.version else max(timestamp, 1)
+        return VersionCell(version, (nonce, *self.nonces[:kept]), self.complete and len(self.nonces) <= kept)
+
+    @property
+    def data(self) -> bytes:
+        """As it is stored."""
+        return (VERSIONED if self.complete else TRUNCATED) + self.version.to_bytes(8) + b"".join(self.nonces)
+
+
+def entry_version(data: bytes) -> bytes:
+    """The version cell of a row as its entries have it, which have no use for the nonces of earlier writes."""
+    return data if data[:1] == LAST_WRITE_WINS else data[: _START + NONCE_LENGTH]
+
+
+@frozen
+class VersionCodec(Codec[int]):
+    """Reads the version out of a version cell."""
+
+    python_type = int
+    key = False
+
+    def encode(self, value: int) -> bytes:
+        """The bytes that the cells of this version begin with: they keep the order of versions."""
+        if type(value) is not int:
+            raise wrong_type(int, value)
+        if not 0 <= value <= HIGHEST:
+            raise EncodingError("A version is a number of at most 63 bits.")
+        return VERSIONED + value.to_bytes(8)
+
+    def decode(self, data: bytes) -> int:
+        """The version in a whole cell, or in what `encode` writes."""
+        return int.from_bytes(data[len(VERSIONED) :]) if len(data) == _START else VersionCell.of(data).version
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """It is no codec of an ordinary column."""
+        return {"codec": "version"}

@@ -1,0 +1,265 @@
+"""Claims of unique values, as sans-IO generators: a row of the index table for each value, changed by check-and-mutate only.
+
+A value is claimed before the row that is to hold it is written, and released after that row has given it up, by the bytes that were
+read before. A claim whose owner does not hold the value is taken over only once the owner's row is fenced: its version is counted on,
+so that a writer which is about to put the value there is refused. A claim is never deleted.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from hbmodel.errors import DecodingError, HbmodelError, IncompleteRow, UniqueViolation
+from hbmodel.mapping.schema import Index
+from hbmodel.protocol.clock import time_above
+from hbmodel.protocol.indexed_batch import by_table
+from hbmodel.protocol.indexed_plan import DEAD, OldRow, RowPlan
+from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol, ReadClock
+from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.store.values import Cell, ConditionalChange, Put, Row
+
+CLAIMED, RELEASED = b"\x01", b"\x00"
+"""First byte of a claim; a nonce of 8 bytes follows, then the row key of the owner."""
+
+_OWNER = 1 + 8
+
+YOUNG = 1_000
+"""Milliseconds for which a claim may belong to a writer that has not come to its row yet."""
+
+
+@frozen
+class Claim:
+    """The row of an index table that stands for a value.
+
+    Attributes:
+        table: of the index.
+        key: of the row.
+        index: that is unique.
+        values: of its fields.
+    """
+
+    table: str
+    key: bytes
+    index: Index = field(eq=False)
+    values: Sequence[Any] = field(eq=False)
+
+
+@frozen
+class RowClaims:
+    """What a write of a row does to claims.
+
+    Attributes:
+        wanted: of the values that the row is to hold.
+        left: of those that it gives up.
+    """
+
+    wanted: Sequence[Claim] = ()
+    left: Sequence[Claim] = ()
+
+
+def claim_of(index: Index, entry: bytes) -> Claim | None:
+    """The claim that goes with an entry of a unique index; None where one of the values is None."""
+    values = index.layout.unpack(entry, index.salt.width)[: len(index.fields)]
+    if any(value is None for value in values):
+        return None
+    key = b"".join(index.layout.pack_leading(values))
+    bucket = index.salt.prefix(zlib.crc32(key) % len(index.salt.prefixes)) if index.salt.width else b""
+    return Claim(index.table, bucket + key, index, values)
+
+
+def held_claims(planner: VersionedRowPlanner, old: OldRow) -> list[Claim]:
+    """Those that a row as it is needs."""
+    unique = [index for index in planner.indexes if index.unique]
+    if not unique or not old.live or old.row is None:
+        return []
+    try:
+        values = planner.reader.values(old.row)
+    except (IncompleteRow, DecodingError):  # a damaged row can be overwritten and deleted all the same
+        return []
+    found = (claim_of(index, entry) for index in unique for entry in planner.keys.entries(index, values, old.row.row))
+    return [claim for claim in found if claim is not None]
+
+
+def claims_of(planner: VersionedRowPlanner, plan: RowPlan, old: OldRow) -> RowClaims:
+    """What a planned write does to claims; of a value that stays the claim is there."""
+    unique = {index.table: index for index in planner.indexes if index.unique}
+    if not unique or (not plan.entries and plan.outcome.action != "deleted"):
+        return RowClaims()
+    before = held_claims(planner, old)
+    after = [claim for table, put in plan.entries if table in unique and (claim := claim_of(unique[table], put.row)) is not None]
+    return RowClaims([claim for claim in after if claim not in before], [claim for claim in before if claim not in after])
+
+
+@define
+class Claimed:
+    """What came of claiming the values of a row.
+
+    Attributes:
+        releases: what gives up the old values once the row is written, each with its table.
+        refused: whether to begin anew.
+        error: why the row cannot be written.
+    """
+
+    releases: list[tuple[str, ConditionalChange]] = field(factory=list)
+    refused: bool = False
+    error: HbmodelError | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether the row can be written."""
+        return not self.refused and self.error is None
+
+
+def claim_values(
+    planner: VersionedRowPlanner, rows: Mapping[bytes, RowClaims], now: int, *, wait: bool = False
+) -> Protocol[dict[bytes, Claimed]]:
+    """Claims the values that rows are to hold.
+
+    Args:
+        planner: of their model.
+        rows: what the write of each does to claims, in the order of the writes.
+        now: the reading of the clock.
+        wait: whether to begin anew where a claim is so young that its owner may be about to write its row.
+    """
+    claimed = {row: Claimed() for row in rows}
+    asked = [claim for claims in rows.values() for claim in (*claims.wanted, *claims.left)]
+    if not asked:
+        return claimed
+    cells = yield from _read(planner, asked)
+    takes: list[tuple[bytes, Claim]] = []
+    foreign: list[tuple[bytes, Claim, bytes]] = []
+    for row, claims in rows.items():
+        for claim in claims.left:
+            cell = cells.get(claim)
+            if cell is not None and owner_of(cell.value) == row:
+                claimed[row].releases.append((claim.table, _change(planner, claim, cell, RELEASED + planner.nonce(), now)))
+        for claim in claims.wanted:
+            owner = None if (cell := cells.get(claim)) is None else owner_of(cell.value)
+            if owner is None or owner == row:
+                takes.append((row, claim))
+            else:
+                foreign.append((row, claim, owner))
+    young = {claim: at for _, claim, _ in foreign if wait and now - (at := cells[claim].timestamp) < YOUNG}
+    takes += yield from _fence(planner, foreign, claimed, now, young)
+    changes = [
+        (row, claim.table, _change(planner, claim, cells.get(claim), CLAIMED + planner.nonce() + row, now))
+        for row, claim in takes
+        if claimed[row].ready
+    ]
+    for table, those in by_table((table, (row, change)) for row, table, change in changes).items():
+        applied = yield CheckAndMutateRows(table, [change for _, change in those])
+        for (row, _), went_through in zip(those, applied, strict=True):
+            claimed[row].refused |= not went_through
+    return claimed
+
+
+def release(releases: Sequence[tuple[str, ConditionalChange]]) -> Protocol[None]:
+    """Gives up values of rows that are written; what is refused, somebody has claimed since."""
+    for table, changes in by_table(releases).items():
+        yield CheckAndMutateRows(table, changes)
+
+
+def owner_of(value: bytes) -> bytes | None:
+    """The row that a claim is for, or None where it is released."""
+    return value[_OWNER:] if value[:1] == CLAIMED else None
+
+
+def _read(planner: VersionedRowPlanner, claims: Sequence[Claim]) -> Protocol[dict[Claim, Cell]]:
+    column = planner.schema.claim_column
+    found: dict[Claim, Cell] = {}
+    for table, those in by_table((claim.table, claim) for claim in dict.fromkeys(claims)).items():
+        rows: Sequence[Row | None] = yield GetRows(table, [claim.key for claim in those], [column])
+        found |= {claim: row.columns[column] for claim, row in zip(those, rows, strict=True) if row is not None}
+    return found
+
+
+def _change(planner: VersionedRowPlanner, claim: Claim, cell: Cell | None, value: bytes, now: int) -> ConditionalChange:
+    column = planner.schema.claim_column
+    timestamp = now if cell is None else max(now, cell.timestamp + 1)
+    return ConditionalChange(claim.key, column, None if cell is None else cell.value, [Put(claim.key, {column: value}, timestamp)])
+
+
+def _fence(
+    planner: VersionedRowPlanner,
+    foreign: Sequence[tuple[bytes, Claim, bytes]],
+    claimed: Mapping[bytes, Claimed],
+    now: int,
+    young: Mapping[Claim, int],
+) -> Protocol[list[tuple[bytes, Claim]]]:
+    """The claims of other rows that may be taken over, with the rows that want them: their owners' rows are fenced.
+
+    Those that are young, by the time of each, are waited for unless their owner has written its row since.
+    """
+    if not foreign:
+        return []
+    owners = list(dict.fromkeys(owner for _, _, owner in foreign))
+    rows: Sequence[Row | None] = yield GetRows(planner.schema.table, owners, planner.schema.family_names)
+    olds = {owner: planner.old(row) for owner, row in zip(owners, rows, strict=True)}
+    fences: dict[bytes, ConditionalChange] = {}
+    free: list[tuple[bytes, Claim, bytes]] = []
+    order = list(claimed)
+    for row, claim, owner in foreign:
+        state = claimed[row]
+        if owner in claimed and claimed[owner].ready and order.index(owner) < order.index(row):
+            state.refused = True  # an earlier write of this batch may give it up
+        elif claim in held_claims(planner, olds[owner]):
+            state.error = _violation(planner, row, claim, owner)
+        elif young.get(claim, -1) > planner.version_time(olds[owner]):
+            state.refused = True
+        else:
+            timestamp, error = time_above(planner.schema.table, owner, olds[owner].newest, now, planner.bound)
+            state.error = state.error or error
+            fences[owner] = fence(planner, owner, olds[owner], timestamp)
+            free.append((row, claim, owner))
+    wanted = [(owner, change) for owner, change in fences.items() if any(claimed[row].ready for row, _, by in free if by == owner)]
+    if wanted:
+        applied = yield CheckAndMutateRows(planner.schema.table, [change for _, change in wanted])
+        through = {owner for (owner, _), went_through in zip(wanted, applied, strict=True) if went_through}
+        for row, _, owner in free:
+            claimed[row].refused |= owner not in through
+    return [(row, claim) for row, claim, _ in free]
+
+
+def fence(planner: VersionedRowPlanner, row: bytes, old: OldRow, timestamp: int) -> ConditionalChange:
+    """Counts a version on and changes nothing else, so that whoever has read the row before cannot write it any more."""
+    nonce = planner.nonce()
+    cells = {planner.schema.version_column: planner.version(nonce, old, timestamp)}
+    if old.row is None:
+        cells[planner.schema.liveness_column] = DEAD + nonce
+    return ConditionalChange(row, planner.schema.version_column, planner.stored(old), [Put(row, cells, timestamp)])
+
+
+def _violation(planner: VersionedRowPlanner, row: bytes, claim: Claim, owner: bytes) -> UniqueViolation:
+    index = claim.index
+    value = claim.values[0] if len(claim.values) == 1 else tuple(claim.values)
+    return UniqueViolation(
+        "Another row holds the value of a unique index.",
+        table=planner.schema.table, key=row, index=index.name, fields=list(index.fields), owner=owner, value=value,
+    )  # fmt: skip
+
+
+def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[UniqueViolation]]:
+    """Claims the values of rows as they are, for whoever builds a unique index on them.
+
+    Every writer must keep the index already. Returns what stands in the way: each row whose value another row holds. A row that has
+    changed since it was read leaves a claim behind that the next one to want the value takes over.
+
+    Args:
+        planner: with the index that is built.
+        rows: read with every column of the model.
+    """
+    claims = {row.row: RowClaims(held_claims(planner, planner.old(row))) for row in rows}
+    found: list[UniqueViolation] = []
+    while claims:
+        claimed = yield from claim_values(planner, claims, (yield ReadClock()))
+        errors = [each.error for each in claimed.values() if each.error is not None]
+        for error in errors:
+            if not isinstance(error, UniqueViolation):
+                raise error
+            found.append(error)
+        claims = {row: claims[row] for row, each in claimed.items() if each.refused and each.error is None}
+    return found

@@ -1,0 +1,140 @@
+"""From an old row of a versioned model and a write to the conditional change that carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import ConditionFailed, ConflictError
+from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.mapping.version_cell import UNKNOWN, VersionCell, entry_version
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
+from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields
+from hbmodel.store.values import ConditionalChange, Delete, Put
+
+KEPT = 3
+"""Nonces of earlier writes that a version cell keeps: so many writes later, whoever lost an answer still finds what became of it."""
+
+KEPT_WHEN_BUSY = 31
+"""The same in a row that is written again within `BUSY`."""
+
+BUSY = 1_000
+"""Milliseconds between two writes of a row, at most, that is written so often that it keeps more nonces."""
+
+
+@frozen(eq=False)
+class VersionedRowPlanner(IndexedRowPlanner):
+    """Plans writes of a versioned model, with or without indexes.
+
+    Every write reads its row, counts the version on and goes through only if the version cell is still the one that was read.
+
+    Attributes:
+        patience: in how many rounds a write waits for another one that has claimed the same unique value.
+        claim_rounds: how many rounds a write that wants unique values may take.
+    """
+
+    patience: int = 20
+    claim_rounds: int = 50
+
+    def needs_read(self, write: RowWrite) -> bool:
+        """Always: the version cell that was read is what a write is checked against."""
+        return True
+
+    def cell(self, old: OldRow) -> VersionCell:
+        """The row's version cell, taken apart; of a dead row too."""
+        return VersionCell.of(self.stored(old) or b"")
+
+    def stored(self, old: OldRow) -> bytes | None:
+        """The row's version cell as it is."""
+        found = None if old.row is None else old.row.columns.get(self.schema.version_column)
+        return None if found is None else found.value
+
+    def version(self, nonce: bytes, old: OldRow, timestamp: int) -> bytes:
+        """The next version, with the nonces of the last writes."""
+        kept = KEPT_WHEN_BUSY if timestamp - self.version_time(old) <= BUSY else KEPT
+        return self.cell(old).next(nonce, timestamp, kept).data
+
+    def entry_version(self, version: bytes) -> bytes:
+        """An entry has no use for the earlier nonces."""
+        return entry_version(version)
+
+    def change(self, plan: RowPlan, old: OldRow) -> ConditionalChange:
+        """What carries a plan out."""
+        assert plan.put is not None
+        mutations: list[Put | Delete] = [plan.put] if plan.row_delete is None else [plan.put, plan.row_delete]
+        return ConditionalChange(plan.put.row, self.schema.version_column, self.stored(old), mutations)
+
+    def put_cell(self, plan: RowPlan) -> VersionCell:
+        """The version cell that a plan puts."""
+        assert plan.put is not None
+        return VersionCell.of(plan.put.cells[self.schema.version_column])
+
+    def current_entries(self, old: OldRow) -> list[tuple[str, Put]]:
+        """The entries of a row as it is, at the time of its version."""
+        stored = self.stored(old)
+        if not old.live or old.row is None or stored is None:
+            return []
+        cells = {column: cell.value for column, cell in old.row.columns.items()}
+        return self._puts(self._entries(self.reader.values(old.row), old.row.row), cells, stored, self.version_time(old))
+
+    def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
+        self._check_version(write, old)
+        if not isinstance(write, PutObject) and write.condition is not None and old.live and old.row is not None:
+            values = RowDecoder.of(self.schema, True, write.condition.names(), self.adopting).values(old.row)
+            if not write.condition.test()(values):
+                raise ConditionFailed("The row does not satisfy the condition.", table=self.schema.table, key=write.row)
+        plan = super()._plan(write, old, now)
+        if plan.put is None or plan.outcome.action != "put":
+            return plan
+        return evolve(plan, outcome=evolve(plan.outcome, version=self.put_cell(plan).version))
+
+    def _check_version(self, write: RowWrite, old: OldRow) -> None:
+        """Raises `ConflictError` for a row of another version; what an update or delete does without a row, it says itself."""
+        found = self.cell(old).version if old.live else UNKNOWN
+        if write.version in {UNKNOWN, found} or (not old.live and not isinstance(write, PutObject)):
+            return
+        raise ConflictError(
+            "The row has been written since the object was read: read it again.",
+            table=self.schema.table, key=write.row, expected=write.version, found=found,
+        )  # fmt: skip
+
+    def _partial(self, write: UpdateFields, old: OldRow, timestamp: int) -> RowPlan:
+        plan = super()._partial(write, old, timestamp)
+        if plan.put is None or self.schema.version_column in plan.put.cells:
+            return plan
+        version = self.version(self.nonce(), old, timestamp)
+        return evolve(plan, put=evolve(plan.put, cells={**plan.put.cells, self.schema.version_column: version}))
+
+
+Verdict = Literal["applied", "lost", "unknown"]
+
+
+@frozen(eq=False)
+class Sent:
+    """A conditional change that was sent, for as long as it is not known to have lost.
+
+    Attributes:
+        planner: that planned it; another one has other indexes.
+        plan: what was planned.
+        cell: the version cell that it puts.
+        first: whether the row had no version.
+        since: the reading of the clock that its time was chosen from.
+        releases: of the unique values that the row gives up, each with its index table.
+    """
+
+    planner: VersionedRowPlanner
+    plan: RowPlan
+    cell: VersionCell
+    first: bool
+    since: int
+    releases: Sequence[tuple[str, ConditionalChange]] = ()
+
+    def verdict(self, found: VersionCell) -> Verdict:
+        """What became of it, by the version cell that the row has after it was refused."""
+        if self.cell.nonces[0] in found.nonces:
+            return "applied"
+        if self.first:
+            return "lost" if found.complete and found.nonces else "unknown"
+        return "lost" if 0 <= found.version - self.cell.version < len(found.nonces) else "unknown"

@@ -1,0 +1,197 @@
+"""The write protocol of versioned models (optimistic concurrency), as a sans-IO generator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from attrs import define, field
+
+from hbmodel.errors import ConflictError, RowExists, UnknownOutcome
+from hbmodel.protocol.indexed_batch import by_table
+from hbmodel.protocol.indexed_plan import OldRow, RowPlan
+from hbmodel.protocol.indexed_write import at_time
+from hbmodel.protocol.operations import (
+    Acknowledge,
+    CheckAndMutateRows,
+    CheckLease,
+    DeleteRows,
+    GetRows,
+    LetClockTick,
+    Protocol,
+    PutRows,
+    ReadClock,
+    Together,
+)
+from hbmodel.protocol.unique_claim import claim_values, claims_of, release
+from hbmodel.protocol.versioned_plan import Sent, VersionedRowPlanner
+from hbmodel.protocol.writes import Outcome, RowWrite
+from hbmodel.store.values import ConditionalChange, Delete, Put, Row
+
+Release = tuple[str, ConditionalChange]
+
+SentChanges = dict[bytes, Sent]
+"""Changes that were sent, by row."""
+
+
+def write_versioned_batch(
+    planner: VersionedRowPlanner, writes: Sequence[RowWrite], sent: SentChanges, *, insert: bool = False
+) -> Protocol[list[Outcome]]:
+    """Writes rows of a versioned model, each row at most once, in rounds of one call per table and phase.
+
+    A round reads the rows; puts the new entries and awaits all; changes the rows, each if its version cell is still the one that
+    was read. Those that were refused are in the next round; where a call whose answer was lost may have been carried out, that begins
+    with looking for the own nonce. After the last round it acknowledges and deletes the old-key entries. A loser never deletes
+    its entries: they may be the winner's.
+
+    Args:
+        planner: plans the mutations.
+        writes: at most one per row.
+        sent: where changes are noted; a protocol that is begun again, since the indexes have changed, is given the same.
+        insert: whether a live row is an error.
+    """
+    batch = _Batch(planner, sent, insert)
+    remaining: Sequence[RowWrite] = writes
+    while remaining:
+        remaining = yield from batch.round(remaining)
+    outcomes = [batch.outcomes[write.row] for write in writes]
+    yield Acknowledge(outcomes)
+    if batch.stale:
+        yield Together([DeleteRows(name, deletes) for name, deletes in by_table(batch.stale).items()])
+    yield from release(batch.releases)
+    return outcomes
+
+
+def insert_versioned(planner: VersionedRowPlanner, write: RowWrite, sent: SentChanges) -> Protocol[Outcome]:
+    """Puts an object of a versioned model if its key is free. Raises `RowExists`."""
+    (outcome,) = yield from write_versioned_batch(planner, [write], sent, insert=True)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome
+
+
+@define
+class _Batch:
+    """The rounds of a batch, and what they have found so far.
+
+    Attributes:
+        outcomes: of the writes that are done, by row.
+        stale: deletes of old-key entries, each with its index table.
+        releases: of unique values that rows have given up, each with its index table.
+        rounds: how many rounds the rows that want unique values have taken.
+    """
+
+    planner: VersionedRowPlanner
+    sent: SentChanges
+    insert: bool
+    outcomes: dict[bytes, Outcome] = field(factory=dict)
+    stale: list[tuple[str, Delete]] = field(factory=list)
+    releases: list[Release] = field(factory=list)
+    rounds: Counter[bytes] = field(factory=Counter)
+
+    def round(self, writes: Sequence[RowWrite]) -> Protocol[list[RowWrite]]:
+        """One round; returns the writes that were refused."""
+        planner, table = self.planner, self.planner.schema.table
+        rows: Sequence[Row | None] = yield GetRows(table, [write.row for write in writes], planner.schema.family_names)
+        now = yield ReadClock()
+        entries: list[tuple[str, Put]] = []
+        planned: dict[bytes, tuple[RowPlan, OldRow]] = {}
+        for write, row in zip(writes, rows, strict=True):
+            old = planner.old(row)
+            if self._settled(write, old, entries):
+                continue
+            plan = self._planned(write, old, now)
+            if plan.put is None:
+                self.outcomes[write.row] = plan.outcome
+                continue
+            planned[write.row] = plan, old
+        claimed = yield from self._claimed(planned, now)
+        changes: dict[bytes, ConditionalChange] = {}
+        for row_key, releases in claimed.items():
+            plan, old = planned[row_key]
+            entries += plan.entries
+            changes[row_key] = planner.change(plan, old)
+            self.sent[row_key] = Sent(planner, plan, planner.put_cell(plan), not planner.cell(old).version, now, releases)
+        if entries:
+            yield put_entries(entries)
+        if changes:
+            applied: Sequence[bool | None] = yield CheckAndMutateRows(table, list(changes.values()))
+            for row_key, went_through in zip(changes, applied, strict=True):
+                if went_through:
+                    self._note(self.sent[row_key])
+                elif went_through is False:
+                    del self.sent[row_key]
+        yield from self._keep_entries([write.row for write in writes if write.row in self.outcomes])
+        return [write for write in writes if write.row not in self.outcomes]
+
+    def _claimed(self, planned: Mapping[bytes, tuple[RowPlan, OldRow]], now: int) -> Protocol[dict[bytes, Sequence[Release]]]:
+        """The rows that may be written, once their unique values are claimed, each with what it releases."""
+        claims = {row: claims_of(self.planner, plan, old) for row, (plan, old) in planned.items()}
+        tried = max((self.rounds[row] for row in planned), default=0)
+        for row in [row for row, each in claims.items() if each.wanted]:
+            self.rounds[row] += 1
+            if self.rounds[row] > self.planner.claim_rounds:
+                table = self.planner.schema.table
+                error = ConflictError("Other writes keep claiming the same unique value: try again.", table=table, key=row)
+                self.outcomes[row] = Outcome("failed", row, error=error)
+                del claims[row]
+        claimed = yield from claim_values(self.planner, claims, now, wait=tried < self.planner.patience)
+        for row, found in claimed.items():
+            if found.error is not None:
+                self.outcomes[row] = Outcome("failed", row, error=found.error)
+        if any(found.refused for found in claimed.values()):
+            yield LetClockTick()
+        return {row: found.releases for row, found in claimed.items() if found.ready}
+
+    def _settled(self, write: RowWrite, old: OldRow, entries: list[tuple[str, Put]]) -> bool:
+        """Whether it is known, or can no longer be, what became of a change that was sent before; adds the entries that its row needs."""
+        sent = self.sent.get(write.row)
+        if sent is None:
+            return False
+        found = self.planner.cell(old)
+        verdict = sent.verdict(found)
+        if verdict == "lost":
+            del self.sent[write.row]
+            return False
+        if verdict == "unknown":
+            error = UnknownOutcome(
+                "The write may or may not have been applied: its row has been written too often since.",
+                table=self.planner.schema.table, key=write.row,
+            )  # fmt: skip
+            self.outcomes[write.row] = Outcome("failed", write.row, error=error)
+            return True
+        if sent.planner is not self.planner and found.nonces[0] == sent.cell.nonces[0]:
+            entries += self.planner.current_entries(old)  # by the indexes as they are now
+        self._note(sent)
+        return True
+
+    def _planned(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
+        if self.insert and old.live:
+            error = RowExists("There is a row under this key already.", table=self.planner.schema.table, key=write.row)
+            return RowPlan(Outcome("failed", write.row, error=error))
+        return self.planner.plan(write, old, now)
+
+    def _note(self, sent: Sent) -> None:
+        self.outcomes[sent.plan.outcome.key] = sent.plan.outcome
+        self.stale += sent.plan.stale
+        self.releases += sent.releases
+
+    def _keep_entries(self, rows: Sequence[bytes]) -> Protocol[None]:
+        """Puts the entries of changes that took too long once more: a repairer may have taken them for orphans (rule 3).
+
+        The rows are not put again: others may have found them since, and changed or deleted them.
+        """
+        done = [sent for row in rows if self.outcomes[row].error is None and (sent := self.sent.get(row)) is not None]
+        if not done:
+            return
+        since = min(sent.since for sent in done)
+        while not (yield CheckLease(since)):
+            since = yield ReadClock()
+            late = [(name, at_time(put, max(since, (put.timestamp or 0) + 1))) for sent in done for name, put in sent.plan.entries]
+            if late:
+                yield put_entries(late)
+
+
+def put_entries(entries: Sequence[tuple[str, Put]]) -> Together:
+    """Puts of entries, each with its index table, in one call per table."""
+    return Together([PutRows(name, puts) for name, puts in by_table(entries).items()])

@@ -1,0 +1,85 @@
+"""Conditions of writes of versioned models, and what is tried again after a conflict."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
+
+from hbmodel.errors import ConflictError, SessionError, UnknownField
+from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.store.checks.numbers import whole_number
+
+T = TypeVar("T")
+
+RETRIES = 30
+"""How often `Session.retry` runs its function, at most, unless it is told otherwise."""
+
+FIRST_WAIT = 0.005
+LONGEST_WAIT = 0.5
+"""Seconds; the bounds of the waits between attempts, of which each is drawn between nothing and its bound."""
+
+
+def check_condition(schema: TableSchema, condition: object) -> None:
+    """Checks what was given as `if_`.
+
+    Raises:
+        SessionError: it is no predicate, or the model has no version.
+        UnknownField: it reads a field that the model does not have.
+    """
+    if condition is None:
+        return
+    if not isinstance(condition, Predicate):
+        raise SessionError("if_ takes a condition, such as Action.name == 'x'.", table=schema.table, found=type(condition).__name__)
+    if not schema.versioned:
+        raise SessionError(
+            "if_ needs a versioned model: declare a field, such as version: hb.Column[int] = hb.version().", table=schema.table
+        )
+    unknown = sorted(condition.names() - schema.by_name.keys())
+    if unknown:
+        raise UnknownField("The model has no field that the condition reads.", table=schema.table, field=unknown[0])
+
+
+def waits_between(attempts: int) -> Iterator[float]:
+    """The waits between so many attempts, in seconds ("full jitter", Brooker, Exponential Backoff And Jitter, 2015).
+
+    Raises:
+        SessionError: it is no number of attempts.
+    """
+    number = whole_number(attempts)
+    if number is None or number < 1:
+        raise SessionError("attempts is a number of at least 1.", attempts=attempts)
+    return (random.uniform(0, min(LONGEST_WAIT, FIRST_WAIT * 2**tried)) for tried in range(number - 1))
+
+
+class Retried(Protocol):
+    """What a function that is tried again is given: a session."""
+
+    def commit(self) -> object:
+        """See `Session.commit`."""
+        ...
+
+    def discard(self) -> None:
+        """See `Session.discard`."""
+        ...
+
+
+R = TypeVar("R", bound=Retried)
+
+
+def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[float]) -> T:
+    """Runs a function and commits, after each of these waits once more as long as that ends in `ConflictError`; see `Session.retry`."""
+    while True:
+        try:
+            result = function(session)
+            session.commit()
+        except ConflictError:
+            session.discard()
+            wait = next(waits, None)
+            if wait is None:
+                raise
+            time.sleep(wait)
+        else:
+            return result

@@ -1,0 +1,257 @@
+"""Unique indexes: one row per value, whoever writes, and whatever crashed."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.protocol.driver import drive
+from hbmodel.protocol.unique_claim import CLAIMED, claim_existing
+from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.store import Put
+from hbmodel.tables.registration import ABSENT
+from tests.support.beds import Bed, cells_of, fresh, set_state
+from tests.support.faulty import Crash, FaultyStore, RecordingStore, failures_of, is_repetition
+
+
+@hb.model(table="members", family="d")
+class Member:
+    """Two unique indexes, one of them salted and over two fields."""
+
+    name: hb.Key[str] = hb.key()
+    email: hb.Column[str | None] = hb.column("e", default=None)
+    team: hb.Column[str] = hb.column("t", default="")
+    seat: hb.Column[int | None] = hb.column("s", default=None)
+    version: hb.Column[int] = hb.version()
+
+    by_email = hb.index("email", unique=True)
+    by_seat = hb.index("team", hb.desc("seat"), unique=True, salt=hb.HashSalt(4, by=("team",)))
+
+
+def check(store: hb.Store) -> dict[str, str]:
+    """Every value is held once, found through the index, and claimed for its row; the names by email."""
+    session = hb.Session(store)
+    members = session.query(Member).allow_full_scan().all()
+    emails = {member.email: member.name for member in members if member.email is not None}
+    assert len(emails) == sum(member.email is not None for member in members)
+    for email, name in emails.items():
+        assert [found.name for found in session.query(Member).where(Member.email == email)] == [name]
+    owners = {cells[b"d:_u"][9:] for cells in cells_of(store, "members.by_email").values() if cells.get(b"d:_u", b"")[:1] == CLAIMED}
+    assert {name.encode() for name in emails.values()} <= owners
+    return {str(email): name for email, name in emails.items()}
+
+
+def test_a_value_that_another_row_holds_is_refused(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Member)
+    session.add(Member(name="a", email="x", team="t", seat=1))
+    session.commit()
+
+    def committed(member: Member) -> None:
+        session.add(member)
+        session.commit()
+
+    for write, member in (
+        (committed, Member(name="b", email="x")),
+        (committed, Member(name="b", team="t", seat=1)),
+        (session.insert, Member(name="b", email="x")),
+    ):
+        with pytest.raises(hb.UniqueViolation) as caught:
+            write(member)
+        assert caught.value.owner == b"a"
+        assert session.get(Member, name="b") is None
+    assert (caught.value.index, caught.value.fields, caught.value.value) == ("by_email", ["email"], "x")
+    assert "'x'" not in str(caught.value)
+    session.add(Member(name="b", email="y", team="t", seat=2))
+    session.commit()
+    session.update(Member(name="b"), team="t", seat=1)
+    with pytest.raises(hb.UniqueViolation) as caught:
+        session.commit()
+    assert (caught.value.index, caught.value.value) == ("by_seat", ("t", 1))
+    assert check(atomic_bed.store) == {"x": "a", "y": "b"}
+
+
+def test_a_value_that_was_given_up_is_free(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Member)
+    session.add_all([Member(name="a", email="x"), Member(name="b", email="y"), Member(name="n"), Member(name="o")])
+    session.commit()
+    session.update(Member(name="a"), email="z")
+    session.commit()
+    session.update(Member(name="b"), email="x")
+    session.commit()
+    session.delete_key(Member, name="b")
+    session.commit()
+    session.insert(Member(name="c", email="x"))
+    session.update(Member(name="a"), email=None)
+    session.commit()
+    session.update(Member(name="n"), email="z")
+    session.commit()
+    assert check(atomic_bed.store) == {"x": "c", "z": "n"}
+
+
+def test_the_calls_of_a_commit_take_values_in_their_order(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Member)
+    session.add_all(Member(name=name, email=name) for name in "abc")
+    session.commit()
+    session.update(Member(name="a"), email="free")
+    session.update(Member(name="b"), email="a")  # what a has just given up
+    session.delete_key(Member, name="c")
+    session.add(Member(name="d", email="c"))
+    session.commit()
+    assert check(atomic_bed.store) == {"free": "a", "a": "b", "c": "d"}
+    session.update(Member(name="b"), email="c")  # which d gives up only later
+    session.update(Member(name="d"), email="other")
+    session.add_all([Member(name="e", email="new"), Member(name="f", email="new")])
+    with pytest.raises(hb.PartialWrite) as caught:
+        session.commit()
+    assert [(outcome.key, type(outcome.error)) for outcome in caught.value.failures] == [
+        (b"b", hb.UniqueViolation), (b"f", hb.UniqueViolation),
+    ]  # fmt: skip
+    assert check(atomic_bed.store) == {"free": "a", "a": "b", "other": "d", "new": "e"}
+
+
+def test_other_changes_cost_nothing(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Member)
+    session.add_all(Member(name=f"m{n}", email=f"e{n}", team="t", seat=n) for n in range(50))
+    session.commit()
+    atomic_bed.store.told()
+    claims = ["get members.by_email", "check_and_mutate_many members.by_email"]
+    for n in range(50):
+        session.update(Member(name=f"m{n}"), email=f"f{n}")
+    session.commit()
+    assert atomic_bed.store.told() == [
+        "get members", claims[0], claims[1], "put members.by_email", "put members.by_seat", "check_and_mutate_many members",
+        "delete members.by_email", claims[1],
+    ]  # fmt: skip
+    session.add(Member(name="m1", email="f1", team="t", seat=1))
+    session.commit()
+    assert atomic_bed.store.told() == ["get members", "put members.by_email", "put members.by_seat", "check_and_mutate_many members"]
+
+
+def test_the_claim_of_a_program_that_crashed_is_taken_over(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Member)
+    session.add(Member(name="a", email="x"))
+    session.commit()
+    (claim,) = (row for row, cells in cells_of(atomic_bed.store, "members.by_email").items() if b"d:_u" in cells)
+    for owner, value in ((b"a", "held"), (b"nobody", "free")):  # the one holds another value, the other was never written
+        other = claim.replace(b"x", value.encode())
+        atomic_bed.store.put("members.by_email", [Put(other, {b"d:_u": CLAIMED + b"crashed!" + owner}, 1_000)])
+        held = session.get(Member, name="a")
+        assert held is not None
+        session.add(Member(name=value, email=value))
+        session.commit()
+        assert session.get(Member, name="nobody") is None
+        if owner == b"a":  # was fenced
+            session.update(held, seat=3)
+            with pytest.raises(hb.ConflictError):
+                session.commit()
+    assert check(atomic_bed.store) == {"x": "a", "held": "held", "free": "free"}
+    session.insert(Member(name="nobody", email="z"))
+    assert check(atomic_bed.store)["z"] == "nobody"
+
+
+def scenario(session: hb.Session) -> list[hb.Outcome]:
+    """Values that are taken, moved and given up."""
+    session.update(Member(name="a"), email="p")
+    session.add(Member(name="d", email="a"))
+    session.delete_key(Member, name="b")
+    session.update(Member(name="c"), seat=5)
+    return session.commit()
+
+
+def prepared() -> hb.Store:
+    store = hb.connect("memory:")
+    hb.create_tables(store, Member)
+    with hb.Session(store) as session:
+        session.add_all(Member(name=name, email=name) for name in "abc")
+    return store
+
+
+def test_a_crash_or_failure_at_any_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hbmodel.protocol.unique_claim.YOUNG", 0)  # nobody else is at it
+    with prepared() as store:
+        watched = RecordingStore(store)
+        scenario(hb.Session(watched))
+    end = {"p": "a", "a": "d", "c": "c"}
+    met = 0
+    for at, mode in failures_of(watched.calls):
+        with prepared() as store:
+            session = hb.Session(FaultyStore(store, at, mode))
+            try:
+                scenario(session)
+            except hb.HbmodelError:
+                session.commit()
+            assert check(store) == end, (at, mode)
+        if is_repetition(at, mode):
+            continue
+        with prepared() as store:
+            with pytest.raises(Crash):
+                scenario(hb.Session(FaultyStore(store, at, mode, crash=True)))
+            check(store)
+            scenario(hb.Session(store))
+            assert check(store) == end, (at, mode)
+            met += 1
+    assert met > 10
+
+
+def test_threads_that_want_the_same_values(atomic_bed: Bed) -> None:
+    atomic_bed.use(Member)
+    won: list[tuple[str, str]] = []
+    errors: list[BaseException] = []
+
+    def run(name: str) -> None:
+        try:
+            session = hb.Session(atomic_bed.store)
+            for n in range(6):
+                try:
+                    session.retry(lambda s, n=n: s.add(Member(name=name, email=f"e{n}")))  # type: ignore[misc]
+                    won.append((name, f"e{n}"))
+                except (hb.UniqueViolation, hb.ConflictError):
+                    pass
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(f"t{n}",)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert won
+    found = check(atomic_bed.store)
+    assert set(found.values()) <= {name for name, _ in won}
+
+
+def test_programs_that_do_not_know_that_an_index_is_unique_are_refused() -> None:
+    @hb.model(table="members", family="d")
+    class Ignorant:
+        name: hb.Key[str] = hb.key()
+        email: hb.Column[str | None] = hb.column("e", default=None)
+        version: hb.Column[int] = hb.version()
+
+        by_email = hb.index("email")
+
+    with fresh(Member) as store:
+        session = hb.Session(store)
+        session.add(Ignorant(name="a"))
+        with pytest.raises(hb.SchemaMismatch, match="index by_email"):
+            session.commit()
+
+
+def test_a_build_claims_what_rows_hold_and_lists_the_others() -> None:
+    with fresh(Member) as store:
+        set_state(store, Member, "by_email", ABSENT)
+        with hb.Session(store) as session:
+            session.add_all(Member(name=name, email=email) for name, email in (("a", "x"), ("b", "y"), ("c", "x"), ("d", None)))
+        schema = hb.schema_of(Member)
+        set_state(store, Member, "by_email", "building")
+        planner = VersionedRowPlanner(schema, [schema.indexes["by_email"]], 1000)
+        rows = [row for row in store.get("members", [b"a", b"b", b"c", b"d"]) if row is not None]
+        session = hb.Session(store)
+        found = drive(store, claim_existing(planner, rows), session._clock)
+        assert [(each.key, each.owner, each.value) for each in found] == [(b"c", b"a", "x")]
+        assert drive(store, claim_existing(planner, rows[:2]), session._clock) == []
+        session.add(Member(name="e", email="y"))
+        with pytest.raises(hb.UniqueViolation):
+            session.commit()

@@ -1,0 +1,650 @@
+"""Versioned models: conflicts, conditions, retries, and what becomes of a commit that some rows refuse."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import attrs
+import pytest
+
+import hbmodel as hb
+from hbmodel.errors import StoreUnavailable
+from hbmodel.protocol.versioned_plan import KEPT, KEPT_WHEN_BUSY
+from hbmodel.store import ConditionalChange, Put
+from hbmodel.store.clock_tick import let_tick_pass
+from hbmodel.tables.registration import ABSENT, READABLE
+from tests.support.beds import Bed, cells_of, fresh, rows_of, set_state
+from tests.support.faulty import FaultyStore, RecordingStore, failures_of
+
+
+@hb.model(table="accounts", family="d")
+class Account:
+    """With an index."""
+
+    name: hb.Key[str] = hb.key()
+    owner: hb.Column[str] = hb.column("o")
+    balance: hb.Column[int] = hb.column("b", default=0)
+    note: hb.Column[str | None] = hb.column("n", default=None)
+    version: hb.Column[int] = hb.version()
+
+    by_owner = hb.index("owner", covers=("balance",))
+
+
+@hb.model(table="tickets", family="d", frozen=True)
+class Ticket:
+    """Without an index, and frozen."""
+
+    name: hb.Key[str] = hb.key()
+    state: hb.Column[str] = hb.column("s")
+    revision: hb.Column[int] = hb.version()
+
+
+def stored(bed: Bed) -> hb.Session:
+    """A session on a store with one account and one ticket."""
+    session = bed.use(Account, Ticket)
+    session.add(Account(name="a", owner="ann"))
+    session.add(Ticket(name="t", state="open"))
+    session.commit()
+    return session
+
+
+def account(session: hb.Session, name: str = "a") -> Account:
+    """The account as it is read."""
+    found = session.get(Account, name=name)
+    assert found is not None
+    return found
+
+
+def owners(session: hb.Session, owner: str) -> list[str]:
+    """What the index says."""
+    return [found.name for found in session.query(Account).where(Account.owner == owner)]
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_write_counts_the_version_and_reads_show_it(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Account)
+    written = Account(name="a", owner="ann")
+    assert written.version == 0
+    session.add(written)
+    (outcome,) = session.commit()
+    assert written.version == outcome.version == account(session).version > 0
+    first = written.version
+    session.add(written)
+    session.commit()
+    assert (written.version, account(session).version) == (first + 1, first + 1)
+    changed = session.update(written, note="n")  # beside every index
+    assert changed.version == first + 2
+    session.commit()
+    assert account(session) == changed
+    assert account(session).version == first + 2
+    assert session.query(Account).where(Account.owner == "ann").select(Account.name, Account.version).all() == [("a", first + 2)]
+    assert session.query(Account).where(Account.version > first + 1).allow_full_scan().count() == 1
+    assert session.query(Account).where(Account.version > first + 2).allow_full_scan().count() == 0
+
+
+def test_two_programs_that_update_one_row(atomic_bed: Bed) -> None:
+    session = stored(atomic_bed)
+    one, other = hb.Session(atomic_bed.store), hb.Session(atomic_bed.store)
+    mine, theirs = account(one), account(other)
+    one.update(mine, balance=1)
+    other.update(theirs, owner="bob")
+    one.commit()
+    with pytest.raises(hb.ConflictError) as caught:
+        other.commit()
+    assert (caught.value.expected, caught.value.found) == (theirs.version, theirs.version + 1)
+    assert account(session) == Account(name="a", owner="ann", balance=1)
+    assert (owners(session, "ann"), owners(session, "bob")) == (["a"], [])
+    for write in (other.add, other.delete):
+        write(theirs)
+        with pytest.raises(hb.ConflictError):
+            other.commit()
+    assert account(session).balance == 1
+
+
+def test_an_object_that_was_not_read_overwrites_what_is_there(atomic_bed: Bed) -> None:
+    session = stored(atomic_bed)
+    before = account(session).version
+    session.add(Account(name="a", owner="bob"))
+    session.commit()
+    assert account(session).version == before + 1
+    session.update(Account(name="a", owner="unknown"), balance=7)
+    session.commit()
+    assert account(session) == Account(name="a", owner="bob", balance=7)
+    session.delete_key(Account, name="a")
+    session.commit()
+    assert session.get(Account, name="a") is None
+    assert owners(session, "bob") == []
+
+
+def test_a_row_that_is_not_there(atomic_bed: Bed) -> None:
+    session = stored(atomic_bed)
+    held = account(session)
+    session.delete(held)
+    session.delete(held)  # an absent row is no error, whatever version it had
+    assert [outcome.action for outcome in session.commit()] == ["deleted", "absent"]
+    session.update(held, balance=1)
+    with pytest.raises(hb.RowNotFound):
+        session.commit()
+    session.add(held)
+    with pytest.raises(hb.ConflictError) as caught:
+        session.commit()
+    assert (caught.value.expected, caught.value.found) == (held.version, 0)
+    inserted = session.insert(Account(name="a", owner="cid"))
+    assert inserted.version > held.version  # versions never come back
+    with pytest.raises(hb.RowExists):
+        session.insert(Account(name="a", owner="dan"))
+    assert owners(session, "cid") == ["a"]
+
+
+def test_versions_do_not_come_back_after_everything_of_a_row_is_cleared_away(atomic_bed: Bed) -> None:
+    session = stored(atomic_bed)
+    held = account(session)
+    session.delete(held)
+    session.commit()
+    atomic_bed.wipe("accounts")
+    let_tick_pass()
+    session.add(Account(name="a", owner="new"))
+    session.commit()
+    session.update(held, balance=9)
+    with pytest.raises(hb.ConflictError):
+        session.commit()
+
+
+def test_frozen_objects_are_not_changed(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Ticket)
+    ticket = Ticket(name="t", state="open")
+    inserted = session.insert(ticket)
+    assert ticket.revision == 0
+    assert inserted.revision > 0
+    assert hash(inserted) == hash(ticket)
+    taken = session.update(inserted, state="taken")
+    session.commit()
+    assert taken.revision == inserted.revision + 1
+    session.update(taken, state="done")  # goes on with the copy, without another read
+    (outcome,) = session.commit()
+    assert session.get(Ticket, name="t") == Ticket(name="t", state="done")
+    session.add(attrs.evolve(taken, state="lost"))
+    with pytest.raises(hb.ConflictError) as caught:
+        session.commit()
+    assert caught.value.found == outcome.version == taken.revision + 1
+
+
+def test_updates_of_one_row_in_one_commit_follow_each_other(atomic_bed: Bed) -> None:
+    session = stored(atomic_bed)
+    first = account(session)
+    second = session.update(first, balance=1)
+    session.update(second, owner="bob")
+    session.commit()
+    assert account(session) == Account(name="a", owner="bob", balance=1)
+    session.update(account(session), balance=2)
+    session.update(account(session), balance=3)
+    with pytest.raises(hb.PartialWrite):  # the second holds an object that the first has made stale
+        session.commit()
+    assert account(session).balance == 2
+
+
+def test_the_version_is_part_of_an_object_and_not_of_its_value() -> None:
+    with pytest.raises(TypeError):
+        Account(name="a", owner="ann", version=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    one, other = Account(name="a", owner="ann"), Account(name="a", owner="ann")
+    other.version = 7
+    assert one == other
+    assert attrs.evolve(other, balance=1).version == 7
+    assert copy.deepcopy(other).version == pickle.loads(pickle.dumps(other)).version == 7
+    assert "version=7" in repr(other)
+
+
+# --- conditions -------------------------------------------------------------------------------------------------------
+
+
+def test_a_condition_is_asked_of_the_row_as_it_is_when_it_is_written(atomic_bed: Bed) -> None:
+    session = stored(atomic_bed)
+    known = Account(name="a", owner="?")
+    session.update(known, balance=5, if_=(Account.owner == "ann") & (Account.balance == 0))
+    session.commit()
+    session.update(known, balance=6, if_=Account.balance == 0)
+    with pytest.raises(hb.ConditionFailed):
+        session.commit()
+    session.delete(known, if_=Account.note == "x")
+    with pytest.raises(hb.ConditionFailed):
+        session.commit()
+    session.update(known, balance=6, if_=Account.version == account(session).version)
+    session.commit()
+    session.delete(known, if_=Account.balance == 6)
+    session.commit()
+    assert session.get(Account, name="a") is None
+    session.update(known, balance=6, if_=Account.balance == 6)
+    with pytest.raises(hb.RowNotFound):
+        session.commit()
+
+
+@hb.model(table="plain_accounts")
+class Plain:
+    name: hb.Key[str] = hb.key()
+    owner: hb.Column[str] = hb.column("o")
+
+
+def test_conditions_that_cannot_be_asked() -> None:
+    with fresh(Plain, Account) as store:
+        session = hb.Session(store)
+        for call in (
+            lambda: session.update(Plain(name="a", owner="b"), owner="c", if_=Plain.owner == "b"),
+            lambda: session.delete(Plain(name="a", owner="b"), if_=Plain.owner == "b"),
+        ):
+            with pytest.raises(hb.SessionError, match=r"hb\.version"):
+                call()
+        held = Account(name="a", owner="b")
+        with pytest.raises(hb.SessionError, match="condition"):
+            session.update(held, owner="c", if_="owner")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        with pytest.raises(hb.UnknownField):
+            session.update(held, owner="c", if_=Ticket.state == "b")
+        with pytest.raises(hb.SessionError, match="version"):
+            session.update(held, version=1)
+        assert repr(session).endswith("0 pending)")
+
+
+# --- several rows -----------------------------------------------------------------------------------------------------
+
+
+def test_a_commit_of_rows_of_which_some_are_in_conflict(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Account)
+    session.add_all(Account(name=f"a{n}", owner="ann") for n in range(6))
+    session.commit()
+    held = session.query(Account).where(Account.owner == "ann").all()
+    for found in held[:3]:
+        hb_session = hb.Session(atomic_bed.store)
+        hb_session.update(found, note="theirs")
+        hb_session.commit()
+    copies = [session.update(found, owner="bob") for found in held]
+    with pytest.raises(hb.PartialWrite) as caught:
+        session.commit()
+    assert [outcome.key for outcome in caught.value.applied] == [b"a3", b"a4", b"a5"]
+    assert [(outcome.key, type(outcome.error)) for outcome in caught.value.failures] == [
+        (key, hb.ConflictError) for key in (b"a0", b"a1", b"a2")
+    ]
+    assert caught.value.pending == []
+    assert (sorted(owners(session, "ann")), sorted(owners(session, "bob"))) == (["a0", "a1", "a2"], ["a3", "a4", "a5"])
+    assert [account(session, found.name).version for found in copies[3:]] == [found.version for found in copies[3:]]
+    for found in held[:2]:
+        session.update(found, owner="cid")
+    with pytest.raises(hb.ConflictError) as all_of_them:  # nothing is written, so it may be tried again as a whole
+        session.commit()
+    assert len(all_of_them.value.failures) == 2
+    assert "failures=2" in str(all_of_them.value)
+
+
+def test_a_commit_of_many_rows_costs_one_call_per_table_and_phase(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Account, Ticket)
+    session.add_all(Account(name=f"a{n:04}", owner="ann") for n in range(1000))
+    session.commit()
+    asked = ["get hbmodel", "get accounts", "put hbmodel", "get hbmodel"]
+    assert atomic_bed.store.told() == [*asked, "put accounts.by_owner", "check_and_mutate_many accounts"]
+    held = session.query(Account).where(Account.owner == "ann").all()
+    atomic_bed.store.told()
+    for found in held:
+        session.update(found, owner="bob")
+    session.commit()
+    writes = ["put accounts.by_owner", "check_and_mutate_many accounts", "delete accounts.by_owner"]
+    assert atomic_bed.store.told() == ["get accounts", *writes]
+    session.add_all(Ticket(name=f"t{n:04}", state="open") for n in range(1000))
+    session.commit()
+    assert atomic_bed.store.told() == ["get hbmodel", "get tickets", "check_and_mutate_many tickets"]
+
+
+def test_load_overwrites_and_the_last_of_a_repeated_key_wins(atomic_bed: Bed) -> None:
+    session = stored(atomic_bed)
+    assert session.load((Account(name="ab"[n % 2], owner=f"o{n}") for n in range(10)), batch_size=3) == 10
+    assert (account(session, "a").owner, account(session, "b").owner) == ("o8", "o9")
+    assert [name for n in range(10) for name in owners(session, f"o{n}")] == ["a", "b"]
+
+
+# --- retries ----------------------------------------------------------------------------------------------------------
+
+
+def count_on(session: hb.Session) -> int:
+    """Adds one to the balance."""
+    found = account(session)
+    session.update(found, balance=found.balance + 1)
+    return found.balance + 1
+
+
+def test_threads_that_count_by_retrying_lose_nothing(atomic_bed: Bed) -> None:
+    stored(atomic_bed)
+    threads, each = 16, 8 if atomic_bed.real else 15
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with hb.Session(atomic_bed.store) as session:
+                for _ in range(each):
+                    session.retry(count_on, attempts=1000)
+        except BaseException as error:
+            errors.append(error)
+
+    running = [threading.Thread(target=run) for _ in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert errors == []
+    assert account(hb.Session(atomic_bed.store)).balance == threads * each
+
+
+def test_a_retry_runs_its_function_again_and_gives_up_in_the_end() -> None:
+    with fresh(Account) as store:
+        session, other = hb.Session(store), hb.Session(store)
+        session.add(Account(name="a", owner="ann"))
+        with pytest.raises(hb.SessionError, match="pending"):
+            session.retry(count_on)
+        session.commit()
+        runs = 0
+
+        def disturbed(session: hb.Session) -> str:
+            nonlocal runs
+            runs += 1
+            found = account(session)
+            if runs < 4:
+                other.update(account(other), note=str(runs))
+                other.commit()
+            session.update(found, balance=found.balance + 1)
+            return "done"
+
+        assert session.retry(disturbed) == "done"
+        assert (runs, account(session).balance, account(session).note) == (4, 1, "3")
+        runs = -100
+        with pytest.raises(hb.ConflictError):
+            session.retry(disturbed, attempts=3)
+        assert runs == -97
+        assert repr(session).endswith("0 pending)")
+        assert account(session).balance == 1
+        with pytest.raises(hb.SessionError, match="attempts"):
+            session.retry(count_on, attempts=0)
+        runs = 100
+        assert session.retry(count_on, attempts=1) == 2
+
+
+# --- lost answers -----------------------------------------------------------------------------------------------------
+
+
+def scenario(session: hb.Session) -> list[hb.Outcome]:
+    """Writes of every kind, two of them refused."""
+    held = [account(session, name) for name in "abcd"]
+    session.update(held[0], owner="bob")
+    session.update(held[1], note="n")
+    session.delete(held[2])
+    session.update(attrs.evolve(held[3]), balance=1, if_=Account.balance == 7)
+    session.add(Account(name="e", owner="eve"))
+    stale = attrs.evolve(held[3], note="stale")
+    stale.version -= 1
+    session.add(stale)
+    return session.commit()
+
+
+def prepared() -> hb.Store:
+    store = hb.connect("memory:")
+    hb.create_tables(store, Account)
+    with hb.Session(store) as session:
+        session.add_all(Account(name=name, owner="ann") for name in "abcd")
+    return store
+
+
+def check_end(store: hb.Store) -> None:
+    session = hb.Session(store)
+    found = {name: session.get(Account, name=name) for name in "abcde"}
+    assert found == {
+        "a": Account(name="a", owner="bob"), "b": Account(name="b", owner="ann", note="n"), "c": None,
+        "d": Account(name="d", owner="ann"), "e": Account(name="e", owner="eve"),
+    }  # fmt: skip
+    assert {owner: sorted(owners(session, owner)) for owner in ("ann", "bob", "eve")} == {"ann": ["b", "d"], "bob": ["a"], "eve": ["e"]}
+
+
+def test_a_commit_that_stopped_goes_on_and_says_what_became_of_each() -> None:
+    with prepared() as store:
+        watched = RecordingStore(store)
+        with pytest.raises(hb.PartialWrite):
+            scenario(hb.Session(watched))
+    commits = [failure for failure in failures_of(watched.calls) if failure[0] > 4]  # behind the registry and the reads
+    assert len(commits) > 12
+    for at, mode in commits:
+        with prepared() as store:
+            session = hb.Session(FaultyStore(store, at, mode))
+            with pytest.raises(hb.HbmodelError) as caught:
+                scenario(session)
+            if not isinstance(caught.value, hb.PartialWrite) or caught.value.pending:
+                with pytest.raises(hb.PartialWrite) as caught:
+                    session.commit()
+            assert len(caught.value.applied) == 4, (at, mode)
+            assert [type(failure.error) for failure in caught.value.failures] == [hb.ConditionFailed, hb.ConflictError]
+            check_end(store)
+
+
+def test_a_call_whose_answer_is_lost_is_settled_by_its_nonce() -> None:
+    with fresh(Account) as store:
+        session = hb.Session(store)
+        session.add(Account(name="a", owner="ann"))
+        session.commit()
+        store.told()
+        held = account(session)
+        session.update(held, owner="bob")
+        watched = RecordingStore(store)
+        faulty = hb.Session(watched)
+        faulty.update(held, balance=1)
+        mutate = watched.check_and_mutate_many
+
+        def lose(table: str, changes: Any) -> Any:
+            mutate(table, changes)
+            other = hb.Session(store.inner)
+            for n in range(KEPT):
+                other.update(Account(name="a", owner="?"), note=str(n))
+                other.commit()
+            watched.check_and_mutate_many = mutate  # type: ignore[method-assign]
+            raise hb.UnknownOutcome("lost", table=table)
+
+        watched.check_and_mutate_many = lose  # type: ignore[method-assign]
+        with pytest.raises(hb.PartialWrite):
+            faulty.commit()
+        (outcome,) = faulty.commit()
+        assert outcome.action == "put"
+        assert outcome.version == held.version + 1
+        assert account(session) == Account(name="a", owner="ann", balance=1, note="2")
+        with pytest.raises(hb.ConflictError):
+            session.commit()
+
+
+class Doubtful(RecordingStore):
+    """A gateway, which may repeat a call by itself."""
+
+    @property
+    def capabilities(self) -> hb.Capabilities:
+        return attrs.evolve(super().capabilities, final_refusals=False)
+
+
+def test_an_outcome_that_no_nonce_tells_any_more_is_unknown() -> None:
+    with fresh(Account) as inner:
+        store = Doubtful(inner)
+        session = hb.Session(store)
+        session.add(Account(name="a", owner="ann"))
+        session.commit()
+        held = account(session)
+        mutate = store.check_and_mutate_many
+
+        def lose(table: str, changes: list[ConditionalChange]) -> Any:
+            store.check_and_mutate_many = mutate  # type: ignore[method-assign]
+            mutate(table, changes)
+            other = hb.Session(store.inner)
+            for n in range(KEPT_WHEN_BUSY + 1):
+                other.update(Account(name="a", owner="?"), note=str(n))
+                other.commit()
+            return [False]  # as a gateway says whose own repetition met what the first call has done
+
+        store.check_and_mutate_many = lose  # type: ignore[method-assign]
+        session.update(held, balance=1)
+        with pytest.raises(hb.UnknownOutcome, match="too often"):
+            session.commit()
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_versioned_model_without_indexes_has_its_two_system_cells_and_no_more(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Ticket)
+    session.add(Ticket(name="t", state="open"))
+    session.commit()
+    cells = cells_of(atomic_bed.store, "tickets")[b"t"]
+    assert cells.keys() == {b"d:s", b"d:_v", b"d:_l"}
+    assert (len(cells[b"d:_v"]), cells[b"d:_v"][:1], cells[b"d:_l"]) == (17, b"\x02", b"\x01")
+    session.delete_key(Ticket, name="t")
+    session.commit()
+    cells = cells_of(atomic_bed.store, "tickets")[b"t"]
+    assert cells.keys() == {b"d:_v", b"d:_l"}
+    assert (len(cells[b"d:_v"]), cells[b"d:_l"][:1]) == (25, b"\x00")
+
+
+def test_programs_that_do_not_know_the_version_are_refused() -> None:
+    @hb.model(table="tickets", family="d")
+    class Ignorant:
+        name: hb.Key[str] = hb.key()
+        state: hb.Column[str] = hb.column("s")
+
+    with fresh(Ticket) as store:
+        session = hb.Session(store)
+        session.add(Ignorant(name="t", state="open"))
+        with pytest.raises(hb.SchemaMismatch, match="version: declared nothing, live yes"):
+            session.commit()
+        assert rows_of(store, "tickets") == {}
+    with fresh(Ignorant) as store, pytest.raises(hb.SchemaMismatch, match="version: declared yes, live nothing"):
+        hb.create_tables(store, Ticket)
+
+
+def test_a_versioned_model_needs_a_registered_table() -> None:
+    with hb.connect("memory:") as store:
+        session = hb.Session(store)
+        session.add(Ticket(name="t", state="open"))
+        with pytest.raises(hb.SchemaMismatch, match="create_tables"):
+            session.commit()
+
+
+def test_rows_that_were_there_before_have_no_version_until_they_are_written(atomic_bed: Bed) -> None:
+    store = atomic_bed.store
+    atomic_bed.use(Plain)  # the registry
+    if "old_tickets" not in store.tables():
+        store.create_table("old_tickets", [hb.Family(b"d")])
+
+    @hb.model(table="old_tickets", family="d")
+    class Old:
+        name: hb.Key[str] = hb.key()
+        state: hb.Column[str] = hb.column("s")
+        version: hb.Column[int] = hb.version()
+
+    store.put("old_tickets", [Put(name, {b"d:s": b"open"}) for name in (b"a", b"b", b"c")])
+    let_tick_pass()
+    hb.create_tables(store, Old)
+    session = hb.Session(store)
+    old = [session.get(Old, name=name) for name in "abc"]
+    assert [(found.state, found.version) for found in old if found is not None] == [("open", 0)] * 3
+    session.update(old[0], state="taken")
+    session.delete(old[1])
+    session.commit()
+    taken = session.get(Old, name="a")
+    assert taken is not None
+    assert (taken.state, taken.version > 0) == ("taken", True)
+    assert [found.name for found in session.query(Old).allow_full_scan()] == ["a", "c"]
+    session.insert(Old(name="b", state="new"))
+    with pytest.raises(hb.RowExists):
+        session.insert(Old(name="c", state="new"))
+
+
+def test_indexes_that_become_live_during_a_commit_get_their_entries(time_passes: Callable[[float], None]) -> None:
+    for write in ("add", "update", "insert"):
+        with fresh(Account) as store:
+            set_state(store, Account, "by_owner", ABSENT)
+            session = hb.Session(store)
+            if write == "update":
+                session.add(Account(name="a", owner="ann"))
+                session.commit()
+            mutate = store.check_and_mutate_many
+
+            def switch(table: str, changes: list[ConditionalChange]) -> Any:
+                store.check_and_mutate_many = mutate  # type: ignore[method-assign]  # noqa: B023
+                applied = mutate(table, changes)  # noqa: B023
+                set_state(store.inner, Account, "by_owner", READABLE)
+                time_passes(61)
+                return applied
+
+            store.check_and_mutate_many = switch  # type: ignore[method-assign]
+            if write == "insert":
+                session.insert(Account(name="a", owner="bob"))
+            else:
+                session.add(Account(name="a", owner="bob")) if write == "add" else session.update(account(session), owner="bob")
+                with pytest.raises((hb.PartialWrite, hb.SchemaMismatch)):
+                    session.commit()
+                (outcome,) = session.commit()
+                assert outcome.version == account(session).version
+            assert owners(session, "bob") == ["a"]
+
+
+def test_the_first_gateway_cannot_write_versioned_models(bed: Bed) -> None:
+    if bed.atomic:
+        pytest.skip("this store can")
+    session = bed.use(Account)
+    held = Account(name="a", owner="ann")
+    for call in (
+        lambda: session.add(held), lambda: session.update(held, balance=1), lambda: session.delete(held),
+        lambda: session.load([held]), lambda: session.insert(held),
+    ):  # fmt: skip
+        with pytest.raises(hb.CapabilityError, match="check-and-mutate"):
+            call()
+    assert session.get(Account, name="a") is None
+    assert rows_of(bed.store, "accounts") == rows_of(bed.store, "accounts.by_owner") == {}
+
+
+def test_lives_are_refused() -> None:
+    with fresh(Account) as store:
+        session = hb.Session(store)
+        held, life = Account(name="a", owner="ann"), timedelta(seconds=1)
+        for call in (
+            lambda: session.add(held, ttl=life), lambda: session.update(held, balance=1, ttl=life),
+            lambda: session.insert(held, ttl=life), lambda: session.load([held], ttl=life),
+        ):  # fmt: skip
+            with pytest.raises(hb.CapabilityError, match="versioned"):
+                call()
+
+
+def test_counters_of_versioned_rows_are_not_counted_by_the_version(atomic_bed: Bed) -> None:
+    @hb.model(table="versioned_pages", family="d")
+    class Page:
+        name: hb.Key[str] = hb.key()
+        text: hb.Column[str] = hb.column("t")
+        views: hb.Column[int] = hb.counter("v")
+        version: hb.Column[int] = hb.version()
+
+    session = atomic_bed.use(Page)
+    page = Page(name="p", text="x")
+    with pytest.raises(hb.RowNotFound):
+        session.increment(page, Page.views)
+    session.add(page)
+    session.commit()
+    assert session.increment(page, Page.views, 3) == 3
+    session.update(page, text="y")
+    session.commit()
+    found = session.get(Page, name="p")
+    assert found is not None
+    assert (found.text, found.views, found.version) == ("y", 3, page.version + 1)
+
+
+def test_a_store_that_is_away_leaves_a_commit_pending() -> None:
+    with fresh(Account) as store:
+        failing = FaultyStore(store, 0, "before", times=99)
+        session = hb.Session(failing)
+        session.add(Account(name="a", owner="ann"))
+        with pytest.raises(StoreUnavailable):
+            session.commit()
+        failing.at = None
+        assert [outcome.action for outcome in session.commit()] == ["put"]
