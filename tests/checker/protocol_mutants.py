@@ -273,23 +273,23 @@ class Unaware(IndexedRowPlanner):
 class Trusting(EntryVerifier):
     """The row behind an entry is returned whether or not the entry is its current one."""
 
-    def _decide(self, keys: Any, entry: bytes, rows: Any) -> Values | None:
-        return self.reader.values(rows[0]) if rows else None
+    def _decide(self, entry: bytes, row: Row) -> Values | None:
+        return self.reader.values(row)
 
 
 class Unasking(EntryVerifier):
     """The predicate is not asked again."""
 
-    def _decide(self, keys: Any, entry: bytes, rows: Any) -> Values | None:
-        return EntryVerifier(self.schema, self.index, self.reader, lambda values: True, self.scope)._decide(keys, entry, rows)
+    def _decide(self, entry: bytes, row: Row) -> Values | None:
+        return EntryVerifier(self.schema, self.index, self.reader, lambda values: True, self.scope)._decide(entry, row)
 
 
 class Matching(EntryVerifier):
     """A row is returned at every entry as long as it satisfies the predicate."""
 
-    def _decide(self, keys: Any, entry: bytes, rows: Any) -> Values | None:
-        values = self.reader.values(rows[0]) if rows else None
-        return values if values is not None and self.accepts(values) else None
+    def _decide(self, entry: bytes, row: Row) -> Values | None:
+        values = self.reader.values(row)
+        return values if self.accepts(values) else None
 
 
 class Patient(SetClock):

@@ -219,10 +219,13 @@ LATEST = 10**9
 """A reading of the clock at which everything is older than the grace time."""
 
 
-def _repairing(schema: TableSchema, protocol: Protocol[Any], rules: Rules, timestamp: int) -> Steps:
-    """A protocol of repair, as steps: the reading of the clock waits for the grace time of what was read until then."""
+def _repairing(schema: TableSchema, protocol: Protocol[Any], rules: Rules, timestamp: int, seen: Sequence[Any] = ()) -> Steps:
+    """A protocol of repair, as steps: the reading of the clock waits for the grace time of what was read until then.
+
+    Rows that were `seen` before it began are what it goes by if it does not read again.
+    """
     times, first = [timestamp], True
-    kept: list[Any] = []
+    kept: list[Any] = [*seen]
     answer: Any = None
     while True:
         try:
@@ -283,7 +286,7 @@ def repairer(
         cells = yield Told(("read", schema.table, purge, (schema.liveness_column,)))
         row = found_row(purge, cells)
         if row is not None and (marker := marker_of(schema, row)) is not None:  # type: ignore[arg-type]
-            yield from _repairing(schema, purge_markers(schema, [row], 0), rules, marker.timestamp)  # type: ignore[list-item]
+            yield from _repairing(schema, purge_markers(schema, [row], 0), rules, marker.timestamp, [row])  # type: ignore[list-item]
 
     return run
 
