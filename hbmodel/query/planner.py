@@ -130,8 +130,8 @@ def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequ
 
 
 _UNBUILT = (
-    "The index cannot be read: it was declared on a table that was there, and is not built. Load new tables that have it from the start, "
-    "or query without it."
+    "The index cannot be read: it was declared on a table that was there, and is not built, or it is being dropped. Build it with "
+    "hb.build_index() or `hbmodel index build`, or query without it."
 )
 
 

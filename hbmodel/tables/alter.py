@@ -46,7 +46,7 @@ class _FamilyChange:
 def alter(store: Store, *models: type[Any], splits: SplitsOption = None, lossy: bool = False, registry: str = REGISTRY_TABLE) -> Alteration:
     """Makes live tables what models declare: creates what is missing, adds families, changes their options, registers the rest.
 
-    A new index on rows that are there is registered as absent: nothing builds it. Repeating the call finishes what a crash
+    A new index on rows that are there is registered as absent: `build_index` builds it. Repeating the call finishes what a crash
     interrupted. While it runs, programs with older models go on: what they know stays.
 
     Args:
