@@ -548,3 +548,81 @@ def test_what_one_session_writes_the_other_sees(at: int, data: st.DataObject) ->
             for reader in sessions:
                 assert {item.name: item for item in reader.query(two.before).allow_full_scan()} == expected
                 assert [reader.get(two.before, name=n) for n in "ab"] == [expected.get(n) for n in "ab"]
+
+
+# --- versioned models -------------------------------------------------------------------------------------------------
+
+
+def versioned() -> Two:
+    """A versioned model without and with indexes, over a table of their own."""
+    table = f"shelf-{uuid4().hex[:10]}"
+
+    @hb.model(table=table, family="d")
+    class Before:
+        name: hb.Key[str] = hb.key()
+        topic: hb.Column[str] = hb.column("t")
+        note: hb.Column[str | None] = hb.column("n", default=None)
+        version: hb.Column[int] = hb.version()
+
+    @hb.model(table=table, family="d")
+    class After:
+        name: hb.Key[str] = hb.key()
+        topic: hb.Column[str] = hb.column("t")
+        note: hb.Column[str | None] = hb.column("n", default=None)
+        version: hb.Column[int] = hb.version()
+
+        by_topic = hb.index("topic", covers=("note",))
+        by_note = hb.index("note", unique=True)
+
+    return Two(Before, After)
+
+
+@pytest.mark.parametrize("bed", ["memory", HBASE[1]], indirect=True)
+def test_an_index_is_added_to_a_versioned_table(bed: Bed) -> None:
+    two = versioned()
+    hb.create_tables(bed.store, two.before)
+    session = open_session(bed.store)
+    session.add_all(two.before(name=name, topic="t") for name in "abcd")
+    session.commit()
+    session.delete_key(two.before, name="d")
+    session.commit()
+    hb.create_tables(bed.store, two.after)
+    built = build(bed.store, two.after)
+    assert (built.readable, built.rows, built.entries, built.adopted) == (True, 3, 3, 0)
+    with pytest.raises(hb.CapabilityError, match="created together"):
+        build(bed.store, two.after, "by_note")
+    session = open_session(bed.store)
+    read = session.get(two.after, name="a")
+    session.update(read, topic="new")
+    session.delete_key(two.after, name="b")
+    session.commit()
+    session.update(read, topic="stale")
+    with pytest.raises(hb.ConflictError):
+        session.commit()
+    session.discard()
+    assert found_through(bed.store, two, "t") == ["c"]
+    assert found_through(bed.store, two, "new") == ["a"]
+    stray = orphan(bed, two, "c", "other", 5)
+    time.sleep(0.8)
+    assert hb.repair_index(bed.store, two.after, "by_topic", times=TIMES).deleted == 1
+    assert stray not in cells_of(bed.store, f"{two.schema.table}.by_topic")
+    check_sound(bed.store, two.after)
+    assert hb.purge_rows(bed.store, two.after, times=TIMES) == 2
+    assert sorted(cells_of(bed.store, two.schema.table)) == [b"a", b"c"]
+    session.insert(two.after(name="b", topic="t"))
+    assert found_through(bed.store, two, "t") == ["b", "c"]
+    hb.drop_tables(bed.store, two.after)
+
+
+def test_claims_of_unique_values_are_no_entries() -> None:
+    two = versioned()
+    with fresh(two.after) as store:
+        session = open_session(store)
+        session.add_all(two.after(name=name, topic="t", note=f"n{name}") for name in "abc")
+        session.commit()
+        report = check_sound(store, two.after, "by_note")
+        assert (report.entries, report.stale, report.pending) == (3, 0, 0)
+        assert hb.repair_index(store, two.after, "by_note", times=TIMES).deleted == 0
+        session.add(two.after(name="d", topic="t", note="na"))
+        with pytest.raises(hb.UniqueViolation):
+            session.commit()
