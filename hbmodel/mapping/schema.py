@@ -117,7 +117,7 @@ class TableSchema:
         """The field declared with `hb.version()`, or None."""
         return next((f for f in self.fields if f.kind == "version"), None)
 
-    @property
+    @cached_property
     def versioned(self) -> bool:
         """Whether rows carry a version, which every write is checked against."""
         return self.version_field is not None

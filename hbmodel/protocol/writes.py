@@ -78,7 +78,7 @@ def put_object(schema: TableSchema, obj: Any, ttl: int | None = None) -> PutObje
             if of.kind == "column":
                 covering = [entry for index in schema.indexes.values() if of.name in index.covers for entry in entries[index.name]]
                 check_size(schema, of, cells[of.column], row, *covering)
-    return PutObject(obj, row, cells, entries, ttl, version_of(schema, obj))
+    return PutObject(obj, row, cells, entries, ttl, UNKNOWN if schema.version_field is None else version_of(schema, obj))
 
 
 @frozen

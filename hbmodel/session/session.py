@@ -9,10 +9,7 @@ from itertools import chain
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
-from hbmodel.errors import (
-    SchemaMismatch,
-    SessionError,
-)
+from hbmodel.errors import SchemaMismatch, SessionError
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.predicates import Predicate

@@ -189,7 +189,8 @@ class UnitOfWork:
         """
         schema = call.schema
         if self._writers.get((schema.table, schema.family)) is not schema:
-            check_versions_possible(self._store, schema)
+            if schema.versioned:
+                check_versions_possible(self._store, schema)
             self._check_alone(schema)
         self._pending.append(call)
 
@@ -231,14 +232,8 @@ class UnitOfWork:
         failures = [outcome for outcome in outcomes if outcome.error is not None]
         if failures and len(outcomes) == 1 and failures[0].error is not None:
             raise failures[0].error
-        conflicts = [outcome.error for outcome in failures if isinstance(outcome.error, ConflictError)]
-        if conflicts and len(conflicts) == len(failures) and not any(outcome.action in {"put", "deleted"} for outcome in outcomes):
-            raise ConflictError(conflicts[0].message, **conflicts[0].details, failures=failures)
         if failures:
-            raise PartialWrite(
-                "Some objects cannot be written as asked; all others are.",
-                applied=[outcome for outcome in outcomes if outcome.error is None], pending=[], failures=failures,
-            )  # fmt: skip
+            raise _refused(outcomes, failures)
         return outcomes
 
     def _run(self, current: Batch) -> None:
@@ -311,3 +306,14 @@ class UnitOfWork:
             failures=[outcome for outcome in applied if outcome.error is not None],
             reason=str(error),
         )
+
+
+def _refused(outcomes: Sequence[Outcome], failures: Sequence[Outcome]) -> HbmodelError:
+    """The error of a commit of which some calls failed: a conflict if nothing but conflicts came of it."""
+    conflicts = [outcome.error for outcome in failures if isinstance(outcome.error, ConflictError)]
+    if conflicts and len(conflicts) == len(failures) and not any(outcome.action in {"put", "deleted"} for outcome in outcomes):
+        return ConflictError(conflicts[0].message, **conflicts[0].details, failures=failures)
+    return PartialWrite(
+        "Some objects cannot be written as asked; all others are.",
+        applied=[outcome for outcome in outcomes if outcome.error is None], pending=[], failures=failures,
+    )  # fmt: skip

@@ -73,7 +73,8 @@ ACTIONS: Mapping[str, tuple[Action, ...]] = {
 
 def _claimed(store: Store, tag: str, owner: str) -> Store:
     """With the claim of a writer that crashed before it wrote its row."""
-    claim = claim_of(INDEX, put(owner, tag).entries["by_tag"])
+    (entry,) = put(owner, tag).entries["by_tag"]
+    claim = claim_of(INDEX, entry)
     assert claim is not None
     cell = (MEMBER.claim_column, (-1, 3, CLAIMED + b"crashed!" + hb.row_key(Member, name=owner)))
     return {**store, (claims_in(INDEX.table), claim.key): (-1, (cell,))}
@@ -96,14 +97,14 @@ class UniqueWatch(VersionWatch):
         yield from super()._broken(store)
         seen: dict[Claim, bytes] = {}
         for row in self.rows(store):
-            for table, entry in self.view(store, row).entries:
+            for index, entry in self.view(store, row).entries:
                 claim = claim_of(INDEX, entry)
                 if claim is None:
                     continue
                 if claim in seen:
                     yield f"DUPLICATE: rows {seen[claim]!r} and {row!r} hold {claim.values}"
                 seen[claim] = row
-                cells = [value for _, _, value in visible(store, claims_in(table), claim.key)]
+                cells = [value for _, _, value in visible(store, claims_in(index.table), claim.key)]
                 if not cells or owner_of(cells[0]) != row:
                     yield f"CLAIM: row {row!r} holds {claim.values}, whose claim is {cells}"
 
