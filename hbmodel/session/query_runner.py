@@ -45,21 +45,24 @@ class QueryRunner:
         self._plans: dict[tuple[int, str | None], tuple[Query[Any], Binding, Plan]] = {}
 
     def _plan(self, query: Query[Any], path: str | None = None) -> Plan:
+        return self._planned(query, path)[0]
+
+    def _planned(self, query: Query[Any], path: str | None = None) -> tuple[Plan, Binding]:
+        """The plan of a query, and what it was made by."""
         binding = self._bind(query.schema)
         known = self._plans.get((id(query), path))
         if known is not None and known[0] is query and known[1] is binding:
-            return known[2]
+            return known[2], binding
         made = plan(query, binding.readable, binding.indexed, path, binding.adopting)
         if query.part is not None:
             made = within(made, query.part)
         if len(self._plans) >= PLANS_KEPT:
             self._plans.clear()
         self._plans[id(query), path] = query, binding, made
-        return made
+        return made, binding
 
-    def _check(self, query: Query[Any], made: Plan) -> Callable[[], None]:
+    def _check(self, query: Query[Any], made: Plan, planned: Binding) -> Callable[[], None]:
         """What raises `_Outdated` once the lease of what the plan was made by is over and the registry says something else."""
-        planned = self._bind(query.schema)
 
         def check() -> None:
             if self._guard.closed:
@@ -75,10 +78,9 @@ class QueryRunner:
 
     def stream(self, query: Query[Any]) -> Iterator[Any]:
         """The items, as they come."""
-        made = self._plan(query)
-        return self._items(query, made)
+        return self._items(query, *self._planned(query))
 
-    def _items(self, query: Query[Any], made: Plan) -> Iterator[Any]:
+    def _items(self, query: Query[Any], made: Plan, binding: Binding) -> Iterator[Any]:
         if query.maximum == 0:
             return
         wanted = None if query.maximum is None else query.skipped + query.maximum
@@ -87,7 +89,7 @@ class QueryRunner:
         after: bytes | None = None
         while True:
             try:
-                with closing(PlanExecutor(self._store, made, wanted, self._check(query, made)).items(after)) as found:
+                with closing(PlanExecutor(self._store, made, wanted, self._check(query, made, binding)).items(after)) as found:
                     for position, values in found:
                         after = position
                         if skip:
@@ -101,7 +103,7 @@ class QueryRunner:
                             if not remaining:
                                 return
             except _Outdated:
-                made = self._plan(query, made.path.name)  # the same path, behind the last item, as the table is now
+                made, binding = self._planned(query, made.path.name)  # the same path, behind the last item, as the table is now
             else:
                 return
 
@@ -109,27 +111,28 @@ class QueryRunner:
         """One page."""
         token: Token | None = None
         if after is None:
-            made = self._plan(query)
+            made, binding = self._planned(query)
         else:
+            binding = self._bind(query.schema)  # never newer than the plan's: at worst the query is planned once more
             token, made = read_token(after, query, lambda path: self._plan(query, path), self._seal)
         while True:
             try:
-                return read_page(self._store, query, made, size, token, self._seal, self._check(query, made))
+                return read_page(self._store, query, made, size, token, self._seal, self._check(query, made, binding))
             except _Outdated:
-                made = self._plan(query, made.path.name)
+                made, binding = self._planned(query, made.path.name)
 
     def count(self, query: Query[Any]) -> int:
         """How many items there are."""
         # Counting selects nothing: only the cells that predicates and existence need are read.
         query = evolve(query, selection=())
-        made = self._plan(query)
+        made, binding = self._planned(query)
         if query.maximum is not None:
-            return sum(1 for _ in self._items(query, made))
+            return sum(1 for _ in self._items(query, made, binding))
         while True:
             try:
-                return max(0, PlanExecutor(self._store, made, None, self._check(query, made)).count() - query.skipped)
+                return max(0, PlanExecutor(self._store, made, None, self._check(query, made, binding)).count() - query.skipped)
             except _Outdated:
-                made = self._plan(query, made.path.name)
+                made, binding = self._planned(query, made.path.name)
 
     def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
         """At most `count` parts."""

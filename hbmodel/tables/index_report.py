@@ -15,7 +15,7 @@ class IndexBuild:
     Attributes:
         table: primary table.
         index: name of the index.
-        state: of the index now: `readable`, or `building` where rows were refused.
+        state: of the index now: `readable`, or `building` or `verifying` where rows were refused.
         rows: that were looked at, by all builders.
         entries: that were put.
         adopted: rows from before the first index that were made indexed ones.

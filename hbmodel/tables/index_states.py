@@ -16,11 +16,13 @@ from hbmodel.errors import IndexUnavailable, SchemaMismatch, TableNotFound, Unkn
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import LONGEST_CALL
 from hbmodel.store.port import Store
+from hbmodel.store.values import Delete
 from hbmodel.tables.create import create_declared
 from hbmodel.tables.declared import SplitsOption, plan_tables
 from hbmodel.tables.layout_text import check_layout, same_spec
+from hbmodel.tables.range_claims import WORK, work_row
 from hbmodel.tables.registration import ABSENT, BUILDING, LEASE, READABLE, VERIFYING, WRITE_ONLY, IndexState, Registration
-from hbmodel.tables.registry import Place, Registry
+from hbmodel.tables.registry import Place, Registry, registry_row
 
 Waited = Callable[[float], None]
 """Waits some of so many seconds that are left; returns to have the registry looked at again."""
@@ -83,9 +85,15 @@ class IndexStates:
             )
         return found
 
-    def live(self) -> tuple[Registration, IndexState]:
-        """An index that writers keep; raises `IndexUnavailable` for any other."""
+    def as_declared(self) -> Registration:
+        """What the registry says; raises `SchemaMismatch` where rows or entries are laid out otherwise than the model declares."""
         found = self.registered()
+        check_layout(self._schema, found)
+        return found
+
+    def live(self) -> tuple[Registration, IndexState]:
+        """An index that writers keep; raises `IndexUnavailable` for any other, `SchemaMismatch` where it is declared otherwise."""
+        found = self.as_declared()
         state = found.indexes.get(self.name)
         if state is None or state.state == ABSENT:
             raise IndexUnavailable("The index is not built: see hb.build_index().", table=self.place.table, index=self.name)
@@ -100,8 +108,7 @@ class IndexStates:
         schema = self._schema
         declared = schema.index(self.name)
         while True:
-            found = self.registered()
-            check_layout(schema, found)
+            found = self.as_declared()
             state = found.indexes.get(self.name)
             if state is not None and state.state in {BUILDING, VERIFYING, READABLE}:
                 return found
@@ -171,15 +178,17 @@ class IndexStates:
             raise UnknownIndex("The table has no such index.", table=self.place.table, index=self.name)
         while True:
             found = self.registered()
-            state = found.indexes[self.name]
+            state = found.indexes.get(self.name)
+            if state is None:  # its tables were dropped meanwhile
+                return []
             now = self.registry.server_time()
             if state.state not in {ABSENT, WRITE_ONLY}:
                 self.registry.change_index(self.place, self.name, found, state=WRITE_ONLY, dropping=True)
             elif state.state == WRITE_ONLY:
                 if not state.entry.get("dropping") or self._over(state.since, self.drain.read, now):
-                    left = sorted({*state.entry.get("left", ()), state.table})
-                    changes = {"state": ABSENT, "dropping": False, "generation": state.generation + 1, "left": left}
-                    self.registry.change_index(self.place, self.name, found, **changes)
+                    self._leave(found, state)
+            elif state.entry.get("creating"):  # its table may be there
+                self._leave(found, state)
             elif not state.entry.get("left"):
                 return []
             elif self._over(state.since, self.drain.written, now):
@@ -189,5 +198,13 @@ class IndexStates:
                 for table in dropped:
                     with suppress(TableNotFound):  # somebody else was faster
                         self.store.delete_table(table)
+                rows = [work_row(registry_row(self.place), table, work) for table in tables for work in WORK]
+                self.store.delete(self.registry.table, [Delete(row) for row in rows])
                 self.registry.change_index(self.place, self.name, found, left=[])
                 return dropped
+
+    def _leave(self, found: Registration, state: IndexState) -> None:
+        """Makes an index absent whose table is to go."""
+        left = sorted({*state.entry.get("left", ()), state.table})
+        changes: dict[str, Any] = {"state": ABSENT, "dropping": False, "creating": False, "generation": state.generation + 1, "left": left}
+        self.registry.change_index(self.place, self.name, found, **changes)

@@ -18,9 +18,9 @@ from hbmodel.protocol.index_verify import find_missing
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
-from hbmodel.tables.range_claims import CLAIM_LIFE, Claim, ClaimLost, Counts, RangeClaims, work_row
+from hbmodel.tables.range_claims import CLAIM_LIFE, WORK, Claim, ClaimLost, Counts, RangeClaims, work_row
 from hbmodel.tables.range_claims import Progress as ClaimProgress
-from hbmodel.tables.registration import ABSENT
+from hbmodel.tables.registration import ABSENT, IndexState
 from hbmodel.tables.registry import Registry, registry_row
 
 LOOK = 1.0
@@ -111,17 +111,23 @@ class Sweeps:
         """Looks for the entries of all rows, and puts those that are missing, together with whoever else does."""
         return self._shared("verifying", self._verify)
 
-    def begun_anew(self) -> None:
-        """Forgets a build that is done but has refused rows, so that it is done once more."""
-        claims = self._claims("building")
-        progress = claims.progress()
-        if progress is not None and progress.done == progress.ranges and progress.counts.refused:
-            claims.forget()
+    def begin_again(self) -> None:
+        """Begins work once more that is done but has refused rows."""
+        for work in WORK:
+            claims = self._claims(work)
+            progress = claims.progress()
+            if progress is not None and progress.done == progress.ranges and progress.counts.refused:
+                claims.begin_again(progress, self._ranges())
 
     def forget(self) -> None:
         """Drops what the registry holds of the work."""
-        for work in ("building", "verifying"):
-            self._claims(work).forget()
+        for work in WORK:
+            claims = self._claims(work)
+            if claims.progress() is not None:
+                claims.forget()
+
+    def _ranges(self) -> Sequence[KeyRange]:
+        return [region.range for region in self.store.regions(self.indexer.schema.table)]
 
     def _claims(self, work: str) -> RangeClaims:
         row = work_row(registry_row(self.indexer.schema), self.index.table, work)
@@ -129,13 +135,15 @@ class Sweeps:
 
     def _shared(self, phase: Literal["building", "verifying"], work: Callable[[Sequence[Row], int], Counts | None]) -> Counts:
         claims = self._claims(phase)
-        if claims.progress() is None:
-            claims.begin([region.range for region in self.store.regions(self.indexer.schema.table)])
-        began, first = time.monotonic(), -1.0
+        began, first, counts = time.monotonic(), -1.0, Counts()
         while True:
             progress = claims.progress()
-            if progress is None:  # another program has finished the work
-                return Counts()
+            if progress is None:
+                if self._state().state != phase:  # another program has finished the work
+                    return counts
+                claims.begin(self._ranges())
+                continue
+            counts = progress.counts
             first = progress.done if first < 0 else first
             show = partial(self._show, phase, progress, first, began)
             show(0)
@@ -143,7 +151,7 @@ class Sweeps:
                 return progress.counts
             claim = claims.take()
             if claim is None:
-                self._check_live()
+                self._state()
                 time.sleep(min(LOOK, max(0.0, progress.free_at - self.registry.server_time()) / 1000 + 0.01))
                 continue
             try:
@@ -165,7 +173,7 @@ class Sweeps:
                 counts = work(rows, since)
                 if counts is None:
                     break  # they were read too long ago
-                self._check_live()
+                self._state()
                 claim.advance(key_successor(rows[-1].row), counts)
                 self.throttle.passed(rows)
                 show(claim.counts.rows - before)
@@ -210,9 +218,10 @@ class Sweeps:
         refused = tuple((one.row.hex(), str(one.error)) for one in found.refused)
         return Counts(rows=found.live, missing=len(missing), refused=len(refused), samples=refused)
 
-    def _check_live(self) -> None:
-        """Raises `IndexUnavailable` where the index was dropped under the work."""
+    def _state(self) -> IndexState:
+        """Of the index; raises `IndexUnavailable` where it was dropped under the work."""
         found = self.registry.read(self.indexer.schema)
         state = None if found is None else found.indexes.get(self.index.name)
         if state is None or state.state == ABSENT or state.entry.get("dropping") or state.table != self.index.table:
             raise IndexUnavailable("The index was dropped meanwhile.", table=self.indexer.schema.table, index=self.index.name)
+        return state

@@ -135,7 +135,7 @@ class IndexWork:
 
     def dry_build(self, throttle: Throttle, batch_size: int) -> IndexBuild:
         """Counts what a build would do."""
-        found = self.states.registered()
+        found = self.states.as_declared()
         sweeps = self.sweeps(self.index.table, found.rows, throttle, batch_size)
         (batches,) = self.store.scan(self.schema.table, [Scan(columns=sweeps.indexer.columns, batch_size=batch_size)])
         total = Counts()

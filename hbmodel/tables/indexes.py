@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import evolve
+
 from hbmodel.errors import CapabilityError
 from hbmodel.mapping.schema import Index, schema_of
 from hbmodel.protocol.driver import drive
@@ -15,6 +17,7 @@ from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import Report, Throttle
 from hbmodel.tables.index_work import TIMES, IndexTimes, IndexWork, waiting
+from hbmodel.tables.layout_text import check_layout
 from hbmodel.tables.range_claims import CLAIM_LIFE, Counts
 from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
@@ -61,8 +64,8 @@ def build_index(
         registry: name of the registry table.
 
     Returns:
-        What was done, by all programs together. Its `state` is `building` where rows were refused: too long an entry, or values
-        that cannot be read. Mend those rows and call again.
+        What was done, by all programs together. Its `state` is `building` or `verifying` where rows were refused: too long an
+        entry, or values that cannot be read. Mend those rows and call again.
 
     Raises:
         SchemaMismatch: the table is not registered, or has another layout.
@@ -84,9 +87,10 @@ def build_index(
         state = found.indexes[work.index.name]
         sweeps = work.sweeps(state.table, found.rows, throttle, batch_size, claim_life)
         if first:
-            sweeps.begun_anew()
+            sweeps.begin_again()
             first = False
         if state.state == READABLE:
+            sweeps.forget()  # also what a program that was killed has left
             return work.built(READABLE, total, missing)
         if state.state == BUILDING:
             total = sweeps.build()
@@ -94,10 +98,12 @@ def build_index(
                 return work.built(BUILDING, total, missing)
             work.states.change(BUILDING, VERIFYING)
         elif state.state == VERIFYING:
-            missing = sweeps.verify().missing
+            checked = sweeps.verify()
+            missing = checked.missing
+            if checked.refused:
+                return work.built(VERIFYING, evolve(total, refused=checked.refused, samples=checked.samples), missing)
             work.states.rows_adopted()
             work.states.change(VERIFYING, READABLE)
-            sweeps.forget()
 
 
 def drop_index(
@@ -161,6 +167,7 @@ def verify_index(
 
     Raises:
         IndexUnavailable: the index is not built.
+        SchemaMismatch: the table is not registered, or rows or entries are laid out otherwise than the model declares.
     """
     work = IndexWork.of(store, model, index, times, registry, progress)
     return work.check("verifying", False, sample, Throttle(rows_per_second, bytes_per_second), batch_size)
@@ -198,6 +205,7 @@ def repair_index(
 
     Raises:
         IndexUnavailable: the index is not built.
+        SchemaMismatch: the table is not registered, or rows or entries are laid out otherwise than the model declares.
     """
     work = IndexWork.of(store, model, index, times, registry, progress)
     return work.check("repairing", not dry_run, None, Throttle(rows_per_second, bytes_per_second), batch_size)
@@ -227,6 +235,7 @@ def purge_rows(
         registry: name of the registry table.
 
     Raises:
+        SchemaMismatch: the table has another layout.
         CapabilityError: the rows of the table are still being adopted by the build of its first index: until then a marker is all
             that tells what is left of a deleted row from one without system cells.
     """
@@ -235,6 +244,7 @@ def purge_rows(
     found = catalog.read(schema)
     if found is None or found.rows == "unindexed":
         return 0
+    check_layout(schema, found)
     if found.rows != "indexed":
         raise CapabilityError("Markers are kept until the first index of the table is built.", table=schema.table, rows=found.rows)
     clock, grace, throttle, purged = times.clock(catalog), round(times.grace * 1000), Throttle(rows_per_second), 0

@@ -1,9 +1,9 @@
 """Work on a table shared by programs: key ranges that each takes from the registry, and how far each has come.
 
 One row of the registry for a piece of work: row key 01 `<table>` 00 `<family>` 00 `<index>` 00 `<work>`. `m:ranges` holds the ranges,
-`m:r<number>` the state of each: who has taken it until when, the next row to do, what was counted. Every change is a
-check-and-put on what was read. A program that dies loses what it did since the last checkpoint of its range; its claim runs out,
-and another program goes on from there.
+`m:r<number>` the state of each: who has taken it until when, the next row to do, what was counted. Work that is done once more has an
+attempt in `m:ranges`, and states of its own, `m:r<number>.<attempt>`. Every change is a check-and-put on what was read. A program that
+dies loses what it did since the last checkpoint of its range; its claim runs out, and another program goes on from there.
 
 Source of the technique: the range sets that online index builds of the FoundationDB Record Layer keep.
 """
@@ -93,7 +93,7 @@ class Claim:
     range: KeyRange
     counts: Counts
     _claims: RangeClaims
-    _number: int
+    _column: bytes
     _held: bytes
 
     def advance(self, start: bytes, counts: Counts) -> None:
@@ -108,7 +108,7 @@ class Claim:
         self._write(done=True)
 
     def _write(self, *, done: bool) -> None:
-        self._held = self._claims.write(self._number, self._held, self.range.start, self.counts, done)
+        self._held = self._claims.write(self._column, self._held, self.range.start, self.counts, done)
 
 
 @frozen
@@ -120,12 +120,14 @@ class Progress:
         done: how many of them are done.
         counts: of all.
         free_at: when the next claim runs out, in ms by the server's clock, if all ranges that are left are taken; else 0.
+        plan: the cell with the ranges.
     """
 
     ranges: int
     done: int
     counts: Counts
     free_at: int = 0
+    plan: bytes = b""
 
 
 @define(eq=False)
@@ -150,9 +152,17 @@ class RangeClaims:
 
     def begin(self, ranges: Sequence[KeyRange]) -> None:
         """Sets down the ranges, unless another program has; then those count."""
+        self._plan(None, ranges, 0)
+
+    def begin_again(self, progress: Progress, ranges: Sequence[KeyRange]) -> None:
+        """Sets down the ranges of another attempt after the one that was read, unless another program has."""
+        self._plan(progress.plan, ranges, _attempt(json.loads(progress.plan)) + 1)
+
+    def _plan(self, held: bytes | None, ranges: Sequence[KeyRange], attempt: int) -> None:
         spans = [[r.start.hex(), None if r.stop is None else r.stop.hex()] for r in ranges]
+        plan = canonical_json({"ranges": spans, "attempt": attempt})
         with suppress(UnknownOutcome):  # the cell says
-            self.store.check_and_put(self.registry, self.row, RANGES, None, Put(self.row, {RANGES: canonical_json({"ranges": spans})}))
+            self.store.check_and_put(self.registry, self.row, RANGES, held, Put(self.row, {RANGES: plan}))
 
     def forget(self) -> None:
         """Drops what is known of the work."""
@@ -163,41 +173,43 @@ class RangeClaims:
         cells = self._cells()
         if RANGES not in cells:
             return None
-        ranges = json.loads(cells[RANGES])["ranges"]
-        states = [_state(cells.get(_column(number))) for number in range(len(ranges))]
+        plan = json.loads(cells[RANGES])
+        ranges, attempt = plan["ranges"], _attempt(plan)
+        states = [_state(cells.get(_column(number, attempt))) for number in range(len(ranges))]
         total = Counts()
         for state in states:
             total += Counts.of_json(state)
         open_ones = [int(state.get("until", 0)) for state in states if not state.get("done")]
         now = self.now()
         taken = bool(open_ones) and all(until > now for until in open_ones)
-        return Progress(len(ranges), len(states) - len(open_ones), total, min(open_ones) if taken else 0)
+        return Progress(len(ranges), len(states) - len(open_ones), total, min(open_ones) if taken else 0, cells[RANGES])
 
     def take(self) -> Claim | None:
         """A range that nobody works on, or None; begins at a random one, so that programs seldom want the same."""
         cells = self._cells()
-        ranges = json.loads(cells[RANGES])["ranges"] if RANGES in cells else []
+        plan = json.loads(cells[RANGES]) if RANGES in cells else {"ranges": []}
+        ranges, attempt = plan["ranges"], _attempt(plan)
         now = self.now()
         first = random.randrange(len(ranges)) if ranges else 0
         for number in (*range(first, len(ranges)), *range(first)):
-            held = cells.get(_column(number))
+            column = _column(number, attempt)
+            held = cells.get(column)
             state = _state(held)
             if state.get("done") or int(state.get("until", 0)) > now:
                 continue
             start, stop = ranges[number]
             at, counts = bytes.fromhex(state.get("at", start)), Counts.of_json(state)
             try:
-                taken = self.write(number, held, at, counts, False)
+                taken = self.write(column, held, at, counts, False)
             except ClaimLost:
                 continue
-            return Claim(KeyRange(at, None if stop is None else bytes.fromhex(stop)), counts, self, number, taken)
+            return Claim(KeyRange(at, None if stop is None else bytes.fromhex(stop)), counts, self, column, taken)
         return None
 
-    def write(self, number: int, held: bytes | None, at: bytes, counts: Counts, done: bool) -> bytes:
+    def write(self, column: bytes, held: bytes | None, at: bytes, counts: Counts, done: bool) -> bytes:
         """Changes the state of a range from `held`; raises `ClaimLost` where it is another one by now."""
         until = self.now() + self.life
         value = canonical_json({**counts.as_json, "at": at.hex(), "owner": self.owner, "until": until, "done": done})
-        column = _column(number)
         with suppress(UnknownOutcome):
             if self.store.check_and_put(self.registry, self.row, column, held, Put(self.row, {column: value})):
                 return value
@@ -213,13 +225,22 @@ class RangeClaims:
         return {} if row is None else {column: cell.value for column, cell in row.columns.items()}
 
 
+WORK = ("building", "verifying")
+"""The pieces of work on an index."""
+
+
 def work_row(registry_row: bytes, index: str, work: str) -> bytes:
     """The registry's row of a piece of work on an index of the model with that registry row."""
     return b"\x01" + registry_row + b"\x00" + index.encode() + b"\x00" + work.encode()
 
 
-def _column(number: int) -> bytes:
-    return b"m:r%d" % number
+def _attempt(plan: Mapping[str, Any]) -> int:
+    """How often the work was begun once more."""
+    return int(plan.get("attempt", 0))
+
+
+def _column(number: int, attempt: int) -> bytes:
+    return b"m:r%d.%d" % (number, attempt) if attempt else b"m:r%d" % number
 
 
 def _state(cell: bytes | None) -> Mapping[str, Any]:

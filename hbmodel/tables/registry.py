@@ -14,7 +14,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hbmodel.errors import SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
-from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Cell, Family, Put, Row, Scan
@@ -140,15 +140,14 @@ class Registry:
                     **{c: s for c, s in layout["columns"].items() if c not in found.layout["columns"]},
                 }
             wanted = {
-                INDEX_PREFIX + name.encode(): canonical_json(
-                    {**_entry_of(found, name), "state": new_state, "table": index.table, "spec": index.spec}
-                )
+                INDEX_PREFIX + name.encode(): canonical_json({**_begun(found, index, new_state), "state": new_state, "spec": index.spec})
                 for name, index in schema.indexes.items()
                 # An absent index has no entries, so that its declaration may still change.
                 if found is None or name not in found.indexes or found.indexes[name].state == ABSENT
             }
-            if found is None or (new_state == READABLE and schema.indexes and found.rows == "unindexed"):
-                # An index that is readable at once stands beside a table that is not there yet: all of its rows will be indexed.
+            if found is None or (new_state == READABLE and schema.indexes and found.rows != "indexed"):
+                # An index that is readable at once stands beside a table that is not there yet: all of its rows will be indexed,
+                # however far a build had come with those of a table that was dropped.
                 wanted[ROWS] = canonical_json({"state": _first_rows(schema, new_state)})
             # The layout is written last: an entry without one is not an entry, so an interrupted registration is begun anew.
             wanted[LAYOUT] = canonical_json(layout)
@@ -234,8 +233,15 @@ class Registry:
         return row.columns[CLOCK].timestamp
 
 
-def _entry_of(found: Registration | None, index: str) -> Mapping[str, Any]:
-    return {} if found is None or index not in found.indexes else found.indexes[index].entry
+def _begun(found: Registration | None, index: Index, new_state: str) -> dict[str, Any]:
+    """What stays of the entry of an absent index.
+
+    A build may have begun it: the table that it has named is the one to be built. Beside a new primary table it is the declared one.
+    """
+    entry = {} if found is None or index.name not in found.indexes else dict(found.indexes[index.name].entry)
+    if new_state == READABLE:
+        return {**entry, "table": index.table, "creating": False} if "creating" in entry else {**entry, "table": index.table}
+    return {"table": index.table, **entry}
 
 
 def _index_state(cell: Cell) -> IndexState:

@@ -1,0 +1,210 @@
+"""What killed builders, programs that start meanwhile and models of another layout do to an index."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.store import Scan
+from hbmodel.store.embedded import EmbeddedStore
+from hbmodel.tables.create import create_declared
+from hbmodel.tables.registry import Registry, registry_row
+from tests.tables.test_indexes import TIMES, Two, build, declare, found_through, open_session
+
+
+@pytest.fixture
+def store() -> Iterator[hb.Store]:
+    with EmbeddedStore(None) as made:
+        yield made
+
+
+@pytest.fixture
+def two(store: hb.Store) -> Two:
+    """A table with rows whose model has an index by now."""
+    made = declare()
+    hb.create_tables(store, made.before, splits=hb.AtKeys([hb.row_key(made.before, name=f"{n:02}") for n in (5, 10, 15)]))
+    open_session(store).load([made.before(name=f"{n:02}", topic=f"t{n % 3}") for n in range(20)])
+    hb.create_tables(store, made.after)
+    return made
+
+
+def all_found(store: hb.Store, two: Two) -> bool:
+    return all(found_through(store, two, f"t{topic}") == [f"{n:02}" for n in range(20) if n % 3 == topic] for topic in range(3))
+
+
+def work_left(store: hb.Store, two: Two) -> list[bytes]:
+    (batches,) = store.scan("hbmodel", [Scan()])
+    return [row.row for batch in batches for row in batch if row.row.startswith(b"\x01" + registry_row(two.schema))]
+
+
+class Killed(BaseException):
+    """The program is gone."""
+
+
+def killed_in(phase: str) -> Any:
+    def report(progress: hb.IndexProgress) -> None:
+        if progress.phase == phase:
+            raise Killed
+
+    return report
+
+
+def killed_before_the_work_is_forgotten(monkeypatch: pytest.MonkeyPatch, store: hb.Store, two: Two) -> None:
+    def forget(_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hbmodel.tables.index_sweeps.Sweeps.forget", forget)
+        with pytest.raises(Killed):
+            build(store, two.after)
+
+
+# --- models of another layout -----------------------------------------------------------------------------------------
+
+
+def test_a_model_that_declares_the_index_otherwise_touches_nothing(store: hb.Store) -> None:
+    def model(by: str) -> type[Any]:
+        @hb.model(table="otherwise", family="d")
+        class Pair:
+            name: hb.Key[int] = hb.key(hb.UInt64)
+            a: hb.Column[int] = hb.column("a", hb.UInt64)
+            b: hb.Column[int] = hb.column("b", hb.UInt64)
+
+            by_number = hb.index(by)
+
+        return Pair
+
+    one, other = model("a"), model("b")
+    hb.create_tables(store, one)
+    session = open_session(store)
+    session.add_all(one(name=n, a=n, b=n + 100) for n in range(9))
+    session.commit()
+    threading.Event().wait(TIMES.grace + 0.1)
+    calls: list[Any] = [
+        partial(hb.verify_index, store, other, "by_number", times=TIMES),
+        partial(hb.repair_index, store, other, "by_number", times=TIMES),
+        partial(hb.build_index, store, other, "by_number", dry_run=True, times=TIMES),
+        partial(hb.purge_rows, store, other, times=TIMES),
+    ]
+    for call in calls:
+        with pytest.raises(hb.SchemaMismatch):
+            call()
+    assert session.query(one).where(one.a < 100).use_index("by_number").count() == 9
+    assert hb.drop_index(store, other, "by_number", times=TIMES) == ["otherwise.by_number"]
+
+
+# --- builds that are killed -------------------------------------------------------------------------------------------
+
+
+def test_tables_dropped_and_created_during_a_build_are_indexed_from_the_start(store: hb.Store, two: Two) -> None:
+    with pytest.raises(Killed):
+        build(store, two.after, progress=killed_in("waiting"))
+    store.delete_table(two.schema.table)  # all that a killed drop_tables has come to
+    hb.create_tables(store, two.after)
+    session = open_session(store)
+    session.add_all(two.after(name=f"{n:02}", topic=f"t{n % 3}") for n in range(20))
+    session.commit()
+    assert all_found(store, two)
+
+
+def test_an_index_dropped_behind_a_killed_build_is_built_whole(monkeypatch: pytest.MonkeyPatch, store: hb.Store, two: Two) -> None:
+    killed_before_the_work_is_forgotten(monkeypatch, store, two)
+    hb.drop_index(store, two.after, "by_topic", times=TIMES)
+    assert work_left(store, two) == []
+
+    def create(*_: Any) -> bool:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hbmodel.tables.index_states.create_declared", create)
+        with pytest.raises(Killed):
+            build(store, two.after)
+    hb.create_tables(store, two.after)  # a program starts
+    found = Registry(store).read(two.schema)
+    assert found is not None
+    assert found.indexes["by_topic"].table == f"{two.schema.table}.by_topic.2"
+    assert build(store, two.after).readable
+    assert all_found(store, two)
+
+
+def test_what_a_killed_build_has_left_is_forgotten(monkeypatch: pytest.MonkeyPatch, store: hb.Store, two: Two) -> None:
+    killed_before_the_work_is_forgotten(monkeypatch, store, two)
+    assert len(work_left(store, two)) == 2
+    assert build(store, two.after).readable
+    assert work_left(store, two) == []
+
+
+def test_a_table_that_a_killed_build_has_created_is_dropped(monkeypatch: pytest.MonkeyPatch, store: hb.Store, two: Two) -> None:
+    def create(*arguments: Any) -> bool:
+        create_declared(*arguments)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hbmodel.tables.index_states.create_declared", create)
+        with pytest.raises(Killed):
+            build(store, two.after)
+    name = f"{two.schema.table}.by_topic"
+    assert name in store.tables()
+    assert hb.drop_index(store, two.after, "by_topic", times=TIMES) == [name]
+    assert name not in store.tables()
+    assert build(store, two.after).readable
+    assert all_found(store, two)
+
+
+# --- rows that are refused --------------------------------------------------------------------------------------------
+
+
+def test_builders_who_begin_again_do_not_hide_refused_rows(store: hb.Store, two: Two) -> None:
+    session = open_session(store)
+    session.add(two.before(name="long", topic="x" * 33_000))
+    session.commit()
+    assert build(store, two.after).refused == 1
+    for _ in range(3):
+        with ThreadPoolExecutor(4) as pool:
+            results = list(pool.map(partial(build, store, two.after, batch_size=3), ["by_topic"] * 4))
+        assert not any(result.readable for result in results)
+    session.delete_key(two.before, name="long")
+    with pytest.raises(hb.IndexUnavailable):
+        session.commit()
+    session = open_session(store)
+    session.delete_key(two.after, name="long")
+    session.commit()
+    assert build(store, two.after).readable
+    assert all_found(store, two)
+
+
+def test_a_build_begun_again_in_the_millisecond_of_its_end_is_done() -> None:
+    now = [1_700_000_000_000]
+    times = hb.IndexTimes(lease=0, longest_call=0, clock_bound=1e10, grace=1e11)
+    with EmbeddedStore(None, lambda: now[0]) as store:
+        two = declare()
+        hb.create_tables(store, two.before)
+        session = hb.Session(store, lease=0, longest_call=0, clock_bound=1e10, grace=1e11)
+        session.add_all([two.before(name="a", topic="t"), two.before(name="long", topic="x" * 33_000)])
+        session.commit()
+        hb.create_tables(store, two.after)
+
+        def later(_: hb.IndexProgress) -> None:
+            now[0] += 1
+
+        assert hb.build_index(store, two.after, "by_topic", times=times, progress=later).refused == 1
+        again = hb.build_index(store, two.after, "by_topic", times=times)
+        assert (again.state, again.refused) == ("building", 1)
+
+
+# --- queries ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_query_that_is_begun_late_is_read_as_the_table_is_then(store: hb.Store, two: Two) -> None:
+    items = iter(open_session(store).query(two.after).allow_full_scan())
+    build(store, two.after)
+    session = open_session(store)
+    session.delete_key(two.after, name="00")
+    session.commit()
+    assert [item.name for item in items][:2] == ["01", "02"]
