@@ -107,8 +107,8 @@ def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> 
 
 
 _UNBUILT = (
-    "The index cannot be read: it was declared on a table that was there, and is not built. Load new tables that have it from the start, "
-    "or query without it."
+    "The index cannot be read: it was declared on a table that was there, and is not built yet. Build it with hb.build_index(), or query "
+    "without it."
 )
 
 

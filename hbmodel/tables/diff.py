@@ -24,7 +24,7 @@ Effect = Literal["safe", "lossy", "left", "refused"]
 _SIGNS: Mapping[Effect, str] = {"safe": "~", "lossy": "-", "left": "=", "refused": "!"}
 
 _NOT_BUILT = "registered as absent: its table is not made, and queries cannot use it until it is built"
-_UNBUILT = "queries cannot use it: it was declared on a table that was there, and this version does not build it"
+_UNBUILT = "queries cannot use it: it was declared on a table that was there; hb.build_index() builds it"
 _MISREAD = "rows are stored by the live layout: a model of another one would misread or misplace them"
 
 

@@ -174,8 +174,8 @@ class IndexStates:
         Queries end first, writes next, then the table goes: in any other order a session would read an index that others do not
         keep, or write into a table that is gone.
         """
-        if self.name not in self.registered().indexes:
-            raise UnknownIndex("The table has no such index.", table=self.place.table, index=self.name)
+        if not isinstance(self.name, str) or self.name not in self.registered().indexes:
+            raise UnknownIndex("The table has no such index.", table=self.place.table, index=str(self.name))
         while True:
             found = self.registered()
             state = found.indexes.get(self.name)

@@ -18,6 +18,7 @@ from hbmodel.protocol.index_verify import find_missing
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
+from hbmodel.tables.index_arguments import check_speeds
 from hbmodel.tables.range_claims import CLAIM_LIFE, WORK, Claim, ClaimLost, Counts, RangeClaims, work_row
 from hbmodel.tables.range_claims import Progress as ClaimProgress
 from hbmodel.tables.registration import ABSENT, IndexState
@@ -61,6 +62,9 @@ class Throttle:
     rows: float | None = None
     size: float | None = None
     _due: float = field(factory=time.monotonic)
+
+    def __attrs_post_init__(self) -> None:
+        check_speeds(rows_per_second=self.rows, bytes_per_second=self.size)
 
     def passed(self, rows: Sequence[Row]) -> None:
         """Sleeps as long as these rows take at the given speed, less the time since the last ones."""
