@@ -163,6 +163,11 @@ class IndexStates:
         if state is not None and state.state == before:
             self.registry.change_index(self.place, self.name, found, state=after)
 
+    @property
+    def rows_are_adopted(self) -> bool:
+        """Whether only rows with system cells are live."""
+        return self.registered().rows == "indexed"
+
     def rows_adopted(self) -> None:
         """From now on only rows with system cells are live: every row has them."""
         while (found := self.registered()).rows == "adopting":

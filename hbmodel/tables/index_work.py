@@ -52,11 +52,11 @@ class IndexTimes:
                 raise SessionError("Times are numbers of seconds that are not negative.", option=name, found=repr(seconds))
         check_grace(*(round(seconds * 1000) for seconds in (self.grace, self.longest_call, self.clock_bound)))
 
-    def clock(self, registry: Registry) -> ServerClock:
-        """A clock that goes by the server's."""
+    def clock(self, registry: Registry, valid: Callable[[], bool] = lambda: True) -> ServerClock:
+        """A clock that goes by the server's; `valid` says whether the schema that is gone by is still current."""
         return ServerClock(
             registry.server_time,
-            lambda: True,
+            valid,
             grace=round(self.grace * 1000),
             bound=round(self.clock_bound * 1000),
             longest_call=round(self.longest_call * 1000),
@@ -128,10 +128,11 @@ class IndexWork:
 
     def sweeps(self, table: str, rows: str, throttle: Throttle, batch_size: int, claim_life: float = CLAIM_LIFE) -> Sweeps:
         """Goes through the rows for the index table that is live."""
-        live = evolve(self.index, table=table)
-        indexer = RowIndexer(self.schema, (live,), rows != "indexed")
-        clock = self.times.clock(self.registry)
-        return Sweeps(self.store, self.registry, indexer, live, clock, throttle, batch_size, self.progress, claim_life)
+        live, adopting = evolve(self.index, table=table), rows != "indexed"
+        indexer = RowIndexer(self.schema, (live,), adopting)
+        clock = self.times.clock(self.registry, lambda: not (adopting and self.states.rows_are_adopted))
+        then = self.sweeps(table, "indexed", throttle, batch_size, claim_life) if adopting else None
+        return Sweeps(self.store, self.registry, indexer, live, clock, throttle, batch_size, self.progress, claim_life, then)
 
     def built(self, state: str, counts: Counts, missing: int) -> IndexBuild:
         """What a build did."""
