@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.store import Put, Scan
+from hbmodel.store import Put, Row, Scan
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.create import create_declared
 from hbmodel.tables.registry import Registry, registry_row
@@ -263,3 +263,35 @@ def test_an_entry_that_no_row_can_have_is_stale(store: hb.Store, two: Two) -> No
     assert hb.repair_index(store, two.after, "by_topic", times=TIMES).deleted == 1
     report = hb.verify_index(store, two.after, "by_topic", times=TIMES)
     assert (report.sound, report.entries) == (True, 20)
+
+
+def test_an_insert_that_outlasts_its_lease_is_made_as_the_table_is_then(store: hb.Store) -> None:
+    def declared(indexed: bool) -> type[Any]:
+        @hb.model(table="inserted-late", family="d")
+        class Page:
+            number: hb.Key[int] = hb.key(hb.UInt64)
+            size: hb.Column[int] = hb.column("s", hb.UInt64)
+
+            if indexed:
+                by_size = hb.index("size")
+
+        return Page
+
+    page = declared(True)
+
+    class Late(RecordingStore):
+        """The index is built after the first read of a row."""
+
+        def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
+            found = super().get(table, rows, columns)
+            if table == "inserted-late":
+                hb.build_index(store, page, "by_size", times=TIMES)
+            return found
+
+    hb.create_tables(store, declared(False))
+    hb.create_tables(store, page)
+    with pytest.raises(Killed):
+        hb.build_index(store, page, "by_size", times=TIMES, progress=killed_in("waiting"))
+    open_session(Late(store)).insert(page(number=1, size=7))
+    found = open_session(store).query(page).where(page.size == 7).use_index("by_size")
+    assert [one.number for one in found] == [1]
