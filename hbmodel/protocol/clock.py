@@ -66,6 +66,12 @@ class SharedOffset:
         self.latest: Offset | None = None
 
 
+def check_grace(grace: int, longest_call: int, bound: int) -> None:
+    """Raises `SessionError` for a grace time, all in ms, that is too short to be safe."""
+    if grace <= 2 * (longest_call + 2 * bound):
+        raise SessionError("The grace time must exceed twice the longest call plus four clock bounds.", grace=grace, bound=bound)
+
+
 class ServerClock:
     """Wall time plus the offset to the server, which the first write measures.
 
@@ -95,8 +101,7 @@ class ServerClock:
         running: Callable[[], int] = running_time,
         shared: SharedOffset | None = None,
     ) -> None:
-        if grace <= 2 * (longest_call + 2 * bound):
-            raise SessionError("The grace time must exceed twice the longest call plus four clock bounds.", grace=grace, bound=bound)
+        check_grace(grace, longest_call, bound)
         self._probe, self._lease_valid, self._wall, self._running = probe, lease_valid, wall, running
         self._grace = grace
         self.bound = bound

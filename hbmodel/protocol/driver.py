@@ -103,8 +103,14 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
     begun.end()
 
 
-def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None) -> R:
+def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check: Callable[[], None] | None = None) -> R:
     """Runs a protocol to its end; an error of the store, or of the clock, ends it.
+
+    Args:
+        store: to run it against.
+        protocol: to run.
+        clock: for protocols that ask for the time.
+        check: asked before anything is written, as long as no checked change of a row was carried out; what it raises ends the protocol.
 
     Raises:
         UnknownOutcome: the store could not be reached any more after a checked change of a row was carried out.
@@ -114,6 +120,8 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None) -> R:
     try:
         while True:
             operation = protocol.send(answer)
+            if check is not None and not changed and isinstance(operation, Change):
+                check()
             answer = perform(store, operation, clock)
             changed = changed or (isinstance(operation, CheckAndMutate) and answer)
             changed = changed or (isinstance(operation, CheckAndMutateRows) and any(answer))

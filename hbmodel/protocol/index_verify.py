@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
+from hbmodel.errors import DecodingError
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.schema import Index
 from hbmodel.protocol.expiry import end_of_live
@@ -122,12 +123,20 @@ def differing(indexer: RowIndexer, index: Index, entries: Sequence[Entry]) -> Pr
     """The entries that are not current ones of their rows, with the row as it was read."""
     schema = indexer.schema
     rows_of = KeyMapper(schema).rows_of_entry_code(index)
-    rows = [rows_of(entry.key)[0] for entry in entries]
-    wanted = list(dict.fromkeys(rows))
-    got: Sequence[Row | None] = yield GetRows(schema.table, wanted, indexer.columns)
-    found = dict(zip(wanted, got, strict=True))
+    rows = [_row_of(rows_of, entry.key) for entry in entries]
+    wanted = [row for row in dict.fromkeys(rows) if row is not None]
+    got: Sequence[Row | None] = (yield GetRows(schema.table, wanted, indexer.columns)) if wanted else ()
+    found: dict[bytes | None, Row | None] = {None: None, **dict(zip(wanted, got, strict=True))}
     made = {key: indexer.of(row) for key, row in found.items()}
     return [(entry, found[row]) for entry, row in zip(entries, rows, strict=True) if not _has(made[row], index, entry.key)]
+
+
+def _row_of(rows_of: Callable[[bytes], Sequence[bytes]], entry: bytes) -> bytes | None:
+    """The row that an entry stands for; None for one that no row can have."""
+    try:
+        return rows_of(entry)[0]
+    except DecodingError:
+        return None
 
 
 def _has(made: RowEntries | None, index: Index, entry: bytes) -> bool:

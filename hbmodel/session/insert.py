@@ -17,7 +17,7 @@ from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.versioned_write import SentChanges, insert_versioned
 from hbmodel.protocol.writes import PutObject, put_object
-from hbmodel.session.unit_of_work import Pending, UnitOfWork
+from hbmodel.session.unit_of_work import RESTARTS, Pending, UnitOfWork
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
 
@@ -54,12 +54,33 @@ def insert(
     write = put_object(schema, obj, ttl)
     if schema.versioned:
         return _insert_versioned(store, bind, clock, obj, write)
+    for _ in range(RESTARTS):
+        try:
+            return _insert(store, bind, clock, work, obj, write)
+        except _Outdated:  # its row is not written yet
+            continue
+    raise SchemaMismatch("The indexes of the table change again and again; insert again.", table=schema.table)
+
+
+class _Outdated(Exception):
+    """The table is written otherwise by now than an insert was planned."""
+
+
+def _insert(
+    store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, work: Callable[[], UnitOfWork], obj: T, write: PutObject
+) -> T:
+    schema = schema_of(type(obj))
     binding = bind(schema)
     binding.check_writable()
+
+    def check() -> None:
+        if not bind(schema).writes_like(binding):
+            raise _Outdated
+
     if binding.writes_system_cells:
         try:
             writer = IndexedRowPlanner(schema, binding.written, clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed")
-            drive(store, insert_indexed(writer, write), clock)
+            drive(store, insert_indexed(writer, write), clock, check)
         except SchemaMismatch:
             # The lease ran out after the row was in place, and its indexes have changed: write it again as they are now.
             again = work()
@@ -71,7 +92,7 @@ def insert(
     )
     if column is None:
         raise CapabilityError('insert() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table)
-    drive(store, insert_unindexed(UnindexedRowPlanner.of(schema, binding.indexed), write, column, clock.bound))
+    drive(store, insert_unindexed(UnindexedRowPlanner.of(schema, binding.indexed), write, column, clock.bound), None, check)
     return obj
 
 

@@ -119,7 +119,7 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
         catalog.register(schema, ABSENT if present else READABLE)
         if present:
             binding = catalog.bind(schema)
-            _check_index_tables(binding, existing)
+            _check_index_tables(store, binding, existing)
             found[schema.table] += _index_differences(binding)
             live = {index.table for index in binding.written}
             found.update({table.name: _compare_live(store, table) for table in planned if table.name in live})
@@ -216,10 +216,14 @@ def _index_differences(binding: Binding) -> list[Difference]:
     return undeclared + [unbuilt(binding.schema, name) for name in binding.schema.indexes if name not in live]
 
 
-def _check_index_tables(binding: Binding, existing: set[str]) -> None:
+def _check_index_tables(store: Store, binding: Binding, existing: set[str]) -> None:
     """A live index whose table was dropped must not come back empty: it would hide every row."""
-    for index in binding.written:
-        if index.table not in existing:
+    missing = [index for index in binding.written if index.table not in existing]
+    if not missing:
+        return
+    since = set(store.tables())  # a build may just have made it
+    for index in missing:
+        if index.table not in since:
             raise SchemaMismatch(
                 "The registry says that an index is live, but its table is gone: drop the primary table too and load it anew.",
                 table=binding.schema.table, index=index.name, missing=index.table,

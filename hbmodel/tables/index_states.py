@@ -163,6 +163,11 @@ class IndexStates:
         if state is not None and state.state == before:
             self.registry.change_index(self.place, self.name, found, state=after)
 
+    @property
+    def rows_are_adopted(self) -> bool:
+        """Whether only rows with system cells are live."""
+        return self.registered().rows == "indexed"
+
     def rows_adopted(self) -> None:
         """From now on only rows with system cells are live: every row has them."""
         while (found := self.registered()).rows == "adopting":
@@ -174,8 +179,8 @@ class IndexStates:
         Queries end first, writes next, then the table goes: in any other order a session would read an index that others do not
         keep, or write into a table that is gone.
         """
-        if self.name not in self.registered().indexes:
-            raise UnknownIndex("The table has no such index.", table=self.place.table, index=self.name)
+        if not isinstance(self.name, str) or self.name not in self.registered().indexes:
+            raise UnknownIndex("The table has no such index.", table=self.place.table, index=str(self.name))
         while True:
             found = self.registered()
             state = found.indexes.get(self.name)

@@ -18,6 +18,7 @@ from hbmodel.protocol.index_verify import find_missing
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
+from hbmodel.tables.index_arguments import check_speeds
 from hbmodel.tables.range_claims import CLAIM_LIFE, WORK, Claim, ClaimLost, Counts, RangeClaims, work_row
 from hbmodel.tables.range_claims import Progress as ClaimProgress
 from hbmodel.tables.registration import ABSENT, IndexState
@@ -62,6 +63,9 @@ class Throttle:
     size: float | None = None
     _due: float = field(factory=time.monotonic)
 
+    def __attrs_post_init__(self) -> None:
+        check_speeds(rows_per_second=self.rows, bytes_per_second=self.size)
+
     def passed(self, rows: Sequence[Row]) -> None:
         """Sleeps as long as these rows take at the given speed, less the time since the last ones."""
         seconds = 0.0
@@ -91,6 +95,7 @@ class Sweeps:
         batch_size: rows in one round trip.
         report: called with how far the work has come, or None.
         claim_life: seconds for which a range belongs to a program that gives no sign of life.
+        then: what goes on once all rows are adopted, or None where they are.
     """
 
     store: Store
@@ -102,14 +107,15 @@ class Sweeps:
     batch_size: int
     report: Report | None = None
     claim_life: float = CLAIM_LIFE
+    then: Sweeps | None = None
 
     def build(self) -> Counts:
         """Puts the entries of all rows, together with whoever else does."""
-        return self._shared("building", self._build)
+        return self._shared("building", Sweeps._build)
 
     def verify(self) -> Counts:
         """Looks for the entries of all rows, and puts those that are missing, together with whoever else does."""
-        return self._shared("verifying", self._verify)
+        return self._shared("verifying", Sweeps._verify)
 
     def begin_again(self) -> None:
         """Begins work once more that is done but has refused rows."""
@@ -133,7 +139,7 @@ class Sweeps:
         row = work_row(registry_row(self.indexer.schema), self.index.table, work)
         return RangeClaims(self.store, self.registry.table, row, self.registry.server_time, round(self.claim_life * 1000))
 
-    def _shared(self, phase: Literal["building", "verifying"], work: Callable[[Sequence[Row], int], Counts | None]) -> Counts:
+    def _shared(self, phase: Literal["building", "verifying"], work: Work) -> Counts:
         claims = self._claims(phase)
         began, first, counts = time.monotonic(), -1.0, Counts()
         while True:
@@ -165,14 +171,15 @@ class Sweeps:
             left = (time.monotonic() - began) * (progress.ranges - progress.done) / done if done else None
             self.report(IndexProgress(phase, progress.done, progress.ranges, progress.counts.rows + rows, left))
 
-    def _through(self, claim: Claim, work: Callable[[Sequence[Row], int], Counts | None], show: Callable[[int], None]) -> None:
+    def _through(self, claim: Claim, work: Work, show: Callable[[int], None]) -> None:
         """Works on a range to its end."""
         before = claim.counts.rows
         while True:
-            for rows, since in self.batches(claim.range):
-                counts = work(rows, since)
+            current = self._current()
+            for rows, since in current.batches(claim.range):
+                counts = work(current, rows, since)
                 if counts is None:
-                    break  # they were read too long ago
+                    break  # they were read too long ago, or before another build had adopted all rows
                 self._state()
                 claim.advance(key_successor(rows[-1].row), counts)
                 self.throttle.passed(rows)
@@ -180,6 +187,17 @@ class Sweeps:
             else:
                 claim.finish(Counts())
                 return
+
+    def _current(self) -> Sweeps:
+        """The same, or once another build has adopted all rows, one for rows with system cells alone.
+
+        What has no such cells then is what late writes have left of a deleted row.
+        """
+        if self.then is not None:
+            found = self.registry.read(self.indexer.schema)
+            if found is not None and found.rows == "indexed":
+                return self.then
+        return self
 
     def batches(self, within: KeyRange) -> Iterator[tuple[Sequence[Row], int]]:
         """The rows of a range, each batch with a reading of the clock from before it was read."""
@@ -225,3 +243,7 @@ class Sweeps:
         if state is None or state.state == ABSENT or state.entry.get("dropping") or state.table != self.index.table:
             raise IndexUnavailable("The index was dropped meanwhile.", table=self.indexer.schema.table, index=self.index.name)
         return state
+
+
+Work = Callable[[Sweeps, Sequence[Row], int], Counts | None]
+"""What is done with a batch of rows and a reading of the clock from before they were read; None has them read once more."""

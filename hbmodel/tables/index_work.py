@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
-from attrs import define, evolve, frozen
+from attrs import asdict, define, evolve, frozen
 
-from hbmodel.errors import CapabilityError, DeclarationError
+from hbmodel.errors import CapabilityError, DeclarationError, SessionError
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
-from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock
+from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, check_grace
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.index_build import RowIndexer, index_rows
 from hbmodel.protocol.index_repair import repair_entries
@@ -35,6 +36,9 @@ class IndexTimes:
         longest_call: how long a call to HBase may live (the gateway's `hbase.client.operation.timeout`).
         grace: how old an entry must be before it may be taken for an orphan; more than twice the longest call and four clock bounds.
         clock_bound: how far the clocks of programs may be off the server's.
+
+    Raises:
+        SessionError: one is no number of seconds, or the grace time is too short.
     """
 
     lease: float = LEASE
@@ -42,11 +46,17 @@ class IndexTimes:
     grace: float = GRACE / 1000
     clock_bound: float = CLOCK_BOUND / 1000
 
-    def clock(self, registry: Registry) -> ServerClock:
-        """A clock that goes by the server's; raises `SessionError` where the grace time is too short."""
+    def __attrs_post_init__(self) -> None:
+        for name, seconds in asdict(self).items():
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+                raise SessionError("Times are numbers of seconds that are not negative.", option=name, found=repr(seconds))
+        check_grace(*(round(seconds * 1000) for seconds in (self.grace, self.longest_call, self.clock_bound)))
+
+    def clock(self, registry: Registry, valid: Callable[[], bool] = lambda: True) -> ServerClock:
+        """A clock that goes by the server's; `valid` says whether the schema that is gone by is still current."""
         return ServerClock(
             registry.server_time,
-            lambda: True,
+            valid,
             grace=round(self.grace * 1000),
             bound=round(self.clock_bound * 1000),
             longest_call=round(self.longest_call * 1000),
@@ -59,6 +69,12 @@ class IndexTimes:
 
 
 TIMES = IndexTimes()
+
+
+def check_times(times: object) -> None:
+    """Raises `DeclarationError` for anything but times."""
+    if not isinstance(times, IndexTimes):
+        raise DeclarationError("times takes an hb.IndexTimes.", found=repr(times))
 
 
 def waiting(progress: Report | None) -> Callable[[float], None]:
@@ -102,6 +118,7 @@ class IndexWork:
     def of(cls, store: Store, model: type[Any], index: str | Index, times: IndexTimes, registry: str, progress: Report | None) -> IndexWork:
         """Of an index by its name, or as it stands on the model."""
         check_store(store)
+        check_times(times)
         schema = schema_of(model)
         if schema.foreign:
             raise DeclarationError("A foreign table has no indexes.", table=schema.table)
@@ -121,10 +138,11 @@ class IndexWork:
 
     def sweeps(self, table: str, rows: str, throttle: Throttle, batch_size: int, claim_life: float = CLAIM_LIFE) -> Sweeps:
         """Goes through the rows for the index table that is live."""
-        live = evolve(self.index, table=table)
-        indexer = RowIndexer(self.schema, (live,), rows != "indexed")
-        clock = self.times.clock(self.registry)
-        return Sweeps(self.store, self.registry, indexer, live, clock, throttle, batch_size, self.progress, claim_life)
+        live, adopting = evolve(self.index, table=table), rows != "indexed"
+        indexer = RowIndexer(self.schema, (live,), adopting)
+        clock = self.times.clock(self.registry, lambda: not (adopting and self.states.rows_are_adopted))
+        then = self.sweeps(table, "indexed", throttle, batch_size, claim_life) if adopting else None
+        return Sweeps(self.store, self.registry, indexer, live, clock, throttle, batch_size, self.progress, claim_life, then)
 
     def built(self, state: str, counts: Counts, missing: int) -> IndexBuild:
         """What a build did."""

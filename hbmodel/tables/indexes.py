@@ -13,10 +13,11 @@ from hbmodel.protocol.index_repair import purge_markers
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Scan
 from hbmodel.tables.declared import SplitsOption
+from hbmodel.tables.index_arguments import check_work
 from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import Report, Throttle
-from hbmodel.tables.index_work import TIMES, IndexTimes, IndexWork, waiting
+from hbmodel.tables.index_work import TIMES, IndexTimes, IndexWork, check_times, waiting
 from hbmodel.tables.layout_text import check_layout
 from hbmodel.tables.range_claims import CLAIM_LIFE, Counts
 from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING
@@ -72,8 +73,9 @@ def build_index(
         UnknownIndex: the model does not declare the index.
         CapabilityError: the index is unique, and not there since the table was created.
         IndexUnavailable: the index was dropped meanwhile.
-        SessionError: the grace time is too short.
+        DeclarationError: an argument cannot be used.
     """
+    check_work(batch_size=batch_size, claim_life=claim_life, progress=progress)
     work = IndexWork.of(store, model, index, times, registry, progress)
     work.check_buildable()
     throttle = Throttle(rows_per_second, bytes_per_second)
@@ -129,11 +131,14 @@ def drop_index(
         registry: name of the registry table.
 
     Raises:
-        UnknownIndex: the registry knows no such index.
+        UnknownIndex: the registry knows no such index, or this is not one of the model.
     """
     check_store(store)
-    name = index.name if isinstance(index, Index) else index
-    return IndexStates(store, Registry(store, registry), schema_of(model), name, times.drain, waiting(progress)).drop()
+    check_times(times)
+    check_work(progress=progress)
+    schema = schema_of(model)
+    name = schema.index(index).name if isinstance(index, Index) else index
+    return IndexStates(store, Registry(store, registry), schema, name, times.drain, waiting(progress)).drop()
 
 
 def verify_index(
@@ -169,6 +174,7 @@ def verify_index(
         IndexUnavailable: the index is not built.
         SchemaMismatch: the table is not registered, or rows or entries are laid out otherwise than the model declares.
     """
+    check_work(batch_size=batch_size, sample=sample, progress=progress)
     work = IndexWork.of(store, model, index, times, registry, progress)
     return work.check("verifying", False, sample, Throttle(rows_per_second, bytes_per_second), batch_size)
 
@@ -207,6 +213,7 @@ def repair_index(
         IndexUnavailable: the index is not built.
         SchemaMismatch: the table is not registered, or rows or entries are laid out otherwise than the model declares.
     """
+    check_work(batch_size=batch_size, progress=progress)
     work = IndexWork.of(store, model, index, times, registry, progress)
     return work.check("repairing", not dry_run, None, Throttle(rows_per_second, bytes_per_second), batch_size)
 
@@ -240,6 +247,9 @@ def purge_rows(
             that tells what is left of a deleted row from one without system cells.
     """
     check_store(store)
+    check_times(times)
+    check_work(batch_size=batch_size)
+    throttle = Throttle(rows_per_second)
     schema, catalog = schema_of(model), Registry(store, registry)
     found = catalog.read(schema)
     if found is None or found.rows == "unindexed":
@@ -247,7 +257,7 @@ def purge_rows(
     check_layout(schema, found)
     if found.rows != "indexed":
         raise CapabilityError("Markers are kept until the first index of the table is built.", table=schema.table, rows=found.rows)
-    clock, grace, throttle, purged = times.clock(catalog), round(times.grace * 1000), Throttle(rows_per_second), 0
+    clock, grace, purged = times.clock(catalog), round(times.grace * 1000), 0
     (batches,) = store.scan(schema.table, [Scan(columns=(schema.liveness_column,), batch_size=batch_size)])
     for rows in batches:
         purged += len(drive(store, purge_markers(schema, rows, grace, not dry_run), clock))
@@ -273,6 +283,8 @@ def index_status(
         registry: name of the registry table.
     """
     check_store(store)
+    check_times(times)
+    check_work(sample=sample, least=0)
     schema = schema_of(model)
     found = Registry(store, registry).read(schema)
     live = {} if found is None else found.indexes

@@ -22,7 +22,8 @@ LEASE = 60.0
 
 RowState = Literal["unindexed", "marking", "mixed", "adopting", "indexed"]
 """How the rows of a table say that they are live, and how they are written. A state and the next one may be in use at the same time,
-by sessions whose leases ended at different times; no two others ever are.
+by sessions whose leases ended at different times. No two others ever are, but for mixed and indexed: a small table is built before
+the last session has noticed, and by then every row has a liveness cell.
 
 - unindexed: a row with any cell of an object is live; no system cells, and the server gives the time of what is written.
 - marking: the liveness cell decides where there is one. Writes are as before, but a put of a whole object sets that cell, so that it

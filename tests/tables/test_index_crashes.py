@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.store import Scan
+from hbmodel.store import Put, Row, Scan
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.create import create_declared
 from hbmodel.tables.registry import Registry, registry_row
+from tests.support.faulty import RecordingStore
 from tests.tables.test_indexes import TIMES, Two, build, declare, found_through, open_session
 
 
@@ -85,7 +87,7 @@ def test_a_model_that_declares_the_index_otherwise_touches_nothing(store: hb.Sto
     session = open_session(store)
     session.add_all(one(name=n, a=n, b=n + 100) for n in range(9))
     session.commit()
-    threading.Event().wait(TIMES.grace + 0.1)
+    time.sleep(TIMES.grace + 0.1)
     calls: list[Any] = [
         partial(hb.verify_index, store, other, "by_number", times=TIMES),
         partial(hb.repair_index, store, other, "by_number", times=TIMES),
@@ -208,3 +210,88 @@ def test_a_query_that_is_begun_late_is_read_as_the_table_is_then(store: hb.Store
     session.delete_key(two.after, name="00")
     session.commit()
     assert [item.name for item in items][:2] == ["01", "02"]
+
+
+# --- side by side -----------------------------------------------------------------------------------------------------
+
+
+def test_a_builder_adopts_nothing_once_another_has_adopted_the_rows(store: hb.Store, two: Two) -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    def stop(progress: hb.IndexProgress) -> None:
+        if progress.phase == "building":
+            begun.set()
+            done.wait(20)
+
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(build, store, two.after, "by_note", progress=stop)
+        try:
+            begun.wait(20)
+            assert build(store, two.after).readable
+            session = open_session(store)
+            session.delete_key(two.after, name="03")
+            session.commit()
+            time.sleep(TIMES.grace + 0.1)
+            assert hb.purge_rows(store, two.after, times=TIMES) == 1
+            late = Put(b"03", {b"d:t": b"late"}, time.time_ns() // 1_000_000)  # of an update that has overtaken the delete
+            store.put(two.schema.table, [late])
+        finally:
+            done.set()
+        assert second.result().adopted == 0
+    assert session.get(two.after, name="03") is None
+    assert hb.verify_index(store, two.after, "by_note", times=TIMES).sound
+
+
+def test_a_program_that_starts_while_an_index_table_is_made_finds_it(store: hb.Store, two: Two) -> None:
+    class Beside(RecordingStore):
+        """A build runs right after the first look at the tables."""
+
+        def tables(self) -> list[str]:
+            found = super().tables()
+            if len(self.calls) == 1:
+                build(store, two.after)
+            return found
+
+    hb.create_tables(Beside(store), two.after)
+
+
+def test_an_entry_that_no_row_can_have_is_stale(store: hb.Store, two: Two) -> None:
+    build(store, two.after)
+    table = two.schema.indexes["by_topic"].table
+    store.put(table, [Put(b"\xff", {b"d:_v": b"x"}, 1_600_000_000_000)])
+    assert hb.verify_index(store, two.after, "by_topic", times=TIMES).stale == 1
+    assert hb.repair_index(store, two.after, "by_topic", times=TIMES).deleted == 1
+    report = hb.verify_index(store, two.after, "by_topic", times=TIMES)
+    assert (report.sound, report.entries) == (True, 20)
+
+
+def test_an_insert_that_outlasts_its_lease_is_made_as_the_table_is_then(store: hb.Store) -> None:
+    def declared(indexed: bool) -> type[Any]:
+        @hb.model(table="inserted-late", family="d")
+        class Page:
+            number: hb.Key[int] = hb.key(hb.UInt64)
+            size: hb.Column[int] = hb.column("s", hb.UInt64)
+
+            if indexed:
+                by_size = hb.index("size")
+
+        return Page
+
+    page = declared(True)
+
+    class Late(RecordingStore):
+        """The index is built after the first read of a row."""
+
+        def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
+            found = super().get(table, rows, columns)
+            if table == "inserted-late":
+                hb.build_index(store, page, "by_size", times=TIMES)
+            return found
+
+    hb.create_tables(store, declared(False))
+    hb.create_tables(store, page)
+    with pytest.raises(Killed):
+        hb.build_index(store, page, "by_size", times=TIMES, progress=killed_in("waiting"))
+    open_session(Late(store)).insert(page(number=1, size=7))
+    found = open_session(store).query(page).where(page.size == 7).use_index("by_size")
+    assert [one.number for one in found] == [1]

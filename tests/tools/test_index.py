@@ -137,3 +137,10 @@ def test_a_command_is_repeated(url: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert slept == [600, 600, 600]
     assert result.exit_code == 1
     assert result.output.count("not built") == 3  # an error is reported and the next time comes
+
+
+@pytest.mark.parametrize("named", ["", ":", "json", "json:", ":Visit", ".models:Visit", "json:nothing", "json:loads"])
+def test_a_name_that_is_no_model_is_refused_in_one_line(url: str, named: str) -> None:
+    result = CliRunner().invoke(main, ["index", "verify", "visits-cli", "by_page", "--store", url, "--model", named, *TIMES])
+    assert result.exit_code == 1
+    assert "There is no such model" in result.output

@@ -106,7 +106,7 @@ def load_model(named: str, table: str) -> type[Any]:
         found: Any = import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise DeclarationError("There is no such model: give it as package.module:Class.", model=named, reason=str(error)) from error
     if not colon or not isinstance(found, type):
         raise DeclarationError("There is no such model: give it as package.module:Class.", model=named)

@@ -1,0 +1,41 @@
+"""What the operations on indexes take as arguments, checked before anything is done."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hbmodel.errors import DeclarationError
+from hbmodel.store.checks.numbers import whole_number
+
+
+def check_speeds(**given: Any) -> None:
+    """Raises `DeclarationError` for a speed that is neither None nor a positive number."""
+    for name, value in given.items():
+        if value is not None and not _is_positive(value):
+            raise DeclarationError("A speed is a positive number, or None for none.", option=name, found=repr(value))
+
+
+def check_work(*, batch_size: Any = 1, sample: Any = None, claim_life: Any = 1, progress: Any = None, least: int = 1) -> None:
+    """Raises `DeclarationError` for an argument that cannot be used.
+
+    Args:
+        batch_size: of a build or a check.
+        sample: of a check; at least `least`.
+        claim_life: in seconds.
+        progress: what is called with the progress.
+        least: the smallest sample.
+    """
+    if (whole_number(batch_size) or 0) < 1:
+        raise DeclarationError("A batch is a positive number of rows.", option="batch_size", found=repr(batch_size))
+    rows = whole_number(sample)
+    if sample is not None and (rows is None or rows < least):
+        raise DeclarationError("A sample is a positive number of rows.", option="sample", found=repr(sample))
+    if not _is_positive(claim_life):
+        raise DeclarationError("The life of a claim is a positive number of seconds.", option="claim_life", found=repr(claim_life))
+    if progress is not None and not callable(progress):
+        raise DeclarationError("progress takes a function.", option="progress", found=repr(progress))
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
