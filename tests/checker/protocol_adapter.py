@@ -275,6 +275,15 @@ def _repair(store: Store, step: Step) -> None:
         store[BROKEN] = f"PURGED: cells of the live row {before}"
 
 
+def _checked_repair(store: Store, step: Step) -> bool:
+    """The same if the row still holds a value in a column."""
+    _, table, row, column, expected, timestamp, aged = step
+    if {c: value for c, _, value in visible(store, table, row)}.get(column) != expected:
+        return False
+    _repair(store, ("repair", table, row, timestamp, aged))
+    return True
+
+
 def _is_live(cells: Sequence[tuple[bytes, int, bytes]]) -> bool:
     return any(column.endswith(b":_l") and value[:1] == LIVE for column, _, value in cells)
 
@@ -325,8 +334,9 @@ def _late(store: Store, step: Step) -> int:
 
 
 mc.OPS.update(
-    old=_old, late=_late, read=_read, begin=_begin, write=_write, repair=_repair, check=_check, inc=_increment, expire=_expire, age=_age
-)
+    old=_old, late=_late, read=_read, begin=_begin, write=_write, repair=_repair, checked_repair=_checked_repair, check=_check,
+    inc=_increment, expire=_expire, age=_age,
+)  # fmt: skip
 
 
 # --- from operations to steps -----------------------------------------------------------------------------------------
