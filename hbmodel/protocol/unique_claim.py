@@ -100,7 +100,7 @@ class Claimed:
 
     Attributes:
         releases: what gives up the old values once the row is written, each with its table.
-        refused: whether to begin anew.
+        refused: whether another write was faster, so that the row must be read and planned once more.
         error: why the row cannot be written.
     """
 
@@ -123,7 +123,7 @@ def claim_values(
         planner: of their model.
         rows: what the write of each does to claims, in the order of the writes.
         now: the reading of the clock.
-        wait: whether to begin anew where a claim is so young that its owner may be about to write its row.
+        wait: whether a row is read and planned once more where a claim is so young that its owner may be about to write its row.
     """
     claimed = {row: Claimed() for row in rows}
     asked = [claim for claims in rows.values() for claim in (*claims.wanted, *claims.left)]

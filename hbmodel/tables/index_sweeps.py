@@ -13,8 +13,8 @@ from hbmodel.errors import IndexUnavailable
 from hbmodel.mapping.schema import Index
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
-from hbmodel.protocol.index_build import RowIndexer, index_rows
-from hbmodel.protocol.index_verify import find_missing
+from hbmodel.protocol.index_build import RowEntries, RowIndexer, index_rows
+from hbmodel.protocol.index_verify import RowFindings, find_missing
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
@@ -137,7 +137,7 @@ class Sweeps:
 
     def _claims(self, work: str) -> RangeClaims:
         row = work_row(registry_row(self.indexer.schema), self.index.table, work)
-        return RangeClaims(self.store, self.registry.table, row, self.registry.server_time, round(self.claim_life * 1000))
+        return RangeClaims(self.store, self.registry.table, row, self.clock.now, round(self.claim_life * 1000))
 
     def _shared(self, phase: Literal["building", "verifying"], work: Work) -> Counts:
         claims = self._claims(phase)
@@ -158,7 +158,7 @@ class Sweeps:
             claim = claims.take()
             if claim is None:
                 self._state()
-                time.sleep(min(LOOK, max(0.0, progress.free_at - self.registry.server_time()) / 1000 + 0.01))
+                time.sleep(min(LOOK, max(0.0, progress.free_at - self.clock.now()) / 1000 + 0.01))
                 continue
             try:
                 self._through(claim, work, show)
@@ -215,26 +215,20 @@ class Sweeps:
 
     def _build(self, rows: Sequence[Row], since: int) -> Counts | None:
         made = drive(self.store, index_rows(self.indexer, rows, since), self.clock)
-        if made is None:
-            return None
-        refused = [one for one in made if one.error is not None]
-        return Counts(
-            rows=len(made),
-            entries=sum(len(one.entries) for one in made),
-            adopted=sum(one.adoption is not None for one in made),
-            refused=len(refused),
-            samples=tuple((one.row.hex(), str(one.error)) for one in refused),
-        )
+        return None if made is None else counted(made)
 
     def _verify(self, rows: Sequence[Row], since: int) -> Counts | None:
         found = drive(self.store, find_missing(self.indexer, rows), self.clock)
-        missing = {entries.row for entries in found.missing}
-        if missing:
-            again = [row for row in self.store.get(self.indexer.schema.table, sorted(missing), self.indexer.columns) if row is not None]
-            if drive(self.store, index_rows(self.indexer, again, self.clock.now(), again=True), self.clock) is None:
-                return None
-        refused = tuple((one.row.hex(), str(one.error)) for one in found.refused)
-        return Counts(rows=found.live, missing=len(missing), refused=len(refused), samples=refused)
+        if found.missing and self.put_missing(found) is None:
+            return None
+        return Counts(rows=found.live, missing=len(found.missing), refused=len(found.refused), samples=_samples(found.refused))
+
+    def put_missing(self, found: RowFindings) -> Counts | None:
+        """Puts the entries that were found missing, of the rows as they are now; None if that took too long."""
+        since = self.clock.now()
+        again = self.store.get(self.indexer.schema.table, [entries.row for entries in found.missing], self.indexer.columns)
+        made = drive(self.store, index_rows(self.indexer, [row for row in again if row is not None], since, again=True), self.clock)
+        return None if made is None else counted(made)
 
     def _state(self) -> IndexState:
         """Of the index; raises `IndexUnavailable` where it was dropped under the work."""
@@ -243,6 +237,22 @@ class Sweeps:
         if state is None or state.state == ABSENT or state.entry.get("dropping") or state.table != self.index.table:
             raise IndexUnavailable("The index was dropped meanwhile.", table=self.indexer.schema.table, index=self.index.name)
         return state
+
+
+def counted(made: Sequence[RowEntries]) -> Counts:
+    """What was made of rows."""
+    refused = [one for one in made if one.error is not None]
+    return Counts(
+        rows=len(made),
+        entries=sum(len(one.entries) for one in made),
+        adopted=sum(one.adoption is not None for one in made),
+        refused=len(refused),
+        samples=_samples(refused),
+    )
+
+
+def _samples(refused: Sequence[RowEntries]) -> Sequence[Sequence[str]]:
+    return tuple((one.row.hex(), str(one.error)) for one in refused)
 
 
 Work = Callable[[Sweeps, Sequence[Row], int], Counts | None]

@@ -13,14 +13,14 @@ from hbmodel.errors import CapabilityError, DeclarationError, SessionError
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, check_grace
 from hbmodel.protocol.driver import drive
-from hbmodel.protocol.index_build import RowIndexer, index_rows
+from hbmodel.protocol.index_build import RowIndexer
 from hbmodel.protocol.index_repair import repair_entries
 from hbmodel.protocol.index_verify import Entry, find_missing, find_stale
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Row, Scan
 from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import Drain, IndexStates
-from hbmodel.tables.index_sweeps import LOOK, IndexProgress, Report, Sweeps, Throttle
+from hbmodel.tables.index_sweeps import LOOK, IndexProgress, Report, Sweeps, Throttle, counted
 from hbmodel.tables.range_claims import CLAIM_LIFE, SAMPLES, Counts
 from hbmodel.tables.registration import ABSENT, LEASE, READABLE
 from hbmodel.tables.registry import Registry
@@ -159,11 +159,7 @@ class IndexWork:
         total = Counts()
         for rows in batches:
             made = [entries for row in rows if (entries := sweeps.indexer.of(row)) is not None]
-            refused = [one for one in made if one.error is not None]
-            total += Counts(
-                len(made), sum(len(one.entries) for one in made), sum(one.adoption is not None for one in made), 0, len(refused),
-                tuple((one.row.hex(), str(one.error)) for one in refused),
-            )  # fmt: skip
+            total += counted(made)
             throttle.passed(rows)
         state = found.indexes.get(self.index.name)
         return self.built(ABSENT if state is None else state.state, total, 0)
@@ -205,12 +201,8 @@ class IndexWork:
         tally.note("refused", (entries.row for entries in found.refused))
         if not mend or not found.missing:
             return
-        since = sweeps.clock.now()
-        again = [
-            row for row in self.store.get(self.schema.table, [e.row for e in found.missing], sweeps.indexer.columns) if row is not None
-        ]
-        made = drive(self.store, index_rows(sweeps.indexer, again, since, again=True), sweeps.clock) or ()
-        tally.add(put=sum(len(one.entries) for one in made))
+        put = sweeps.put_missing(found)
+        tally.add(put=0 if put is None else put.entries)
 
     def _check_entries(self, sweeps: Sweeps, entries: Sequence[Entry], mend: bool, tally: _Tally) -> None:
         grace = round(self.times.grace * 1000)
