@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
 from hbmodel.errors import SessionError
 from hbmodel.mapping.model_field import FieldKind
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.store.checks.numbers import is_finite
 from hbmodel.store.observed import OnCall
 
 
@@ -27,7 +27,7 @@ class SessionOptions(TypedDict, total=False):
 def check_seconds(**times: object) -> None:
     """Raises `SessionError` for a time that is no number of seconds."""
     for name, seconds in times.items():
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+        if not is_finite(seconds) or seconds < 0:
             raise SessionError("A session takes its times as a number of seconds that is not negative.", option=name, found=repr(seconds))
 
 

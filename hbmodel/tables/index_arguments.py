@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from hbmodel.errors import DeclarationError
-from hbmodel.store.checks.numbers import whole_number
+from hbmodel.store.checks.numbers import is_finite, whole_number
 
 
 def check_speeds(**given: Any) -> None:
     """Raises `DeclarationError` for a speed that is neither None nor a positive number."""
     for name, value in given.items():
         if value is not None and not _is_positive(value):
-            raise DeclarationError("A speed is a positive number, or None for none.", option=name, found=repr(value))
+            raise DeclarationError("A speed is a positive number, or None for no bound.", option=name, found=repr(value))
 
 
 def check_work(*, batch_size: Any = 1, sample: Any = None, claim_life: Any = 1, progress: Any = None, least: int = 1) -> None:
@@ -38,4 +37,4 @@ def check_work(*, batch_size: Any = 1, sample: Any = None, claim_life: Any = 1, 
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    return is_finite(value) and value > 0

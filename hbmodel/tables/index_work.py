@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from hbmodel.protocol.driver import drive
 from hbmodel.protocol.index_build import RowIndexer
 from hbmodel.protocol.index_repair import repair_entries
 from hbmodel.protocol.index_verify import Entry, find_missing, find_stale
+from hbmodel.store.checks.numbers import is_finite
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Row, Scan
 from hbmodel.tables.index_report import IndexBuild, IndexReport
@@ -48,7 +48,7 @@ class IndexTimes:
 
     def __attrs_post_init__(self) -> None:
         for name, seconds in asdict(self).items():
-            if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+            if not is_finite(seconds) or seconds < 0:
                 raise SessionError("Times are numbers of seconds that are not negative.", option=name, found=repr(seconds))
         check_grace(*(round(seconds * 1000) for seconds in (self.grace, self.longest_call, self.clock_bound)))
 
