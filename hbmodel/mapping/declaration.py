@@ -77,8 +77,11 @@ def build_schema(
     salt = _bind(name, options.salt, layout)
     if salt.random and not options.immutable:
         raise DeclarationError("RandomSalt needs @hb.model(immutable=True): a row's bucket cannot be found again to change it.", model=name)
-    if indexes and options.foreign:
-        raise DeclarationError("A foreign table cannot have indexes: its other writers would not keep them.", model=name)
+    if indexes and options.foreign and not options.immutable:
+        raise DeclarationError(
+            "Indexes on a foreign table need @hb.model(immutable=True): queries would miss what its other writers change.",
+            model=name,
+        )
     if indexes and salt.random and any(prefix != bytes((bucket % 256,)) for bucket, prefix in enumerate(salt.prefixes)):
         raise DeclarationError("Under indexes the prefix of a random salt is one byte, the number of the bucket.", model=name)
     stored = {f.name: f for f in fields}

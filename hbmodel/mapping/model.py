@@ -57,7 +57,8 @@ def model(
         salt: spreads rows over buckets.
         immutable: rows are never changed once written, which saves reading the old row; `update` and `increment` are refused.
             Keys of deleted rows must not be used again within the grace time (an hour).
-        foreign: other programs write the table: deletes touch mapped columns only, and indexes are refused.
+        foreign: other programs write the table: deletes touch mapped columns only, and only models of rows that never change
+            have indexes, which hold what others write once it is built or repaired.
         exists: the cell that says that a row exists, see `flag`.
         frozen: instances cannot be changed (and can be hashed).
 

@@ -20,7 +20,8 @@ from hbmodel.protocol.operations import CheckLease, Protocol, PutRows, Together
 from hbmodel.store.values import Put, Row
 
 ADOPTED = LAST_WRITE_WINS + bytes(NONCE_LENGTH)
-"""The version of a row that was there before its table had an index; the same for every builder, so that two may do the same."""
+"""The version, for entries, of a row that has none: one from before its table had an index, or in a table that others fill. The same
+for every builder, so that two may do the same."""
 
 
 @frozen(eq=False)
@@ -50,19 +51,21 @@ class RowIndexer:
         schema: of the model.
         indexes: whose entries are made, each with its live table.
         adopting: whether rows without system cells are live too, and get them.
+        plain: whether rows have no system cells, ever.
         reader: decodes what the indexes hold.
     """
 
     schema: TableSchema
     indexes: Sequence[Index]
     adopting: bool = False
+    plain: bool = False
     reader: RowDecoder = field(init=False)
     _keys: KeyMapper = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         columns = {f.name for f in self.schema.columns if f.kind == "column"}
         used = frozenset(name for index in self.indexes for name in (*index.reads, *index.covers)) & columns
-        object.__setattr__(self, "reader", RowDecoder.of(self.schema, True, used, self.adopting))
+        object.__setattr__(self, "reader", RowDecoder.of(self.schema, not self.plain, used, self.adopting))
         object.__setattr__(self, "_keys", KeyMapper(self.schema))
 
     @property
@@ -70,7 +73,7 @@ class RowIndexer:
         """What must be read of a row: all of it where it may have to be adopted."""
         if self.adopting:
             return self.schema.family_names
-        return tuple(sorted({*self.reader.columns, self.schema.version_column}))
+        return self.reader.columns if self.plain else tuple(sorted({*self.reader.columns, self.schema.version_column}))
 
     def of(self, row: Row | None) -> RowEntries | None:
         """The entries of a row that was read with `columns`, or None where it is no object."""
@@ -79,7 +82,7 @@ class RowIndexer:
         schema = self.schema
         end = end_of_adopted(schema, row) if self.adopting else end_of_live(row, schema.liveness_column)
         adoption = self._adoption(row, end)
-        held = row.columns.get(schema.version_column)
+        held = None if self.plain else row.columns.get(schema.version_column)
         if held is not None:
             version, value = held.timestamp, entry_version(held.value)
         else:

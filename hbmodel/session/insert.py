@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hbmodel.errors import CapabilityError, SchemaMismatch
 from hbmodel.mapping.mapper import changed_copy, give_version
@@ -12,6 +12,8 @@ from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed
+from hbmodel.protocol.operations import Protocol
+from hbmodel.protocol.plain_write import behind_entries
 from hbmodel.protocol.unindexed_insert import insert_unindexed
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
@@ -77,23 +79,28 @@ def _insert(
         if not bind(schema).writes_like(binding):
             raise _Outdated
 
+    try:
+        drive(store, _protocol(binding, write, clock.bound), clock, check)
+    except SchemaMismatch:
+        # The lease ran out after the row was in place, and its indexes have changed: write it again as they are now.
+        again = work()
+        again.add(Pending(schema, obj, [write]))
+        again.commit()
+    return obj
+
+
+def _protocol(binding: Binding, write: PutObject, bound: int) -> Protocol[Any]:
+    schema = binding.schema
     if binding.writes_system_cells:
-        try:
-            writer = IndexedRowPlanner(schema, binding.written, clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed")
-            drive(store, insert_indexed(writer, write), clock, check)
-        except SchemaMismatch:
-            # The lease ran out after the row was in place, and its indexes have changed: write it again as they are now.
-            again = work()
-            again.add(Pending(schema, obj, [write]))
-            again.commit()
-        return obj
+        writer = IndexedRowPlanner(schema, binding.written, bound, adopting=binding.adopting, mixed=binding.rows == "mixed")
+        return insert_indexed(writer, write)
     column = schema.exists_column or next(
         (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
     )
     if column is None:
         raise CapabilityError('insert() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table)
-    drive(store, insert_unindexed(UnindexedRowPlanner.of(schema, binding.indexed), write, column, clock.bound), None, check)
-    return obj
+    protocol = insert_unindexed(UnindexedRowPlanner.of(schema, binding.indexed), write, column, bound)
+    return behind_entries(schema, binding.written, [write], protocol) if binding.written else protocol
 
 
 def _insert_versioned(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: T, write: PutObject) -> T:

@@ -16,6 +16,7 @@ from hbmodel.protocol.driver import Resumable
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import write_indexed_batch
 from hbmodel.protocol.operations import Protocol
+from hbmodel.protocol.plain_write import behind_entries
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
@@ -282,7 +283,8 @@ class UnitOfWork:
         binding.check_writable()
         if binding.rows in AT_SERVER_TIME:
             unindexed = UnindexedRowPlanner.of(current.schema, binding.rows == "marking")
-            return write_unindexed_batch(unindexed, current.writes, self._clock.bound, self._store.capabilities)
+            protocol = write_unindexed_batch(unindexed, current.writes, self._clock.bound, self._store.capabilities)
+            return behind_entries(current.schema, binding.written, current.writes, protocol) if binding.written else protocol
         if current.schema.versioned:
             versioned = VersionedRowPlanner(current.schema, binding.written, self._clock.bound, adopting=binding.adopting)
             return write_versioned_batch(versioned, current.writes, current.sent)

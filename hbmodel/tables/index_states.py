@@ -117,7 +117,9 @@ class IndexStates:
                     "The index is being dropped: let hb.drop_index() finish first.", table=self.place.table, index=self.name
                 )
             now = self.registry.server_time()
-            if found.rows == "unindexed":
+            if found.rows == "unindexed" and schema.foreign:
+                self.registry.change_rows(self.place, found, "plain")
+            elif found.rows == "unindexed":
                 self.registry.change_rows(self.place, found, "marking")
             elif found.rows == "marking":
                 if self._over(found.rows_since, self.drain.written, now):

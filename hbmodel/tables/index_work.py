@@ -120,8 +120,6 @@ class IndexWork:
         check_store(store)
         check_times(times)
         schema = schema_of(model)
-        if schema.foreign:
-            raise DeclarationError("A foreign table has no indexes.", table=schema.table)
         declared, catalog = schema.index(index), Registry(store, registry)
         states = IndexStates(store, catalog, schema, declared.name, times.drain, waiting(progress))
         return cls(store, catalog, schema, declared, times, states, progress)
@@ -138,8 +136,8 @@ class IndexWork:
 
     def sweeps(self, table: str, rows: str, throttle: Throttle, batch_size: int, claim_life: float = CLAIM_LIFE) -> Sweeps:
         """Goes through the rows for the index table that is live."""
-        live, adopting = evolve(self.index, table=table), rows != "indexed"
-        indexer = RowIndexer(self.schema, (live,), adopting)
+        live, adopting, plain = evolve(self.index, table=table), rows not in {"indexed", "plain"}, rows == "plain"
+        indexer = RowIndexer(self.schema, (live,), adopting, plain)
         clock = self.times.clock(self.registry, lambda: not (adopting and self.states.rows_are_adopted))
         then = self.sweeps(table, "indexed", throttle, batch_size, claim_life) if adopting else None
         return Sweeps(self.store, self.registry, indexer, live, clock, throttle, batch_size, self.progress, claim_life, then)

@@ -252,7 +252,7 @@ def purge_rows(
     throttle = Throttle(rows_per_second)
     schema, catalog = schema_of(model), Registry(store, registry)
     found = catalog.read(schema)
-    if found is None or found.rows == "unindexed":
+    if found is None or found.rows in {"plain", "unindexed"}:
         return 0
     check_layout(schema, found)
     if found.rows != "indexed":

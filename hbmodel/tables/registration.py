@@ -20,7 +20,7 @@ none of the ends: writes keep it, reads do not use it."""
 LEASE = 60.0
 """Seconds for which a session trusts what it read from the registry, unless it was opened with another lease."""
 
-RowState = Literal["unindexed", "marking", "mixed", "adopting", "indexed"]
+RowState = Literal["plain", "unindexed", "marking", "mixed", "adopting", "indexed"]
 """How the rows of a table say that they are live, and how they are written. A state and the next one may be in use at the same time,
 by sessions whose leases ended at different times. No two others ever are, but for mixed and indexed: a small table is built before
 the last session has noticed, and by then every row has a liveness cell.
@@ -32,12 +32,14 @@ the last session has noticed, and by then every row has a liveness cell.
   that are still marking delete without a marker.
 - adopting: the same without these two measures. Rows without the liveness cell are live still, until a build has put it.
 - indexed: only rows whose liveness cell says so are live.
+
+A table that others fill is plain, and stays so: unindexed in all, but for the entries of rows that never change.
 """
 
-AT_SERVER_TIME: Sequence[RowState] = ("unindexed", "marking")
+AT_SERVER_TIME: Sequence[RowState] = ("plain", "unindexed", "marking")
 """The states in which the server gives the time of what is written."""
 
-ROW_STATES: Sequence[RowState] = ("unindexed", "marking", "mixed", "adopting", "indexed")
+ROW_STATES: Sequence[RowState] = ("plain", "unindexed", "marking", "mixed", "adopting", "indexed")
 
 
 @frozen
@@ -101,7 +103,7 @@ class Binding:
     @property
     def indexed(self) -> bool:
         """Whether the liveness cell of a row is asked for."""
-        return self.rows != "unindexed"
+        return self.rows not in ("plain", "unindexed")
 
     @property
     def adopting(self) -> bool:

@@ -108,6 +108,7 @@ class Registry:
                 )
             return Binding(schema, (), (), ())
         check_layout(schema, found)
+        _check_rows(schema, found)
         live = {name: state for name, state in found.indexes.items() if state.state != ABSENT}
         written = tuple(evolve(index, table=live[name].table) for name, index in schema.indexes.items() if name in live)
         return Binding(
@@ -135,6 +136,7 @@ class Registry:
             layout = dict(schema.layout_spec)
             if found is not None:
                 check_layout(schema, found)
+                _check_rows(schema, found)
                 layout["columns"] = {
                     **found.layout["columns"],
                     **{c: s for c, s in layout["columns"].items() if c not in found.layout["columns"]},
@@ -251,8 +253,19 @@ def _index_state(cell: Cell) -> IndexState:
     return IndexState(state, table, spec, cell.timestamp, int(entry.get("generation", 0)), entry)
 
 
+def _check_rows(schema: TableSchema, found: Registration) -> None:
+    """Raises `SchemaMismatch` where a model keeps indexes without the system cells that the rows of its table have."""
+    if schema.foreign and schema.indexes and found.rows not in {"plain", "unindexed"}:
+        raise SchemaMismatch(
+            "The rows of the table have system cells, as those of a model of its own: declare the model without foreign=True.",
+            table=schema.table, rows=found.rows,
+        )  # fmt: skip
+
+
 def _first_rows(schema: TableSchema, new_state: str) -> RowState:
     """Which rows of a table are live when it is registered; of a versioned model those too that were there before."""
+    if schema.foreign and schema.indexes:
+        return "plain"
     if new_state == READABLE and (schema.indexes or schema.versioned):
         return "indexed"
     return "adopting" if schema.versioned else "unindexed"

@@ -493,7 +493,7 @@ def index_salt_by_another_field() -> None:
     with_index(hb.index("a", salt=hb.HashSalt(4, by=("j",))))
 
 
-@mistake("A foreign table cannot have indexes")
+@mistake("Indexes on a foreign table need @hb.model(immutable=True)")
 def foreign_index() -> None:
     with_index(hb.index("a"), foreign=True)
 

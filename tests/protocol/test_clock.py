@@ -65,6 +65,26 @@ def test_an_offset_beyond_the_bound_is_refused_either_way(ahead: int) -> None:
     assert clock.now() == clocks.wall
 
 
+def test_an_answer_that_took_longer_than_the_bound_is_no_reason_to_refuse_a_clock() -> None:
+    """This machine stood still between the server's reading of its clock and its own."""
+    clocks = Clocks()
+    stalls = [900, 900, 0]
+
+    def probe() -> int:
+        server = clocks.probe()
+        clocks.pass_time(stalls[clocks.probes - 1])
+        return server
+
+    clock = ServerClock(probe, lambda: True, bound=50, wall=lambda: clocks.wall, running=lambda: clocks.running)
+    assert clock.now() == clocks.wall
+    assert clocks.probes == 3
+    clocks.ahead, clocks.probes = 900, 0
+    clock = ServerClock(clocks.probe, lambda: True, bound=50, wall=lambda: clocks.wall, running=lambda: clocks.running)
+    with pytest.raises(ClockError):
+        clock.now()
+    assert clocks.probes == 1
+
+
 def test_a_failed_probe_is_made_again() -> None:
     answers = iter([StoreUnavailable("Nobody is there."), 1_000_700])
 

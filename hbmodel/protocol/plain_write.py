@@ -1,0 +1,66 @@
+"""Writes of rows that have index entries and no system cells, as a sans-IO generator: entries first, then rows as without indexes.
+
+Such rows never change, so an entry can only be one too many: its row was never put, was deleted, or has expired. Nothing but repair
+deletes entries here. A delete that did so could not tell its row's entry from that of a put of the same key which comes after it, since
+the server gives the row its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.index_build import ADOPTED
+from hbmodel.protocol.indexed_batch import by_table
+from hbmodel.protocol.operations import Acknowledge, CheckLease, Operation, Protocol, PutRows, ReadClock, Together
+from hbmodel.protocol.writes import PutObject, RowWrite
+from hbmodel.store.values import Put
+
+R = TypeVar("R")
+
+
+def behind_entries(schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[R]) -> Protocol[R]:
+    """Puts the entries of objects, carries out the protocol that puts their rows, and acknowledges if that took not too long.
+
+    If it did, a repairer may have taken the entries for orphans while their rows were not there, so they are put once more.
+
+    Args:
+        schema: of the model.
+        indexes: those that are kept, each with its live table.
+        writes: what the protocol writes.
+        protocol: as for a model without indexes; its acknowledgement is held back.
+    """
+    objects = [write for write in writes if isinstance(write, PutObject)]
+    now = yield ReadClock()
+    yield from _put_entries(schema, indexes, objects, now)
+    acknowledged: Operation | None = None
+    answer: Any = None
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration as stop:
+            result: R = stop.value
+            break
+        answer = None
+        if isinstance(operation, Acknowledge):
+            acknowledged = operation
+        else:
+            answer = yield operation
+    while objects and not (yield CheckLease(now)):
+        now = yield ReadClock()
+        yield from _put_entries(schema, indexes, objects, now)
+    if acknowledged is not None:
+        yield acknowledged
+    return result
+
+
+def _put_entries(schema: TableSchema, indexes: Sequence[Index], objects: Sequence[PutObject], timestamp: int) -> Protocol[None]:
+    puts: list[tuple[str, Put]] = []
+    for write in objects:
+        for index in indexes:
+            cells = {schema.version_column: ADOPTED}
+            cells |= {(column := schema.by_name[name].column): write.cells[column] for name in index.covers}
+            puts += [(index.table, Put(entry, cells, timestamp)) for entry in write.entries[index.name]]
+    if puts:
+        yield Together([PutRows(table, of_table) for table, of_table in by_table(puts).items()])
