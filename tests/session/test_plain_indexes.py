@@ -198,7 +198,7 @@ def test_an_index_is_built_while_others_and_this_library_write(bed: Bed, given_m
     def write(who: int) -> None:
         session = open_session(store)
         try:
-            while not ended.is_set():
+            while not ended.is_set() and own[who] < 200:
                 session.add(model(name=f"own{who}.{own[who]:05}", topic="w", size=1))
                 session.commit()
                 own[who] += 1
