@@ -95,6 +95,8 @@ def check_family(family: Family, **details: Any) -> None:
     def mistake(option: str, message: str) -> DeclarationError:
         return DeclarationError(message, **details, family=family.name.decode(), option=option, found=repr(getattr(family, option)))
 
+    if not isinstance(family.name, bytes):
+        raise DeclarationError('A column family with options is declared by hb.family("name", ...).', **details, family=family.name)
     if family.ttl is not None and not _whole(family.ttl, range(1, FOREVER)):
         raise mistake("ttl", "A family's TTL is at least one second.")
     if family.max_versions is not None and not _whole(family.max_versions, range(1, _MOST_VERSIONS + 1)):

@@ -82,10 +82,12 @@ def _check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
 def index_families(schema: TableSchema, index: Index) -> list[Family]:
     """The families of an index table: the model's, for the version cell, and those of covered columns.
 
-    They have the compression of the model's, and its TTL, so that no entry outlives its row or ends before it.
+    They have the compression of the model's, and its TTL, so that no entry outlives its row or ends before it. The rows of a table that
+    others fill have times of their server's, so that their entries might end a little before them: those stay until repair.
     """
     names = {schema.family, *(schema.by_name[name].family for name in index.covers)}
-    return [Family(family.name, ttl=family.ttl, compression=family.compression) for family in schema.families if family.name in names]
+    used = [family for family in schema.families if family.name in names]
+    return [Family(family.name, ttl=None if schema.foreign else family.ttl, compression=family.compression) for family in used]
 
 
 def _check_shared(schemas: Sequence[TableSchema]) -> None:

@@ -66,7 +66,8 @@ def test_options_that_hbase_would_not_take_are_named(option: str, value: Any) ->
 
 
 def test_a_store_value_is_checked_like_any_other() -> None:
-    for family in (hb.Family(b"d", ttl=0), hb.Family(b"d", compression="gz"), hb.Family(b"d", max_versions=0)):
+    named_by_text: Any = hb.Family("d")  # type: ignore[arg-type]
+    for family in (named_by_text, hb.Family(b"d", ttl=0), hb.Family(b"d", compression="gz"), hb.Family(b"d", max_versions=0)):
         with pytest.raises(hb.DeclarationError) as caught:
             declare(family=family)
         assert (caught.value.model, caught.value.family) == ("Note", "d")

@@ -171,8 +171,9 @@ def test_a_row_that_expires_leaves_an_entry_to_repair(bed: Bed, given_model: Any
     assert hb.repair_index(store, model, "by_topic", times=TIMES).deleted == 1
 
 
-def test_a_table_that_is_made_for_the_model_is_indexed_at_once(bed: Bed) -> None:
-    model = declare(salt=hb.HashSalt(2))
+@pytest.mark.parametrize("salt", [hb.HashSalt(2), hb.RandomSalt(3)], ids=["hash", "random"])
+def test_a_table_that_is_made_for_the_model_is_indexed_at_once(bed: Bed, salt: hb.Salt) -> None:
+    model = declare(salt=salt)
     hb.create_tables(bed.store, model)
     try:
         session = open_session(bed.store)
@@ -219,6 +220,23 @@ def test_an_index_is_built_while_others_and_this_library_write(bed: Bed, given_m
     assert found(store, model, "w") == sorted(f"own{who}.{n:05}" for who in range(2) for n in range(own[who]))
     hb.repair_index(store, model, "by_topic", times=TIMES)
     assert len(found(store, model, "late")) == sum(own)
+
+
+def test_entries_stay_where_rows_end_by_their_family() -> None:
+    """The server gives the rows their times, so that entries of the same TTL might end before them."""
+
+    @hb.model(table="brief", family=hb.family("d", ttl=timedelta(seconds=60)), foreign=True, immutable=True)
+    class Brief:
+        name: hb.Key[str] = hb.key()
+        topic: hb.Column[str] = hb.column("t")
+
+        by_topic = hb.index("topic")
+
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Brief)
+        ((row,), (entry,)) = store.families("brief"), store.families("brief.by_topic")
+        assert (row.ttl is None, entry.ttl) == (False, None)
+        assert not hb.diff(store, Brief).differences
 
 
 def test_what_cannot_be_is_refused(bed: Bed, given_model: Any) -> None:
