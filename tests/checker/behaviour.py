@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Generator
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from tests.checker.cells import Step
+from tests.checker.fingerprint import fingerprint
 
 Steps = Generator[Step, Any, None]
 Start = Callable[[], Steps]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 DONE, DEAD = 0, 1
 """The points of a process that has ended and of one that has crashed."""
@@ -17,10 +22,33 @@ DONE, DEAD = 0, 1
 _KNOWN: weakref.WeakKeyDictionary[Start, dict[bool, Behaviour]] = weakref.WeakKeyDictionary()
 
 
+def once(make: Callable[P, R]) -> Callable[P, R]:
+    """A function that makes a process: for the same arguments it gives the same process, whose points the models then share."""
+    made: dict[Any, tuple[Any, R]] = {}
+
+    @wraps(make)
+    def found(*args: P.args, **options: P.kwargs) -> R:
+        given = (*args, *options.items())
+        key = tuple(map(_key, given))
+        if key not in made:
+            made[key] = (given, make(*args, **options))
+        return made[key][1]
+
+    return found
+
+
+def _key(of: Any) -> Any:
+    if isinstance(of, tuple):
+        return tuple(map(_key, of))
+    return (type(of), of) if isinstance(of, int | str | bytes | None) else id(of)
+
+
 class Behaviour:
     """The points of one process; what it does is a function of the answers that it has had.
 
     A process that was started is sent on by the next answer; where that point is left by another answer too, it is started once more.
+    Histories after which a process holds the same lead to one point (`fingerprint.py`), but for where it begins: from there on it may
+    crash.
 
     Attributes:
         first: where it begins.
@@ -31,6 +59,8 @@ class Behaviour:
 
     def __init__(self, start: Start, merged: bool) -> None:
         self._start, self._merged = start, merged
+        self._constant = frozenset(id(cell.cell_contents) for cell in getattr(start, "__closure__", None) or ())
+        self._known: dict[Any, int] = {}
         self.steps: list[Step | None] = [None, None]
         self.issued: list[int | None] = [None, None]
         self.matches: Callable[[Any], bool] | None = None
@@ -83,7 +113,12 @@ class Behaviour:
             return DONE
         if step[0] == "scan" and len(step) > 5:
             self.matches = step[5]
-        point = self._add(step, came, issued)
+        known = fingerprint((step, steps), self._constant) if self._merged and came is not None else None
+        point = self._known.get((known, issued)) if known is not None else None
+        if point is None:
+            point = self._add(step, came, issued)
+            if known is not None:
+                self._known[(known, issued)] = point
         self._standing[point] = steps
         return point
 

@@ -379,6 +379,20 @@ class SetClock:
         return False
 
 
+class Sends(list[Any]):
+    """The mutating steps of a process so far: how many, and of those the one that is carried out once more.
+
+    What a process need not know of its past is not kept: the checker takes those that hold the same for one.
+    """
+
+    def __init__(self, again: int | None = None) -> None:
+        super().__init__()
+        self._again = again
+
+    def append(self, step: Step) -> None:
+        super().append(step if len(self) == self._again else None)
+
+
 @define
 class Translation:
     """One protocol of one process, as steps of the checker.
@@ -397,7 +411,7 @@ class Translation:
     clock: SetClock
     kinds: dict[bytes, tuple[int, str]]
     order: Sequence[int]
-    sent: list[Step] = field(factory=list)
+    sent: list[Step] = field(factory=Sends)
     repeat: int | None = None
     paused: bool = False
 
