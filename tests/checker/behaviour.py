@@ -123,6 +123,8 @@ class Behaviour:
         return point
 
     def _add(self, step: Step, came: tuple[int, Any] | None, issued: int | None) -> int:
+        if len(self.steps) >= 1 << 20:
+            raise OverflowError("A process stands at more points than a state can name.")
         self.steps.append(step)
         self._came.append(came)
         self.issued.append(issued)

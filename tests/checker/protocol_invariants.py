@@ -275,6 +275,7 @@ class ProtocolModel(Model):
         always: bool = True,
     ) -> None:
         self.watch, self.compaction, self.unmoved, self.always = watch, compaction, unmoved, always
+        self.compacts = compaction is not None
         super().__init__(store, processes, crashes, watch.pool((compaction, always)))
 
     def broken(self, store: Store) -> str | None:
@@ -328,8 +329,6 @@ class ProtocolModel(Model):
 
     def compacted(self, store: Store, young: int) -> Store | None:
         """The store without its tombstones, those of the grace time excepted where that is kept."""
-        if self.compaction is None:
-            return None
         after: Store = {}
         for key, state in store.items():
             if key[0] in NO_ROWS:

@@ -7,7 +7,7 @@ carried out once, however many states share the two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -15,8 +15,11 @@ from attrs import define, field, frozen
 from tests.checker.behaviour import DEAD, DONE, Behaviour, Start
 from tests.checker.cells import Step, Store, Violation, apply_op
 
-State = tuple[int, ...]
-"""Number of the store, number of the monitor, crashes left, and the point where each process stands."""
+STORE_BITS, MONITOR_BITS, CRASH_BITS, POINT_BITS = 26, 22, 4, 20
+STORES, MONITORS, MOST_CRASHES, POINTS = (1 << STORE_BITS) - 1, (1 << MONITOR_BITS) - 1, (1 << CRASH_BITS) - 1, (1 << POINT_BITS) - 1
+MONITOR_AT, CRASHES_AT = STORE_BITS, STORE_BITS + MONITOR_BITS
+SHIFTS = tuple(CRASHES_AT + CRASH_BITS + n * POINT_BITS for n in range(16))
+"""Where the parts of a state stand in its number: store, monitor, crashes left, and the point of each process."""
 
 FOREVER = 1 << 60
 EAGER = frozenset({"acknowledge", "end"})
@@ -28,13 +31,52 @@ PURE = frozenset({"read", "scan", "late"})
 MOST_STORES = 200_000
 """A pool with more stores than this is not used for the next model."""
 
+Move = tuple[int, int, bool, Step]
+"""The store after a step, the point after it, whether nothing else is to be seen to, and the step."""
+
+
+@frozen
+class Moves:
+    """What a process can do in a store.
+
+    Attributes:
+        moves: one, or one for each part of a step of several parts.
+        pure: whether it changes nothing, and the process can crash after it as well as before it: the states are then the same.
+    """
+
+    moves: tuple[Move, ...]
+    pure: bool = False
+
+
+@define
+class State:
+    """A state in its parts."""
+
+    store: int
+    monitor: int
+    crashes: int
+    points: list[int]
+
+    @classmethod
+    def of(cls, code: int, processes: int) -> State:
+        """The state with a number."""
+        points = [code >> shift & POINTS for shift in SHIFTS[:processes]]
+        return cls(code & STORES, code >> MONITOR_AT & MONITORS, code >> CRASHES_AT & MOST_CRASHES, points)
+
+    def code(self) -> int:
+        """Its number."""
+        if self.store > STORES or self.monitor > MONITORS or max(self.points) > POINTS:
+            raise OverflowError("A state does not fit its number: give its parts more bits.")
+        code = self.store | self.monitor << MONITOR_AT | self.crashes << CRASHES_AT
+        return code + sum(point << shift for point, shift in zip(self.points, SHIFTS, strict=False))
+
 
 @define(eq=False)
 class Pool:
     """The stores that were seen, each with a number, and what was found out about them; for models with the same invariants."""
 
     stores: list[Store] = field(factory=list)
-    moves: dict[tuple[int, Behaviour], dict[tuple[int, int], Any]] = field(factory=dict)
+    moves: dict[Behaviour, dict[int, Moves]] = field(factory=dict)
     facts: dict[Any, Any] = field(factory=dict)
     _numbers: dict[frozenset[Any], int] = field(factory=dict)
 
@@ -45,6 +87,8 @@ class Pool:
         if found is None:
             found = self._numbers[key] = len(self.stores)
             self.stores.append(store)
+            if found > STORES:
+                raise OverflowError("There are more stores than a state can name.")
         return found
 
 
@@ -69,10 +113,15 @@ class Model:
         processes: name (`W...` writes and may crash), steps, reading of its clock.
         crashes: how many writers may crash.
         pool: of stores, to be shared by models with the same invariants.
-        merged: whether points of a process with the same future are one; without it every history is a point of its own.
+
+    Attributes:
+        merged: whether points of a process with the same future are one, and crashes that come to the same; without it every history
+            is a point of its own.
+        compacts: whether there is a compaction.
     """
 
     merged = True
+    compacts = False
 
     def __init__(self, store: Store, processes: Sequence[tuple[str, Start, int]], crashes: int = 0, pool: Pool | None = None) -> None:
         self._store, self._processes, self._crashes = dict(store), list(processes), crashes
@@ -121,13 +170,11 @@ class Model:
     def run(self, limit: int | None = None) -> dict[str, Any]:
         """Goes through every state, or through `limit` of them: whether all is well, states, transitions, and else what is wrong."""
         found = self._search(limit, None)
-        if found["ok"] is False:
-            found = self._search(limit, {})
-        return found
+        return self._search(limit, {}) if found["ok"] is False else found  # once more for the steps that lead there
 
-    def _begin(self) -> State:
+    def _begin(self) -> int:
         self._behaviours = [Behaviour.of(start, self.merged) for _, start, _ in self._processes]
-        self._tables = [self._pool.moves.setdefault((i, b), {}) for i, b in enumerate(self._behaviours)]
+        self._moves_of = [self._pool.moves.setdefault(behaviour, {}) for behaviour in self._behaviours]
         self._monitors: list[Monitor] = []
         self._monitor_numbers: dict[Monitor, int] = {}
         self._observed: dict[tuple[int, int], int] = {}
@@ -135,83 +182,87 @@ class Model:
         store = self._pool.number(self._store)
         monitor = self._monitor(Monitor(False, (None,) * len(self._processes)))
         self._check(store)
-        state: State = (store, monitor, self._crashes, *(behaviour.first for behaviour in self._behaviours))
+        state = State(store, monitor, self._crashes, [behaviour.first for behaviour in self._behaviours])
         for i in range(len(self._processes)):
-            state = self._settle(state, i)
-        return state
+            self._settle(state, i)
+        return state.code()
 
-    def _search(self, limit: int | None, parents: dict[State, tuple[State, str]] | None) -> dict[str, Any]:
+    def _search(self, limit: int | None, parents: dict[int, tuple[int, Any]] | None) -> dict[str, Any]:
         states = transitions = 0
-        state: State = ()
+        code = -1
         label: Any = "BEGIN"
         try:
             begin = self._begin()
+            processes = [
+                (i, SHIFTS[i], self._moves_of[i], self._behaviours[i].first, self._writers[i]) for i in range(len(self._processes))
+            ]
+            watching, observed = self._watching, self._observed
             seen = {begin}
             stack = [begin]
             while stack:
-                state = stack.pop()
+                code = stack.pop()
                 states += 1
                 if limit is not None and states > limit:
                     return {"ok": None, "states": states, "trans": transitions, "error": "limit", "trace": ()}
+                store, monitor = code & STORES, code >> MONITOR_AT & MONITORS
+                crashes = code >> CRASHES_AT & MOST_CRASHES
+                reached: list[tuple[int, Any]] = []
+                running = False
+                for i, shift, moves, first, writes in processes:
+                    point = code >> shift & POINTS
+                    if point < 2:
+                        continue
+                    running = True
+                    found = moves.get(store << POINT_BITS | point)
+                    if found is None:
+                        found = moves[store << POINT_BITS | point] = self._moved(i, store, point)
+                    rest = code - store - (point << shift)
+                    for move in found.moves:
+                        after, stands, plain, _ = move
+                        label = (i, move)
+                        if not plain:
+                            if (slowly := self._slowly(code, i, move)) is not None:
+                                reached.append((slowly, label))
+                            continue
+                        there = rest + after + (stands << shift)
+                        if after != store and watching[monitor]:
+                            known = observed.get((monitor, after))
+                            there += ((self._observe(monitor, after) if known is None else known) - monitor) << MONITOR_AT
+                        reached.append((there, label))
+                    if crashes and writes and point != first and not found.pure:
+                        label = (i, None)
+                        reached.append((self._crashed(code, i), label))
                 label = "TERMINAL"
-                for reached, label in self._successors(state):
-                    transitions += 1
-                    successor = reached() if callable(reached) else reached  # a violation is found out once the step has its label
-                    if successor not in seen:
-                        seen.add(successor)
-                        stack.append(successor)
+                if not running:
+                    self._end(store)
+                    continue
+                if self.compacts and not self._monitors[monitor].compacted:
+                    label = "COMPACTION"
+                    if (compacted := self._compaction(code)) is not None:
+                        reached.append((compacted, label))
+                transitions += len(reached)
+                for there, by in reached:
+                    if there not in seen:
+                        seen.add(there)
+                        stack.append(there)
                         if parents is not None:
-                            parents[successor] = (state, self._said(state, label))
+                            parents[there] = (code, by)
         except Violation as violation:
-            error = str(violation)
-            trace = [self._said(state, label)] if state else [str(label)]
-            while parents is not None and state in parents:
-                state, step = parents[state]
-                trace.append(step)
-            return {"ok": False, "states": states, "trans": transitions, "error": error, "trace": tuple(reversed(trace))}
+            return {
+                "ok": False,
+                "states": states,
+                "trans": transitions,
+                "error": str(violation),
+                "trace": self._trace(code, label, parents),
+            }
         return {"ok": True, "states": states, "trans": transitions, "error": None, "trace": ()}
 
-    def _successors(self, state: State) -> Iterator[tuple[Any, Any]]:
-        store, monitor, crashes = state[:3]
-        watching = self._watching[monitor]
-        running = False
-        for i, moves in enumerate(self._tables):
-            point = state[i + 3]
-            if point < 2:
-                continue
-            running = True
-            found = moves.get((store, point))
-            if found is None:
-                found = moves[(store, point)] = self._moved(i, store, point)
-            for move in found:
-                after, stands, plain, _ = move
-                if plain and (after == store or not watching):
-                    yield (after, monitor, crashes, *state[3 : i + 3], stands, *state[i + 4 :]), (i, move)
-                else:
-                    yield from self._slowly(state, i, move)
-            if crashes and self._writers[i] and point != self._behaviours[i].first and not self._crash_comes_later(store, found):
-                yield self._crashed(state, i), (i, None)
-        if not running:
-            self._end(store)
-            return
-        if (compacted := self._compaction(state)) is not None:
-            yield compacted, "COMPACTION"
-
-    def _crash_comes_later(self, store: int, moves: Any) -> bool:
-        """Whether the step changes nothing and the process can crash after it as well: the state would be the very same."""
-        return (
-            self.merged
-            and all(after == store and stands > 1 and plain for after, stands, plain, step in moves if step is not None)
-            and any(step is not None and step[0] in PURE for *_, step in moves)
-        )
-
-    def _moved(self, i: int, store: int, point: int) -> tuple[tuple[int, int, bool, Step | None], ...]:
-        """The moves of a process in a store: the store and the point after it, whether nothing else is to be seen to, and the step."""
+    def _moved(self, i: int, store: int, point: int) -> Moves:
         behaviour = self._behaviours[i]
         step = behaviour.steps[point]
         assert step is not None
         if step[0] == "grace" or (step[0] == "scan" and len(step) > 5):
-            return ((store, point, False, step),)
+            return Moves(((store, point, False, step),))
         parts = enumerate(step[1]) if step[0] == "par" else ((None, step),)
         moves = []
         for part, single in parts:
@@ -224,82 +275,72 @@ class Model:
                 (said is None or said[0] not in EAGER) and self._broken(number) is None and self._completed(number, frozenset()) == number
             )
             moves.append((number, stands, plain, single))
-        return tuple(moves)
+        ((*_, number, stands, plain, _),) = moves[-1:]
+        return Moves(tuple(moves), self.merged and step[0] in PURE and plain and stands > DEAD)
 
-    def _slowly(self, state: State, i: int, move: Any) -> Iterator[tuple[Any, Any]]:
-        """A move that reads, waits, acknowledges or ends, or is seen by a reader."""
+    def _slowly(self, code: int, i: int, move: Move) -> int | None:
+        """A move that reads, waits, acknowledges, ends or is a violation, or None where it has to wait."""
         after, stands, _, step = move
-        store, monitor = state[:2]
+        state = State.of(code, len(self._processes))
         behaviour = self._behaviours[i]
         if step[0] == "grace":
-            if step[1] < self._youngest(state):
-                changed = (*state[: i + 3], behaviour.after(stands, True), *state[i + 4 :])
-                yield (lambda: self._settle(changed, i)), (i, move)
-            return
-        if step[0] == "scan" and len(step) > 5:
-            of = self._monitors[monitor]
+            if step[1] >= self._youngest(state):
+                return None
+            stands = behaviour.after(stands, True)
+        elif step[0] == "scan" and len(step) > 5:
+            of = self._monitors[state.monitor]
             if of.reads[i] is None:
-                now = self._shown(store)
+                now = self._shown(after)
                 read = (frozenset(found[0] for found in now if step[5](found)), frozenset(now))
-                monitor = self._monitor(Monitor(of.compacted, (*of.reads[:i], read, *of.reads[i + 1 :])))
-            stands = behaviour.after(stands, apply_op(self._pool.stores[store], step))
+                state.monitor = self._monitor(Monitor(of.compacted, (*of.reads[:i], read, *of.reads[i + 1 :])))
+            stands = behaviour.after(stands, apply_op(self._pool.stores[after], step))
+        if after != state.store:
+            state.monitor, state.store = self._observe(state.monitor, after), after
+            self._check(after)
+        state.points[i] = stands
+        self._settle(state, i)
+        return state.code()
 
-        def made() -> State:
-            seen = self._observe(monitor, after) if after != store else monitor
-            if after != store:
-                self._check(after)
-            return self._settle((after, seen, state[2], *state[3 : i + 3], stands, *state[i + 4 :]), i)
-
-        yield made, (i, move)
-
-    def _settle(self, state: State, i: int) -> State:
+    def _settle(self, state: State, i: int) -> None:
         """Takes the steps of a process that nobody can tell from the one before; notes what crashed processes have left."""
         while True:
-            dead = frozenset(j for j, point in enumerate(state[3:]) if point == DEAD)
-            number = self._completed(state[0], dead)
-            if number != state[0]:
+            number = self._completed(state.store, frozenset(j for j, point in enumerate(state.points) if point == DEAD))
+            if number != state.store:
                 self._check(number)
-                state = (number, *state[1:])
-            behaviour, point = self._behaviours[i], state[i + 3]
-            step = behaviour.steps[point]
+                state.store = number
+            point = state.points[i]
+            step = self._behaviours[i].steps[point]
             if step is None or step[0] not in EAGER:
-                return state
-            store, monitor = state[:2]
+                return
             if step[0] == "acknowledge":
-                store = self._pool.number(self.acknowledged(dict(self._pool.stores[store]), step))
-                self._check(store)
+                state.store = self._pool.number(self.acknowledged(dict(self._pool.stores[state.store]), step))
+                self._check(state.store)
             else:
-                monitor = self._ended(monitor, i, step[1])
-            state = (store, monitor, *state[2 : i + 3], behaviour.after(point, None), *state[i + 4 :])
+                state.monitor = self._ended(state.monitor, i, step[1])
+            state.points[i] = self._behaviours[i].after(point, None)
 
-    def _crashed(self, state: State, i: int) -> State:
-        over = self.merged and self._fact("over", state[0], lambda store: self.over(store, i), i)
-        return (*state[:2], state[2] - 1, *state[3 : i + 3], DONE if over else DEAD, *state[i + 4 :])
+    def _crashed(self, code: int, i: int) -> int:
+        over = self.merged and self._fact("over", code & STORES, lambda store: self.over(store, i), i)
+        point = code >> SHIFTS[i] & POINTS
+        return code - (1 << CRASHES_AT) + (((DONE if over else DEAD) - point) << SHIFTS[i])
 
-    def _compaction(self, state: State) -> Any:
-        of = self._monitors[state[1]]
-        if of.compacted:
-            return None
+    def _compaction(self, code: int) -> int | None:
+        state = State.of(code, len(self._processes))
         young = self._youngest(state)
-        made = self._fact("compacted", state[0], lambda store: self.compacted(store, young), young)
+        made = self._fact("compacted", state.store, lambda store: self.compacted(store, young), young)
         if made is None:
             return None
-
-        def compacted() -> State:
-            after = self._pool.number(made)
-            self._check(after)
-            monitor = self._observe(self._monitor(Monitor(True, of.reads)), after)
-            return (after, monitor, *state[2:])
-
-        return compacted
+        state.store = self._pool.number(made)
+        self._check(state.store)
+        state.monitor = self._observe(self._monitor(Monitor(True, self._monitors[state.monitor].reads)), state.store)
+        return state.code()
 
     def _youngest(self, state: State) -> int:
         """The earliest time that a writer under way has put or may yet put."""
         times = [FOREVER]
         for i, (_, _, clock) in enumerate(self._processes):
-            point = state[i + 3]
-            if self._writers[i] and point > 1:
-                issued = self._behaviours[i].issued[point]
+            if self._writers[i] and state.points[i] > DEAD:
+                issued = self._behaviours[i].issued[state.points[i]]
                 times.append(clock if issued is None else issued)
         return min(times)
 
@@ -309,6 +350,8 @@ class Model:
         number = self._monitor_numbers.get(monitor)
         if number is None:
             number = self._monitor_numbers[monitor] = len(self._monitors)
+            if number > MONITORS:
+                raise OverflowError("There are more monitors than a state can name.")
             self._monitors.append(monitor)
             self._watching.append(any(read is not None for read in monitor.reads))
         return number
@@ -376,9 +419,13 @@ class Model:
 
     # --- traces ---------------------------------------------------------------------------------------------------------
 
-    def _said(self, state: State, label: Any) -> str:
-        if isinstance(label, str):
-            return label
-        i, move = label
+    def _trace(self, code: int, label: Any, parents: dict[int, tuple[int, Any]] | None) -> tuple[str, ...]:
+        labels = [label]
+        while parents is not None and code in parents:
+            code, label = parents[code]
+            labels.append(label)
+        return tuple(label if isinstance(label, str) else self._said(*label) for label in reversed(labels))
+
+    def _said(self, i: int, move: Move | None) -> str:
         name = self._processes[i][0]
         return f"{name}: CRASH" if move is None else f"{name}: {move[3][:5] if move[3][0] == 'scan' else move[3]}"
