@@ -26,7 +26,7 @@ from tests.checker.protocol_adapter import (
     mc,
     visible,
 )
-from tests.checker.search import MOST_STORES, Model, Pool
+from tests.checker.search import Model, Pool
 
 NOTHING: frozenset[int] = frozenset()
 
@@ -70,7 +70,7 @@ class Watch:
 
     def pool(self, of: Any) -> Pool:
         """The stores of models that differ in their processes alone."""
-        if of not in self._pools or len(self._pools[of].stores) > MOST_STORES:
+        if of not in self._pools or self._pools[of].full:
             self._pools[of] = Pool()
         return self._pools[of]
 
@@ -276,7 +276,7 @@ class ProtocolModel(Model):
     ) -> None:
         self.watch, self.compaction, self.unmoved, self.always = watch, compaction, unmoved, always
         self.compacts = compaction is not None
-        super().__init__(store, processes, crashes, watch.pool((compaction, always)))
+        super().__init__(store, processes, crashes, watch.pool((compaction, unmoved, always)))
 
     def broken(self, store: Store) -> str | None:
         """The invariants."""

@@ -29,7 +29,7 @@ PURE = frozenset({"read", "scan", "late"})
 """Steps that change nothing."""
 
 MOST_STORES = 200_000
-"""A pool with more stores than this is not used for the next model."""
+"""A pool with more stores or monitors than this is not used for the next model."""
 
 Move = tuple[int, int, bool, Step]
 """The store after a step, the point after it, whether nothing else is to be seen to, and the step."""
@@ -42,42 +42,42 @@ class Moves:
     Attributes:
         moves: one, or one for each part of a step of several parts.
         pure: whether it changes nothing, and the process can crash after it as well as before it: the states are then the same.
+        later: what was found of moves to which more is to be seen.
     """
 
     moves: tuple[Move, ...]
     pure: bool = False
+    later: dict[Any, tuple[int, int, int]] = field(factory=dict)
 
 
-@define
-class State:
-    """A state in its parts."""
+Read = tuple[Behaviour, frozenset[Any], frozenset[Any]]
+"""A read under way, with the rows that it must return and what it may."""
 
-    store: int
-    monitor: int
-    crashes: int
-    points: list[int]
 
-    @classmethod
-    def of(cls, code: int, processes: int) -> State:
-        """The state with a number."""
-        points = [code >> shift & POINTS for shift in SHIFTS[:processes]]
-        return cls(code & STORES, code >> MONITOR_AT & MONITORS, code >> CRASHES_AT & MOST_CRASHES, points)
+@frozen(cache_hash=True)
+class Monitor:
+    """What is known of the past.
 
-    def code(self) -> int:
-        """Its number."""
-        if self.store > STORES or self.monitor > MONITORS or max(self.points) > POINTS:
-            raise OverflowError("A state does not fit its number: give its parts more bits.")
-        code = self.store | self.monitor << MONITOR_AT | self.crashes << CRASHES_AT
-        return code + sum(point << shift for point, shift in zip(self.points, SHIFTS, strict=False))
+    Attributes:
+        compacted: whether there was a compaction.
+        reads: of each process, or None where there is none.
+    """
+
+    compacted: bool
+    reads: tuple[Read | None, ...]
 
 
 @define(eq=False)
 class Pool:
-    """The stores that were seen, each with a number, and what was found out about them; for models with the same invariants."""
+    """The stores and monitors that were seen, each with a number, and what was found out; for models with the same invariants."""
 
     stores: list[Store] = field(factory=list)
     moves: dict[Behaviour, dict[int, Moves]] = field(factory=dict)
     facts: dict[Any, Any] = field(factory=dict)
+    monitors: list[Monitor] = field(factory=list)
+    watching: list[bool] = field(factory=list)
+    observed: dict[tuple[int, int], int] = field(factory=dict)
+    _monitor_numbers: dict[Monitor, int] = field(factory=dict)
     _numbers: dict[frozenset[Any], int] = field(factory=dict)
 
     def number(self, store: Store) -> int:
@@ -91,18 +91,21 @@ class Pool:
                 raise OverflowError("There are more stores than a state can name.")
         return found
 
+    def monitor(self, monitor: Monitor) -> int:
+        """The number of a monitor."""
+        found = self._monitor_numbers.get(monitor)
+        if found is None:
+            found = self._monitor_numbers[monitor] = len(self.monitors)
+            self.monitors.append(monitor)
+            self.watching.append(any(read is not None for read in monitor.reads))
+            if found > MONITORS:
+                raise OverflowError("There are more monitors than a state can name.")
+        return found
 
-@frozen
-class Monitor:
-    """What is known of the past.
-
-    Attributes:
-        compacted: whether there was a compaction.
-        reads: of each process that reads through an index, what it must return and what it may, or None.
-    """
-
-    compacted: bool
-    reads: tuple[tuple[frozenset[Any], frozenset[Any]] | None, ...]
+    @property
+    def full(self) -> bool:
+        """Whether it is not to be used for a further model."""
+        return max(len(self.stores), len(self.monitors)) > MOST_STORES
 
 
 class Model:
@@ -175,17 +178,15 @@ class Model:
     def _begin(self) -> int:
         self._behaviours = [Behaviour.of(start, self.merged) for _, start, _ in self._processes]
         self._moves_of = [self._pool.moves.setdefault(behaviour, {}) for behaviour in self._behaviours]
-        self._monitors: list[Monitor] = []
-        self._monitor_numbers: dict[Monitor, int] = {}
-        self._observed: dict[tuple[int, int], int] = {}
-        self._watching: list[bool] = []
+        self._mortal = [i for i, writes in enumerate(self._writers) if writes]
         store = self._pool.number(self._store)
         monitor = self._monitor(Monitor(False, (None,) * len(self._processes)))
         self._check(store)
-        state = State(store, monitor, self._crashes, [behaviour.first for behaviour in self._behaviours])
-        for i in range(len(self._processes)):
-            self._settle(state, i)
-        return state.code()
+        code = self._crashes << CRASHES_AT
+        for i, behaviour in enumerate(self._behaviours):
+            store, monitor, point = self._settled(store, monitor, i, behaviour.first, frozenset())
+            code += point << SHIFTS[i]
+        return code + store + (monitor << MONITOR_AT)
 
     def _search(self, limit: int | None, parents: dict[int, tuple[int, Any]] | None) -> dict[str, Any]:
         states = transitions = 0
@@ -196,7 +197,7 @@ class Model:
             processes = [
                 (i, SHIFTS[i], self._moves_of[i], self._behaviours[i].first, self._writers[i]) for i in range(len(self._processes))
             ]
-            watching, observed = self._watching, self._observed
+            watching, observed = self._pool.watching, self._pool.observed
             seen = {begin}
             stack = [begin]
             while stack:
@@ -221,7 +222,7 @@ class Model:
                         after, stands, plain, _ = move
                         label = (i, move)
                         if not plain:
-                            if (slowly := self._slowly(code, i, move)) is not None:
+                            if (slowly := self._slowly(code, i, found, move)) is not None:
                                 reached.append((slowly, label))
                             continue
                         there = rest + after + (stands << shift)
@@ -236,7 +237,7 @@ class Model:
                 if not running:
                     self._end(store)
                     continue
-                if self.compacts and not self._monitors[monitor].compacted:
+                if self.compacts and not self._pool.monitors[monitor].compacted:
                     label = "COMPACTION"
                     if (compacted := self._compaction(code)) is not None:
                         reached.append((compacted, label))
@@ -278,46 +279,55 @@ class Model:
         ((*_, number, stands, plain, _),) = moves[-1:]
         return Moves(tuple(moves), self.merged and step[0] in PURE and plain and stands > DEAD)
 
-    def _slowly(self, code: int, i: int, move: Move) -> int | None:
+    def _slowly(self, code: int, i: int, moves: Moves, move: Move) -> int | None:
         """A move that reads, waits, acknowledges, ends or is a violation, or None where it has to wait."""
+        if move[3][0] == "grace" and move[3][1] >= self._youngest(code):
+            return None
+        point = code >> SHIFTS[i] & POINTS
+        store, monitor = code & STORES, code >> MONITOR_AT & MONITORS
+        dead = tuple(j for j in self._mortal if code >> SHIFTS[j] & POINTS == DEAD)
+        known = (monitor, dead, move[0], move[1], i)
+        found = moves.later.get(known)
+        if found is None:
+            found = self._made(store, monitor, i, move, dead)
+            moves.later[known] = found
+        after, seen, stands = found
+        return code - store + after + ((seen - monitor) << MONITOR_AT) + ((stands - point) << SHIFTS[i])
+
+    def _made(self, store: int, monitor: int, i: int, move: Move, dead: tuple[int, ...]) -> tuple[int, int, int]:
+        """The store, the monitor and the point after a move."""
         after, stands, _, step = move
-        state = State.of(code, len(self._processes))
         behaviour = self._behaviours[i]
         if step[0] == "grace":
-            if step[1] >= self._youngest(state):
-                return None
             stands = behaviour.after(stands, True)
         elif step[0] == "scan" and len(step) > 5:
-            of = self._monitors[state.monitor]
+            of = self._pool.monitors[monitor]
             if of.reads[i] is None:
                 now = self._shown(after)
-                read = (frozenset(found[0] for found in now if step[5](found)), frozenset(now))
-                state.monitor = self._monitor(Monitor(of.compacted, (*of.reads[:i], read, *of.reads[i + 1 :])))
+                read = (behaviour, frozenset(found[0] for found in now if step[5](found)), frozenset(now))
+                monitor = self._monitor(Monitor(of.compacted, (*of.reads[:i], read, *of.reads[i + 1 :])))
             stands = behaviour.after(stands, apply_op(self._pool.stores[after], step))
-        if after != state.store:
-            state.monitor, state.store = self._observe(state.monitor, after), after
+        if after != store:
+            monitor = self._observe(monitor, after)
             self._check(after)
-        state.points[i] = stands
-        self._settle(state, i)
-        return state.code()
+        return self._settled(after, monitor, i, stands, frozenset(dead))
 
-    def _settle(self, state: State, i: int) -> None:
+    def _settled(self, store: int, monitor: int, i: int, point: int, dead: frozenset[int]) -> tuple[int, int, int]:
         """Takes the steps of a process that nobody can tell from the one before; notes what crashed processes have left."""
         while True:
-            number = self._completed(state.store, frozenset(j for j, point in enumerate(state.points) if point == DEAD))
-            if number != state.store:
+            number = self._completed(store, dead)
+            if number != store:
                 self._check(number)
-                state.store = number
-            point = state.points[i]
+                store = number
             step = self._behaviours[i].steps[point]
             if step is None or step[0] not in EAGER:
-                return
+                return store, monitor, point
             if step[0] == "acknowledge":
-                state.store = self._pool.number(self.acknowledged(dict(self._pool.stores[state.store]), step))
-                self._check(state.store)
+                store = self._pool.number(self.acknowledged(dict(self._pool.stores[store]), step))
+                self._check(store)
             else:
-                state.monitor = self._ended(state.monitor, i, step[1])
-            state.points[i] = self._behaviours[i].after(point, None)
+                monitor = self._ended(monitor, i, step[1])
+            point = self._behaviours[i].after(point, None)
 
     def _crashed(self, code: int, i: int) -> int:
         over = self.merged and self._fact("over", code & STORES, lambda store: self.over(store, i), i)
@@ -325,63 +335,55 @@ class Model:
         return code - (1 << CRASHES_AT) + (((DONE if over else DEAD) - point) << SHIFTS[i])
 
     def _compaction(self, code: int) -> int | None:
-        state = State.of(code, len(self._processes))
-        young = self._youngest(state)
-        made = self._fact("compacted", state.store, lambda store: self.compacted(store, young), young)
+        store, monitor, young = code & STORES, code >> MONITOR_AT & MONITORS, self._youngest(code)
+        made = self._fact("compacted", store, lambda store: self.compacted(store, young), young)
         if made is None:
             return None
-        state.store = self._pool.number(made)
-        self._check(state.store)
-        state.monitor = self._observe(self._monitor(Monitor(True, self._monitors[state.monitor].reads)), state.store)
-        return state.code()
+        after = self._pool.number(made)
+        self._check(after)
+        seen = self._observe(self._monitor(Monitor(True, self._pool.monitors[monitor].reads)), after)
+        return code - store + after + ((seen - monitor) << MONITOR_AT)
 
-    def _youngest(self, state: State) -> int:
+    def _youngest(self, code: int) -> int:
         """The earliest time that a writer under way has put or may yet put."""
-        times = [FOREVER]
-        for i, (_, _, clock) in enumerate(self._processes):
-            if self._writers[i] and state.points[i] > DEAD:
-                issued = self._behaviours[i].issued[state.points[i]]
-                times.append(clock if issued is None else issued)
-        return min(times)
+        young = FOREVER
+        for i in self._mortal:
+            point = code >> SHIFTS[i] & POINTS
+            if point > DEAD:
+                issued = self._behaviours[i].issued[point]
+                young = min(young, self._processes[i][2] if issued is None else issued)
+        return young
 
     # --- monitors and facts ---------------------------------------------------------------------------------------------
 
     def _monitor(self, monitor: Monitor) -> int:
-        number = self._monitor_numbers.get(monitor)
-        if number is None:
-            number = self._monitor_numbers[monitor] = len(self._monitors)
-            if number > MONITORS:
-                raise OverflowError("There are more monitors than a state can name.")
-            self._monitors.append(monitor)
-            self._watching.append(any(read is not None for read in monitor.reads))
-        return number
+        return self._pool.monitor(monitor)
 
     def _observe(self, monitor: int, store: int) -> int:
         """The monitor after a change of the store."""
-        if not self._watching[monitor]:
+        if not self._pool.watching[monitor]:
             return monitor
-        found = self._observed.get((monitor, store))
+        found = self._pool.observed.get((monitor, store))
         if found is None:
-            of, now = self._monitors[monitor], self._shown(store)
-            reads = tuple(None if read is None else self._seen(i, read, now) for i, read in enumerate(of.reads))
-            found = self._observed[(monitor, store)] = self._monitor(Monitor(of.compacted, reads))
+            of, now = self._pool.monitors[monitor], self._shown(store)
+            reads = tuple(None if read is None else self._seen(read, now) for read in of.reads)
+            found = self._pool.observed[(monitor, store)] = self._monitor(Monitor(of.compacted, reads))
         return found
 
-    def _seen(self, i: int, read: Any, now: Any) -> tuple[frozenset[Any], frozenset[Any]]:
-        must, seen = read
-        matches = self._behaviours[i].matches
-        assert matches is not None
+    def _seen(self, read: Read, now: Any) -> Read:
+        behaviour, must, seen = read
+        assert behaviour.matches is not None
         seen |= frozenset(now)
-        return self.observed(must & frozenset(found[0] for found in now if matches(found)), seen), seen
+        return behaviour, self.observed(must & frozenset(found[0] for found in now if behaviour.matches(found)), seen), seen
 
     def _ended(self, monitor: int, i: int, found: Sequence[Any]) -> int:
         """The end of a read: nothing that matched throughout is missing, and nothing is returned that never was."""
-        of = self._monitors[monitor]
-        read, matches = of.reads[i], self._behaviours[i].matches
+        of = self._pool.monitors[monitor]
+        read = of.reads[i]
         assert read is not None
-        assert matches is not None
-        must, seen = read
-        self.returned(found, matches, seen)
+        behaviour, must, seen = read
+        assert behaviour.matches is not None
+        self.returned(found, behaviour.matches, seen)
         if missing := must - {row for row, *_ in found}:
             raise Violation(f"MISS: the query missed {sorted(missing)}, which matched throughout; it returned {found}")
         for one in found:
