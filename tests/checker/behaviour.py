@@ -13,6 +13,9 @@ from tests.checker.fingerprint import fingerprint
 Steps = Generator[Step, Any, None]
 Start = Callable[[], Steps]
 
+CALLS = frozenset({"write", "par", "check", "versioned", "claim", "fence", "unindexed", "inc"})
+"""Steps that may change something."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -57,6 +60,11 @@ class Behaviour:
         matches: which rows its read returns.
     """
 
+    @property
+    def most_calls(self) -> int:
+        """How many calls that change something it makes at most, as far as it has been seen."""
+        return max(self._calls)
+
     def __init__(self, start: Start, merged: bool) -> None:
         self._start, self._merged = start, merged
         self._constant = frozenset(id(cell.cell_contents) for cell in getattr(start, "__closure__", None) or ())
@@ -67,6 +75,7 @@ class Behaviour:
         self._came: list[tuple[int, Any] | None] = [None, None]
         self._standing: dict[int, Steps] = {}
         self._after: dict[tuple[int, Any], int] = {}
+        self._calls = [0, 0]
         self._without: dict[int, tuple[int, tuple[int, ...]]] = {}
         self._partial: dict[tuple[int, tuple[int, ...]], int] = {}
         self.first = self._reached(start(), None, None, None)
@@ -127,6 +136,7 @@ class Behaviour:
             raise OverflowError("A process stands at more points than a state can name.")
         self.steps.append(step)
         self._came.append(came)
+        self._calls.append((0 if came is None else self._calls[came[0]]) + (step[0] in CALLS))
         self.issued.append(issued)
         return len(self.steps) - 1
 

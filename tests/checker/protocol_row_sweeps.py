@@ -41,6 +41,8 @@ def joint(store: str, **options: Any) -> Iterator[RowConfiguration]:
     can = STORES[store][1]
     names = calls_for(can)
     for rows, begin, one, two, first in itertools.product(SIDE_BY_SIDE, BEGINNINGS, names, names, (0, 1)):
+        if (first and begin == "absent") or (rows[0] == rows[1] and (first or one > two)):
+            continue  # nobody begins, or the programs know the same: their order makes no difference
         yield f"{store}, {begin} by {first}: {one} beside {two}, {rows}", side_by_side(store, (begin, one, two, rows, first), **options)
 
 

@@ -88,11 +88,20 @@ class Found:
 Configuration = tuple[str, ProtocolModel]
 
 
+def flat(configurations: Iterable[Any]) -> Iterator[Configuration]:
+    """Configurations one by one; an iterator among them gives further ones, each once the last was run."""
+    for found in configurations:
+        if isinstance(found, Iterator):
+            yield from found
+        else:
+            yield found
+
+
 def sweep(configurations: Iterable[Configuration], budget: float | None = None) -> Found:
     """Runs configurations until one is violated, or for `budget` seconds."""
     models = states = 0
     begun = time.monotonic()
-    for name, model in configurations:
+    for name, model in flat(configurations):
         result = model.run()
         models += 1
         states += result["states"]

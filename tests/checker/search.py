@@ -175,8 +175,12 @@ class Model:
         found = self._search(limit, None)
         return self._search(limit, {}) if found["ok"] is False else found  # once more for the steps that lead there
 
+    def calls(self, process: int) -> int:
+        """How many calls a process makes at most, by all that was seen of it so far."""
+        return self._behaviours[process].most_calls
+
     def _begin(self) -> int:
-        self._behaviours = [Behaviour.of(start, self.merged) for _, start, _ in self._processes]
+        self._behaviours = [Behaviour.of(start, self.merged and not name.startswith("W")) for name, start, _ in self._processes]
         self._moves_of = [self._pool.moves.setdefault(behaviour, {}) for behaviour in self._behaviours]
         self._mortal = [i for i, writes in enumerate(self._writers) if writes]
         store = self._pool.number(self._store)
