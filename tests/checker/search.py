@@ -28,7 +28,10 @@ EAGER = frozenset({"acknowledge", "end"})
 PURE = frozenset({"read", "scan", "late"})
 """Steps that change nothing."""
 
-MOST_STORES = 200_000
+BEGINS = frozenset({"begin"})
+"""Steps with which a write begins."""
+
+MOST_STORES = 50_000
 """A pool with more stores or monitors than this is not used for the next model."""
 
 Move = tuple[int, int, bool, Step]
@@ -74,6 +77,7 @@ class Pool:
     stores: list[Store] = field(factory=list)
     moves: dict[Behaviour, dict[int, Moves]] = field(factory=dict)
     facts: dict[Any, Any] = field(factory=dict)
+    broken: dict[int, str | None] = field(factory=dict)
     monitors: list[Monitor] = field(factory=list)
     watching: list[bool] = field(factory=list)
     observed: dict[tuple[int, int], int] = field(factory=dict)
@@ -146,7 +150,7 @@ class Model:
         return ()
 
     def completed(self, store: Store, dead: frozenset[int]) -> Store:
-        """The store after a step, with what is to be noted of crashed processes."""
+        """The store after a write has begun, with what is to be noted of crashed processes."""
         return store
 
     def acknowledged(self, store: Store, step: Step) -> Store:
@@ -188,7 +192,7 @@ class Model:
         self._check(store)
         code = self._crashes << CRASHES_AT
         for i, behaviour in enumerate(self._behaviours):
-            store, monitor, point = self._settled(store, monitor, i, behaviour.first, frozenset())
+            store, monitor, point = self._settled(store, monitor, i, behaviour.first)
             code += point << SHIFTS[i]
         return code + store + (monitor << MONITOR_AT)
 
@@ -276,9 +280,7 @@ class Model:
             number = store if step[0] in PURE else self._pool.number(after)
             stands = behaviour.after(point, answer) if part is None else behaviour.without(point, part)
             said = behaviour.steps[stands]
-            plain = (
-                (said is None or said[0] not in EAGER) and self._broken(number) is None and self._completed(number, frozenset()) == number
-            )
+            plain = (said is None or said[0] not in EAGER) and single[0] not in BEGINS and self._broken(number) is None
             moves.append((number, stands, plain, single))
         ((*_, number, stands, plain, _),) = moves[-1:]
         return Moves(tuple(moves), self.merged and step[0] in PURE and plain and stands > DEAD)
@@ -314,15 +316,14 @@ class Model:
         if after != store:
             monitor = self._observe(monitor, after)
             self._check(after)
-        return self._settled(after, monitor, i, stands, frozenset(dead))
+        if step[0] in BEGINS:
+            after = self._completed(after, frozenset(dead))
+            self._check(after)
+        return self._settled(after, monitor, i, stands)
 
-    def _settled(self, store: int, monitor: int, i: int, point: int, dead: frozenset[int]) -> tuple[int, int, int]:
-        """Takes the steps of a process that nobody can tell from the one before; notes what crashed processes have left."""
+    def _settled(self, store: int, monitor: int, i: int, point: int) -> tuple[int, int, int]:
+        """Takes the steps of a process that nobody can tell from the one before."""
         while True:
-            number = self._completed(store, dead)
-            if number != store:
-                self._check(number)
-                store = number
             step = self._behaviours[i].steps[point]
             if step is None or step[0] not in EAGER:
                 return store, monitor, point
@@ -403,17 +404,16 @@ class Model:
         return facts[key]
 
     def _broken(self, store: int) -> str | None:
-        return self._fact("broken", store, self.broken)  # type: ignore[no-any-return]
+        broken = self._pool.broken
+        if store not in broken:
+            broken[store] = self.broken(self._pool.stores[store])
+        return broken[store]
 
     def _shown(self, store: int) -> Any:
         return self._fact("shown", store, self.shown)
 
     def _completed(self, store: int, dead: frozenset[int]) -> int:
-        def completed(found: Store) -> int:
-            after = self.completed(found, dead)
-            return store if after is found else self._pool.number(after)
-
-        return self._fact("completed", store, completed, dead)  # type: ignore[no-any-return]
+        return self._pool.number(self.completed(self._pool.stores[store], dead))
 
     def _check(self, store: int) -> None:
         if (broken := self._broken(store)) is not None:

@@ -188,11 +188,11 @@ def _unique() -> Iterator[tuple[str, Sweep]]:
 
 def _bare() -> Iterator[tuple[str, Sweep]]:
     """Models without an index, and tables that get their first one."""
-    for store in bare.STORES:
-        yield f"no index, every two calls: {store}", partial(bare.pairs, store)
-        yield f"no index, adjacent states of a table: {store}", partial(bare.joint, store, ticks=0)
     for store in ("atomic", "absent cells"):
         yield f"no index, rows that are adopted: {store}", partial(bare.adopted, store)
+    for store in ("atomic", "absent cells", "apart"):
+        yield f"no index, every two calls: {store}", partial(bare.pairs, store)
+        yield f"no index, adjacent states of a table: {store}", partial(bare.joint, store, ticks=0)
 
 
 WHOLE: Mapping[str, Sweep] = dict(chain(_indexed(), _several(), _expiring(), _versioned(), _unique(), _bare()))
