@@ -1,20 +1,15 @@
 """Puts the shipped protocol generators into the explicit-state model checker: operations become checker steps, cells become rows.
 
-The checker (`../shared/protocol/mc.py` beside the checkout) holds a small HBase: per row and column the newest cell that no
-tombstone masks. Here tables, rows, columns and values are the real bytes. A cell of a primary row also says which write put it,
-which no generator ever sees: the invariants need it. Calls of several rows land in any order and, after a crash, in any subset.
+The checker (`search.py`) holds a small HBase (`cells.py`): per row and column the newest cell that no tombstone masks. Here
+tables, rows, columns and values are the real bytes. A cell of a primary row also says which write put it, which no generator ever
+sees: the invariants need it. Calls of several rows land in any order and, after a crash, in any subset.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import pytest
 from attrs import define, evolve, field, frozen
 
 from hbmodel.errors import HbmodelError
@@ -33,23 +28,7 @@ from hbmodel.protocol.operations import (
     Together,
 )
 from hbmodel.store import Delete, Put
-
-CHECKER = Path(__file__).parents[3] / "shared" / "protocol" / "mc.py"
-
-
-def load_checker() -> ModuleType:
-    """The checker as a module; without it the tests are skipped, but fail where CI is set."""
-    if not CHECKER.exists() and not os.environ.get("CI"):
-        pytest.skip(f"the model checker is not there: {CHECKER}", allow_module_level=True)
-    spec = importlib.util.spec_from_file_location("protocol_checker", CHECKER)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-mc: Any = load_checker()
+from tests.checker import cells as mc
 
 BOUND = 1_000
 BEGAN, ACKNOWLEDGED, BROKEN, REPAIRED = "begun", ("acknowledged", 0), ("broken", 0), ("repaired", 0)
@@ -400,6 +379,20 @@ class SetClock:
         return False
 
 
+class Sends(list[Any]):
+    """The mutating steps of a process so far: how many, and of those the one that is carried out once more.
+
+    What a process need not know of its past is not kept: the checker takes those that hold the same for one.
+    """
+
+    def __init__(self, again: int | None = None) -> None:
+        super().__init__()
+        self._again = again
+
+    def append(self, step: Step) -> None:
+        super().append(step if len(self) == self._again else None)
+
+
 @define
 class Translation:
     """One protocol of one process, as steps of the checker.
@@ -418,7 +411,7 @@ class Translation:
     clock: SetClock
     kinds: dict[bytes, tuple[int, str]]
     order: Sequence[int]
-    sent: list[Step] = field(factory=list)
+    sent: list[Step] = field(factory=Sends)
     repeat: int | None = None
     paused: bool = False
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import hbmodel as hb
 from hbmodel.protocol.writes import put_object
+from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Store
 from tests.checker.protocol_invariants import ProtocolModel, Watch
 from tests.checker.protocol_mutants import Mutant, in_order
@@ -45,11 +46,13 @@ DELETED = (("delete",), ("delete", "delete"), ("put, delete",), ("put", "delete"
 STORES: Mapping[str, Store] = {"absent": {}, "live": prepared(FACT, (10, SAME))}
 
 
+@once
 def repairers(rules: Rules) -> list[Process]:
     """A repairer of the index that also purges the row's dead marker."""
     return [("G", repairer(FACT, INDEX, rules, purge=KEY), 0)]
 
 
+@once
 def readers(rules: Rules) -> list[Process]:
     """A query for the tag."""
     return [("R", reader(FACT, INDEX, b"a", b"a\xff", lambda values: values["tag"] == "a", rules=rules), 0)]

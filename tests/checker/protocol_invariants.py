@@ -26,6 +26,7 @@ from tests.checker.protocol_adapter import (
     mc,
     visible,
 )
+from tests.checker.search import Model, Pool
 
 NOTHING: frozenset[int] = frozenset()
 
@@ -65,6 +66,13 @@ class Watch:
     schema: TableSchema
     strict: bool = True
     _views: dict[Any, View] = field(factory=dict)
+    _pools: dict[Any, Pool] = field(factory=dict)
+
+    def pool(self, of: Any) -> Pool:
+        """The stores of models that differ in their processes alone."""
+        if of not in self._pools or self._pools[of].full:
+            self._pools[of] = Pool()
+        return self._pools[of]
 
     @cached_property
     def _keys(self) -> KeyMapper:
@@ -242,7 +250,7 @@ def _excused(number: int, write: Began, history: dict[int, Began]) -> bool:
     )
 
 
-class ProtocolModel(mc.Model):  # type: ignore[misc]
+class ProtocolModel(Model):
     """The checker over the processes of one model.
 
     Args:
@@ -266,97 +274,72 @@ class ProtocolModel(mc.Model):  # type: ignore[misc]
         *,
         always: bool = True,
     ) -> None:
-        self.watch, self.compaction, self.unmoved = watch, compaction, unmoved
-        self._checked: dict[frozenset[Any], str | None] = {}
-        super().__init__(dict(store), list(processes), self._check if always else None, watch.live, watch.healed, crashes)
+        self.watch, self.compaction, self.unmoved, self.always = watch, compaction, unmoved, always
+        self.compacts = compaction is not None
+        super().__init__(store, processes, crashes, watch.pool((compaction, unmoved, always)))
 
-    def _check(self, store: Store) -> str | None:
-        """The invariants; many states share their store."""
-        key = frozenset(store.items())
-        if key not in self._checked:
-            self._checked[key] = self.watch.check(store)
-        return self._checked[key]
+    def broken(self, store: Store) -> str | None:
+        """The invariants."""
+        return self.watch.check(store) if self.always else None
 
-    def push(self, h: int, res: Any) -> int:
-        """Of an entry that a scan found only the key and the time are of interest."""
-        if type(res) is tuple and len(res) == 2:
-            res = (res[0], max(timestamp for _, timestamp, _ in res[1]))
-        return int(super().push(h, res))
+    def unsettled(self, store: Store) -> str | None:
+        """What repair has to leave."""
+        return self.watch.healed(store)
 
-    def eager(self, st: Any, i: int) -> Any:
-        """Acknowledgements and the ends of reads, at once after the step before them."""
-        while True:
-            step = self._next(st, i)
-            if step is not None and step[0] == "end":
-                self._read(self.preds[i], dict(st[2])[("rd", i)], step)
-            st = self._completed(super().eager(st, i))
-            step = self._next(st, i)
-            if step is None or step[0] != "acknowledge":
-                return st
-            store, processes, *rest = st
-            store = dict(store)
-            store[ACKNOWLEDGED] = store.get(ACKNOWLEDGED, frozenset((0,))) | step[1]
-            if self.invariant and (broken := self.invariant(store)):
-                raise mc.Violation(broken)
-            moved = ("run", self.push(processes[i][1], None), None)
-            st = (store, (*processes[:i], moved, *processes[i + 1 :]), *rest)
+    def shown(self, store: Store) -> tuple[Any, ...]:
+        """The live rows."""
+        return self.watch.live(store)
 
-    def _next(self, st: Any, i: int) -> Step | None:
-        status, history, _ = st[1][i]
-        return self.next_op(i, history) if status == "run" else None  # type: ignore[no-any-return]
+    def acknowledged(self, store: Store, step: Step) -> Store:
+        """Notes the writes that are over."""
+        store[ACKNOWLEDGED] = store.get(ACKNOWLEDGED, frozenset((0,))) | step[1]
+        return store
 
-    def _read(self, matches: Callable[[Any], bool], monitor: Any, step: Step) -> None:
+    def completed(self, store: Store, dead: frozenset[int]) -> Store:
+        """What crashed writers wrote is over too for a write that begins now."""
+        new = [key for key, value in store.items() if key[0] == BEGAN and value.new]
+        if not new:
+            return store
+        over = frozenset(key[1] for key in store if key[0] == BEGAN and key[1] // 10 - 1 in dead)
+        after = dict(store)
+        for key in new:
+            after[key] = store[key].completed(over)
+        return after
+
+    def over(self, store: Store, process: int) -> bool:
+        """Whether every write that the process has begun is acknowledged: of its death nothing more is to be noted then."""
+        acknowledged = store.get(ACKNOWLEDGED, NOTHING)
+        return all(key[1] in acknowledged for key in store if key[0] == BEGAN and key[1] // 10 - 1 == process)
+
+    def observed(self, must: frozenset[Any], seen: frozenset[Any]) -> frozenset[Any]:
+        """Rows that moved in the index need not be found by a range."""
+        return must if self.unmoved is None else frozenset(row for row in must if len(self._moves(row, seen)) == 1)
+
+    def returned(self, found: Sequence[Any], matches: Callable[[Any], bool], seen: frozenset[Any]) -> None:
         """What a query returned matches it, and no row comes twice; the checker looks for the rest."""
-        if wrong := [found for found in step[1] if not matches(found)]:
+        if wrong := [one for one in found if not matches(one)]:
             raise mc.Violation(f"DIRTY: the query returned {wrong}, which do not match")
-        rows = [found[0] for found in step[1]]
+        rows = [one[0] for one in found]
         for row in {row for row in rows if rows.count(row) > 1}:
-            if self.unmoved is None or len(self._moves(row, monitor[1])) == 1:
+            if self.unmoved is None or len(self._moves(row, seen)) == 1:
                 raise mc.Violation(f"TWICE: the query returned row {row!r} {rows.count(row)} times")
 
     def _moves(self, row: bytes, states: Any) -> set[Any]:
         return {dict(values)[self.unmoved] for found, values in states if found == row}
 
-    def _completed(self, st: Any) -> Any:
-        """What crashed writers wrote is over too for a write that begins now."""
-        new = [key for key, value in st[0].items() if key[0] == BEGAN and value.new]
-        if not new:
-            return st
-        dead = frozenset(10 * (j + 1) + n for j, process in enumerate(st[1]) if process[0] == "dead" for n in range(10))
-        store = dict(st[0])
-        for key in new:
-            store[key] = store[key].completed(dead)
-        return (store, *st[1:])
-
-    def observe(self, store: Store, mon: Any, begin: Any = None) -> Any:
-        """Rows that moved in the index need not be found by a range."""
-        mon = super().observe(store, mon, begin)
-        if self.unmoved is None:
-            return mon
-        watched = (
-            (key, (frozenset(row for row in value[0] if len(self._moves(row, value[1])) == 1), value[1]) if key[0] == "rd" else value)
-            for key, value in mon
-        )
-        return tuple(watched)
-
-    def events(self, st: Any) -> Iterator[Any]:
-        """One major compaction."""
-        store, processes, mon, crashes, compactions = st
-        if self.compaction is None or ("compacted", 0) in dict(mon):
-            return
-        after = {}
+    def compacted(self, store: Store, young: int) -> Store | None:
+        """The store without its tombstones, those of the grace time excepted where that is kept."""
+        after: Store = {}
         for key, state in store.items():
             if key[0] in NO_ROWS:
                 after[key] = state
                 continue
-            columns = tuple((c, (self._kept(ct, processes, mon), ts, v)) for c, (ct, ts, v) in state[1])
+            columns = tuple((c, (self._kept(ct, young), ts, v)) for c, (ct, ts, v) in state[1])
             columns = tuple(c for c in columns if c[1][0] != mc.NEG or c[1][1] != mc.NEG)
-            kept = type(state)((self._kept(state[0], processes, mon), columns))
+            kept = type(state)((self._kept(state[0], young), columns))
             if kept != (mc.NEG, ()) or isinstance(key[0], tuple):  # nothing beneath a row is something to know
                 after[key] = kept
-        if after != store:
-            yield (after, processes, tuple(sorted((*mon, (("compacted", 0), 1)), key=repr)), crashes, compactions), "COMPACTION"
+        return None if after == store else after
 
-    def _kept(self, tombstone: int, processes: Any, mon: Any) -> int:
-        young = self.compaction == "grace" and tombstone != mc.NEG and not self.grace_ok(processes, mon, tombstone)
-        return tombstone if young else int(mc.NEG)
+    def _kept(self, tombstone: int, young: int) -> int:
+        return tombstone if self.compaction == "grace" and tombstone >= young else mc.NEG

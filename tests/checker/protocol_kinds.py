@@ -10,6 +10,7 @@ import hbmodel as hb
 from hbmodel.mapping.mapper import Values
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.verify_entries import EntryVerifier
+from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Store
 from tests.checker.protocol_invariants import ProtocolModel, Watch
 from tests.checker.protocol_mutants import Mutant, NoSecondPut, StaleAtTime, writing
@@ -63,6 +64,7 @@ STORES: Mapping[str, Store] = {
 }
 
 
+@once
 def repairers(rules: Rules) -> list[Process]:
     """A repairer of each index, the first of which purges the row's dead marker too."""
     return [("G", repairer(POST, BY_TAG, rules, purge=KEY), 0), ("H", repairer(POST, BY_LEVEL, rules), 0)]
@@ -72,6 +74,7 @@ def _has(*tags: str) -> Callable[[Values], bool]:
     return lambda values: any(tag in values["tags"] for tag in tags)
 
 
+@once
 def readers(rules: Rules) -> list[Process]:
     """Queries for one tag, and for open rows of one level."""
     tags = [(f"R{tag}", reader(POST, BY_TAG, tag.encode(), tag.encode() + b"\xff", _has(tag), rules=rules), 0) for tag in "ab"]
@@ -79,6 +82,7 @@ def readers(rules: Rules) -> list[Process]:
     return [*tags, ("Rx", open_rows, 0)]
 
 
+@once
 def ranges(rules: Rules) -> list[Process]:
     """Queries for one of several tags, by pages of one entry; they may miss rows whose tags change."""
     return [

@@ -15,6 +15,7 @@ from hbmodel.mapping.schema import LIVE
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.writes import UpdateFields, put_object
 from hbmodel.store import Put
+from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import END, Step, Steps, Store
 from tests.checker.protocol_invariants import ProtocolModel, Watch
 from tests.checker.protocol_mutants import Mutant, writing
@@ -73,11 +74,13 @@ STORES: Mapping[str, Store] = {
 }
 
 
+@once
 def repairers(rules: Rules) -> list[Process]:
     """A repairer of the index that also purges the row's dead marker."""
     return [("G", repairer(LEAF, INDEX, rules, purge=KEY), 0)]
 
 
+@once
 def readers(rules: Rules) -> list[Process]:
     """Queries for one tag each."""
 

@@ -20,7 +20,8 @@ from hbmodel.protocol.verify_entries import EntryScope, EntryVerifier
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from hbmodel.store import Delete
 from hbmodel.store.ranges import KeyRange
-from tests.checker.protocol_adapter import BOUND, SetClock, Step, Steps, Store, Told, Translation, alone, found_row
+from tests.checker.behaviour import once
+from tests.checker.protocol_adapter import BOUND, Sends, SetClock, Step, Steps, Store, Told, Translation, alone, found_row
 
 
 @frozen
@@ -77,6 +78,7 @@ def kind_of(write: RowWrite | Insert) -> str:
     return {PutObject: "full", Insert: "insert", UpdateFields: "partial", DeleteRow: "delete"}[type(write)]
 
 
+@once
 def writer(
     schema: TableSchema,
     process: int,
@@ -110,7 +112,7 @@ def writer(
         planner = rules.writer(schema, tuple(schema.indexes.values()), BOUND, lambda: bytes((process, next(nonces))) + bytes(6))
         clock = rules.clock(reading, slow)
         number = 10 * process
-        sent: list[Step] = []
+        sent: list[Step] = Sends(again)
         for action in actions:
             if number > 10 * process:
                 yield ("issue", clock.now())
@@ -169,6 +171,7 @@ def _reading_less(protocol: Protocol[Any], planner: IndexedRowPlanner, writes: S
             answer = yield operation
 
 
+@once
 def reader(
     schema: TableSchema,
     index: Index,
@@ -263,6 +266,7 @@ def _repairing(schema: TableSchema, protocol: Protocol[Any], rules: Rules, times
             answer = None
 
 
+@once
 def repairer(
     schema: TableSchema, index: Index, rules: Rules = SHIPPED, *, purge: bytes | None = None, entries: bool = True
 ) -> Callable[[], Steps]:
@@ -298,6 +302,7 @@ def repairer(
     return run
 
 
+@once
 def builder(
     schema: TableSchema, index: Index, rows: Sequence[bytes], indexer: type[RowIndexer] = RowIndexer, again: int | None = None
 ) -> Callable[[], Steps]:

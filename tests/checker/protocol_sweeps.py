@@ -11,6 +11,7 @@ from attrs import frozen
 
 import hbmodel as hb
 from hbmodel.mapping.mapper import Values
+from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Steps, Store
 from tests.checker.protocol_invariants import ProtocolModel, Watch
 from tests.checker.protocol_processes import (
@@ -87,11 +88,20 @@ class Found:
 Configuration = tuple[str, ProtocolModel]
 
 
+def flat(configurations: Iterable[Any]) -> Iterator[Configuration]:
+    """Configurations one by one; an iterator among them gives further ones, each once the last was run."""
+    for found in configurations:
+        if isinstance(found, Iterator):
+            yield from found
+        else:
+            yield found
+
+
 def sweep(configurations: Iterable[Configuration], budget: float | None = None) -> Found:
     """Runs configurations until one is violated, or for `budget` seconds."""
     models = states = 0
     begun = time.monotonic()
-    for name, model in configurations:
+    for name, model in flat(configurations):
         result = model.run()
         models += 1
         states += result["states"]
@@ -102,21 +112,25 @@ def sweep(configurations: Iterable[Configuration], budget: float | None = None) 
     return Found(models, states)
 
 
+@once
 def repairers(rules: Rules) -> list[Process]:
     """A repairer of the index that also purges the row's dead marker."""
     return [("G", repairer(THING, INDEX, rules, purge=KEY), 0)]
 
 
+@once
 def purgers(rules: Rules) -> list[Process]:
     """A purge of the row's dead marker alone."""
     return [("G", repairer(THING, INDEX, rules, purge=KEY, entries=False), 0)]
 
 
+@once
 def readers(rules: Rules) -> list[Process]:
     """Queries for one tag each; a query that fixes every index field never misses a row that matched throughout."""
     return [(f"R{tag}", reader(THING, INDEX, tag.encode(), tag.encode() + b"\xff", _has(tag), rules=rules), 0) for tag in "ab"]
 
 
+@once
 def ranges(rules: Rules, page: int = 1) -> list[Process]:
     """A query for a range of tags; it may miss rows that move in it."""
     return [("R", reader(THING, INDEX, b"a", b"z", lambda values: values["tag"] >= "a", page, rules), 0)]

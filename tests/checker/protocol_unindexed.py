@@ -39,6 +39,7 @@ from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields
 from hbmodel.store import Capabilities, Delete, Put
 from hbmodel.tables.registration import Binding, RowState
 from tests.checker.protocol_adapter import Step, Steps, StoredCell, StoredRow, Told, mc
+from tests.checker.search import Model
 
 LIFE = 1_000
 BEGINS = 5
@@ -427,7 +428,7 @@ class Rules:
 SHIPPED = Rules()
 
 
-class RowModel(mc.Model):  # type: ignore[misc]
+class RowModel(Model):
     """The checker over calls of one row."""
 
     def __init__(
@@ -461,18 +462,24 @@ class RowModel(mc.Model):  # type: ignore[misc]
         processes += [("T", _time(ticks, ends), 0)]
         if adopt:
             processes += [("B", adopter(model, rules), 0)]
-        super().__init__(store, processes, self._check, None, self._settled, crashes)
+        super().__init__(store, processes, crashes)
 
-    def _check(self, store: Any) -> str | None:
+    def broken(self, store: Any) -> str | None:
+        """A row that no reader may see."""
         found = "absent" if EXPIRY in dict(store[HISTORY]) else self._shown(store)
         return "INCOMPLETE: a row lacks some of its required columns" if found == "incomplete" and self._whole else None
+
+    def over(self, store: Any, process: int) -> bool:
+        """A history does not say whether a program has died."""
+        return True
 
     def _shown(self, store: Any) -> Any:
         cells = visible(store)
         found = [shown(reader, StoredRow(b"k", cells) if cells else None) for reader in self._readers]
         return found[0] if found.count(found[0]) == len(found) else f"different: {found}"
 
-    def _settled(self, store: Any) -> str | None:
+    def unsettled(self, store: Any) -> str | None:
+        """Answers that no order of the calls gives."""
         late = store.get(LATE, ())
         if any(number in self._drawn or _expires(call) or isinstance(call, Insert) for number in late for call in [self._calls[number]]):
             return None  # a life must be longer than the call that begins it, or that goes by its end

@@ -30,12 +30,14 @@ from hbmodel.protocol.versioned_plan import Sent, VersionedRowPlanner
 from hbmodel.protocol.versioned_write import insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from hbmodel.store import Put
+from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import (
     ACKNOWLEDGED,
     APPLIED,
     BOUND,
     BROKEN,
     SERIAL,
+    Sends,
     SetClock,
     Step,
     Steps,
@@ -271,6 +273,7 @@ def _one_by_one(protocol: Protocol[Any], final: bool) -> Protocol[Any]:
             answer = yield operation
 
 
+@once
 def writer(
     schema: TableSchema,
     process: int,
@@ -293,7 +296,7 @@ def writer(
         )
         clock = rules.clock(reading, slow)
         number = 10 * process
-        sent: list[Step] = []
+        sent: list[Step] = Sends(again)
         for action in actions:
             if number > 10 * process:
                 yield ("issue", clock.now())
@@ -443,11 +446,13 @@ ACCOUNT, KEY = hb.schema_of(Account), hb.row_key(Account, name="k")
 INDEX = ACCOUNT.indexes["by_tag"]
 
 
+@once
 def repairers(rules: Rules) -> list[Process]:
     """A repairer of the index that also purges the row's dead marker."""
     return [("G", repairer(ACCOUNT, INDEX, rules.repair, purge=KEY), 0)]
 
 
+@once
 def readers(rules: Rules) -> list[Process]:
     """A query for one tag."""
     return [("R", reader(ACCOUNT, INDEX, b"b", b"b\xff", lambda values: values["tag"] == "b", rules=rules.repair), 0)]

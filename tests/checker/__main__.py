@@ -1,0 +1,118 @@
+"""Runs every sweep, every sample and every mutant of the model checker to the end, on two processes: `make check-protocol`.
+
+Prints for each what it was, configurations, states and seconds; exits with 1 if any of them has found a violation, or if a mutant was
+not found. With a text as argument, those alone whose names have it.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from multiprocessing import get_context
+from typing import Literal
+
+from attrs import frozen
+
+from tests.checker.broken_rules import BROKEN
+from tests.checker.protocol_sweeps import Found, sweep
+from tests.checker.sample_sweeps import SAMPLES
+from tests.checker.whole_sweeps import WHOLE, Sweep
+
+PROCESSES = 2
+PARTS = 6
+"""Of a whole sweep: every sixth configuration, in turn."""
+
+KINDS = {"sweep": WHOLE, "sample": SAMPLES}
+
+
+@frozen
+class Task:
+    """What one process runs at a time, in a process of its own, so that its memory is given back.
+
+    Attributes:
+        kind: what is run.
+        name: of the sweep, the sample or the mutant.
+        part: of the configurations, or None for all.
+    """
+
+    kind: Literal["sweep", "sample", "mutant", "shipped"]
+    name: str
+    part: int | None = None
+
+    def run(self) -> tuple[Task, Found, float, int]:
+        """What it has found, with the seconds of a processor and the kibibytes that it took."""
+        gc.set_threshold(500_000, 20, 100)  # nearly all that is made is kept
+        begun = time.process_time()
+        configurations = self._sweep()()
+        found = sweep(configurations if self.part is None else islice(configurations, self.part, None, PARTS))
+        return self, found, time.process_time() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    def _sweep(self) -> Sweep:
+        if self.kind in KINDS:
+            return KINDS[self.kind][self.name]
+        broken = BROKEN[self.name]
+        return broken.mutant if self.kind == "mutant" else broken.shipped
+
+    def wrong(self, found: Found) -> str | None:
+        """What is wrong with what was found."""
+        if self.kind != "mutant":
+            return None if found.error is None else str(found)
+        if found.error is None:
+            return "the checker does not notice it"
+        return None if found.error.startswith(BROKEN[self.name].violation) else str(found)
+
+
+def tasks(text: str) -> Iterator[Task]:
+    """Everything that is to be run, whole sweeps first."""
+    yield from (Task("sweep", name, part) for name in WHOLE if text in name for part in range(PARTS))
+    yield from (Task("sample", name) for name in SAMPLES if text in name)
+    yield from (Task(kind, name) for name in BROKEN if text in name for kind in ("mutant", "shipped"))
+
+
+def main(text: str = "") -> int:
+    """Runs everything whose name has the text."""
+    begun = time.monotonic()
+    totals: dict[tuple[str, str], list[float]] = {}
+    wrong: list[str] = []
+    most = 0
+    with get_context("fork").Pool(PROCESSES, maxtasksperchild=1) as pool:
+        left: dict[tuple[str, str], int] = {}
+        for task in tasks(text):
+            left[(task.kind, task.name)] = left.get((task.kind, task.name), 0) + 1
+        for task, found, seconds, memory in pool.imap_unordered(Task.run, tasks(text)):
+            key = (task.kind, task.name)
+            total = totals.setdefault(key, [0, 0, 0])
+            for n, more in enumerate((found.models, found.states, seconds)):
+                total[n] += more
+            most = max(most, memory)
+            left[key] -= 1
+            if (error := task.wrong(found)) is not None:
+                wrong.append(f"{task.kind} {task.name}: {error}")
+                print("WRONG", wrong[-1], flush=True)
+            if not left[key]:
+                print(f"{task.kind:7} {task.name}: {total[0]:.0f} configurations, {total[1]:.0f} states, {total[2]:.0f} s", flush=True)
+    for line in summary(totals, len(wrong)):
+        print(line)
+    spent = sum(seconds for _, _, seconds in totals.values())
+    print(
+        f"{time.monotonic() - begun:.0f} seconds, {spent:.0f} of a processor, at most {most / 1024:.0f} MiB in each of {PROCESSES} processes"
+    )
+    return 1 if wrong or not totals else 0
+
+
+def summary(totals: Mapping[tuple[str, str], list[float]], wrong: int) -> Iterator[str]:
+    """The sums of each kind."""
+    for kind in ("sweep", "sample", "shipped"):
+        found = [total for (of, _), total in totals.items() if of == kind]
+        models, states = (sum(total[n] for total in found) for n in (0, 1))
+        what = {"sweep": "whole sweeps", "sample": "samples", "shipped": "sweeps of shipped code beside mutants"}[kind]
+        yield f"{len(found)} {what}, {models:.0f} configurations, {states:.0f} states"
+    yield f"{sum(kind == 'mutant' for kind, _ in totals)} mutants, {wrong} unexpected results"
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,64 @@
+"""Every rule of the protocols broken on purpose, by name: the checker must find each, and nothing in the shipped code in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from attrs import evolve, frozen
+
+from tests.checker import protocol_facts as unchanging
+from tests.checker import protocol_kinds as several
+from tests.checker import protocol_lives as expiring
+from tests.checker import protocol_mutants as rows
+from tests.checker import protocol_row_mutants as bare
+from tests.checker import protocol_unindexed, protocol_versions
+from tests.checker import protocol_unique as unique
+from tests.checker import protocol_version_mutants as versions
+from tests.checker.protocol_processes import Rules
+from tests.checker.whole_sweeps import Sweep
+
+
+@frozen
+class Broken:
+    """A rule that is broken.
+
+    Attributes:
+        mutant: configurations that run the changed code.
+        shipped: the same with the shipped code.
+        violation: how the checker's message begins.
+    """
+
+    mutant: Sweep
+    shipped: Sweep
+    violation: str
+
+
+def _broken(mutants: Mapping[str, Any], shipped: Callable[[Any], Any]) -> Iterator[tuple[str, Broken]]:
+    for name, mutant in mutants.items():
+        yield name, Broken(_of(mutant.where, mutant.rules), _of(mutant.where, shipped(mutant.rules)), mutant.violation)
+
+
+def _of(where: Callable[[Any], Iterable[Any]], rules: Any) -> Sweep:
+    return lambda: where(rules)
+
+
+def _rows(rules: Rules) -> Rules:
+    """Where a mutant's repairer goes by its clock alone, the shipped one does too: the writers' own check is what is broken."""
+    return Rules(grace="clock" if rules.grace == "clock" else "wait")
+
+
+def _versioned(rules: protocol_versions.Rules) -> protocol_versions.Rules:
+    return evolve(protocol_versions.SHIPPED, repair=_rows(rules.repair))
+
+
+BROKEN: Mapping[str, Broken] = dict(
+    chain(
+        _broken({**rows.MUTANTS, **expiring.MUTANTS, **unchanging.MUTANTS, **several.MUTANTS}, _rows),
+        _broken(versions.MUTANTS, _versioned),
+        _broken(unique.MUTANTS, lambda rules: protocol_versions.SHIPPED),
+        _broken({f"no index: {name}": mutant for name, mutant in bare.MUTANTS.items()}, lambda rules: protocol_unindexed.SHIPPED),
+    )
+)
+"""Every mutant. A module with further rules adds its own here."""

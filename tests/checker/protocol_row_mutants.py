@@ -1,0 +1,130 @@
+"""Rules of models without indexes, and of tables that get their first one, broken on purpose; the checker must notice every one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from attrs import evolve
+
+from hbmodel.protocol.index_build import RowIndexer
+from hbmodel.protocol.operations import CheckAndMutate, LetClockTick, MutateRow, Operation, Protocol, PutRows
+from hbmodel.protocol.server_time import StampedRow
+from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
+from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.store import Put
+from tests.checker.protocol_mutants import Mutant
+from tests.checker.protocol_row_sweeps import Case, RowConfiguration, side_by_side
+from tests.checker.protocol_unindexed import SHIPPED, RowModel, Rules, Slip
+
+
+class OwnClock(UnindexedRowPlanner):
+    """A row that expires takes its time from the clock of its writer, which stands a little behind the server's."""
+
+    behind = -1
+
+    def stamped(self, rows: Any, bound: int) -> Protocol[dict[bytes, StampedRow]]:
+        found = yield from super().stamped(rows, bound)
+        return {row: evolve(stamped, timestamp=stamped.timestamp + self.behind) for row, stamped in found.items()}
+
+
+class ClockAhead(OwnClock):
+    """The same with a clock that runs ahead."""
+
+    behind = 5
+
+
+class OlderStays(UnindexedRowPlanner):
+    """A put that expires deletes nothing below itself."""
+
+    def _expiring(self, *args: Any) -> UnindexedRowPlan:
+        plan = super()._expiring(*args)
+        return evolve(plan, deletes=plan.deletes[1:])
+
+
+class DeleteAtTime(UnindexedRowPlanner):
+    """The delete of what is older is at the time of the put."""
+
+    def _expiring(self, *args: Any) -> UnindexedRowPlan:
+        plan = super()._expiring(*args)
+        older = evolve(plan.deletes[0], timestamp=plan.outcome.timestamp)
+        return evolve(plan, deletes=[older, *plan.deletes[1:]])
+
+
+def without_ticks(protocol: Protocol[Any]) -> Protocol[Any]:
+    """The time of a row is taken and used within a millisecond."""
+    return _changed(protocol, lambda operation: None if isinstance(operation, LetClockTick) else operation)
+
+
+def without_checks(protocol: Protocol[Any]) -> Protocol[Any]:
+    """Updates put what they put, whether the row is still there or not."""
+
+    def unchecked(operation: Operation) -> Operation:
+        if not isinstance(operation, CheckAndMutate):
+            return operation
+        if all(isinstance(mutation, Put) for mutation in operation.mutations):
+            return PutRows(operation.table, [mutation for mutation in operation.mutations if isinstance(mutation, Put)])
+        return MutateRow(operation.table, operation.mutations)
+
+    return _changed(protocol, unchecked)
+
+
+def _changed(protocol: Protocol[Any], change: Callable[[Operation], Operation | None]) -> Protocol[Any]:
+    answer: Any = None
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        made = change(operation)
+        answer = None if made is None else (yield made)
+        if made is not operation and isinstance(operation, CheckAndMutate):
+            answer = True
+
+
+CALLS: Mapping[str, tuple[Rules, str, Sequence[Sequence[str]]]] = {
+    "a clock behind the server's": (Rules(writer=OwnClock), "add", (("delete", "expiring add"),)),
+    "a clock ahead of the server's": (Rules(writer=ClockAhead), "add", (("expiring add", "delete"),)),
+    "older cells stay": (Rules(writer=OlderStays), "add", (("expiring add",),)),
+    "older cells go at the time of the put": (Rules(writer=DeleteAtTime), "add", (("expiring add",),)),
+    "no tick between time and read": (Rules(around=without_ticks), "absent", (("expiring add",), ("add b", "update note"))),
+    "no tick after a delete": (Rules(ticks=False), "add", (("delete", "add"),)),
+    "no check of what is updated": (Rules(around=without_checks), "add", (("update page",), ("delete",))),
+}
+
+
+class AtNewest(RowIndexer):
+    """System cells have the time of the row's newest cell."""
+
+    def _oldest(self, row: Any, after: int = -1) -> int:
+        return max(cell.timestamp for cell in row.columns.values())
+
+
+SKIPPED: Mapping[str, tuple[Rules, Case]] = {
+    "puts set no liveness cell": (Rules(marking=False), ("add", "add", "delete", ("marking", "mixed"), 0)),
+    "updates leave the rest of the row": (Rules(mixed=False), ("add", "delete", "update page", ("marking", "mixed"), 0)),
+    "writers know of no liveness cell": (SHIPPED, ("add", "add", "delete", ("unindexed", "mixed"), 0)),
+    "deletes leave no marker": (SHIPPED, ("add", "delete", "update page", ("marking", "adopting"), 0)),
+}
+"""States of a table that programs do not heed."""
+
+
+def _calls(begin: str, programs: Sequence[Sequence[str]], rules: Rules) -> Iterable[RowConfiguration]:
+    yield f"{begin}: {programs}", RowModel(Slip, begin, programs, rules=rules)
+
+
+def _joint(case: Case, rules: Rules) -> Iterable[RowConfiguration]:
+    yield f"{case}", side_by_side("atomic", case, rules)
+
+
+def _adopted(rules: Rules) -> Iterable[RowConfiguration]:
+    options: dict[str, Any] = {"rows": ["adopting"] * 2, "before": "unindexed", "adopt": True, "distinct": True, "ticks": 0, "ends": False}
+    yield "an adopted row", RowModel(Slip, "add", [["update page"], ["delete"]], rules=rules, **options)
+
+
+MUTANTS: Mapping[str, Mutant] = {
+    **{name: Mutant(rules, partial(_calls, begin, programs), "") for name, (rules, begin, programs) in CALLS.items()},
+    **{name: Mutant(rules, partial(_joint, case), "") for name, (rules, case) in SKIPPED.items()},
+    "a row adopted at its newest time": Mutant(Rules(indexer=AtNewest), _adopted, ""),
+}

@@ -1,0 +1,68 @@
+"""Families of configurations for the model checker with a row of a model without indexes, or of one that gets its first index."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hbmodel.store import Capabilities
+from hbmodel.tables.registration import RowState
+from tests.checker.protocol_unindexed import APART, ATOMIC, SHIPPED, RowModel, Rules, Slip, Sparse, calls_of
+
+BEGINNINGS = ("absent", "add", "expiring add", "expiring add, add")
+STORES: dict[str, tuple[Any, Capabilities]] = {"atomic": (Slip, ATOMIC), "apart": (Slip, APART), "absent cells": (Sparse, ATOMIC)}
+"""Models and what their store can do, by name."""
+
+SIDE_BY_SIDE: Sequence[tuple[RowState, RowState]] = (
+    ("unindexed", "marking"), ("marking", "marking"), ("marking", "mixed"), ("mixed", "mixed"), ("mixed", "adopting"),
+)  # fmt: skip
+"""What two programs that run at the same time may know of a table."""
+
+Case = tuple[str, str, str, tuple[RowState, RowState], int]
+RowConfiguration = tuple[str, RowModel]
+
+
+def calls_for(can: Capabilities) -> list[str]:
+    """Names of the calls; without atomic changes there is no insert."""
+    return [name for name in calls_of(Slip) if can is ATOMIC or "insert" not in name]
+
+
+def pairs(store: str, **options: Any) -> Iterator[RowConfiguration]:
+    """Every two calls over every beginning; where None is the absence of a cell two writers of one millisecond may mix."""
+    model, can = STORES[store]
+    for begin, (one, other) in itertools.product(BEGINNINGS, list(itertools.combinations_with_replacement(calls_for(can), 2))):
+        row = RowModel(model, begin, [[one], [other]], can, distinct=model is Sparse, **options)
+        yield f"{store}, {begin}: {one} beside {other}", row
+
+
+def joint(store: str, **options: Any) -> Iterator[RowConfiguration]:
+    """Every two calls of programs that know the table in two states, over every beginning made by one of them."""
+    can = STORES[store][1]
+    names = calls_for(can)
+    for rows, begin, one, two, first in itertools.product(SIDE_BY_SIDE, BEGINNINGS, names, names, (0, 1)):
+        if (first and begin == "absent") or (rows[0] == rows[1] and (first or one > two)):
+            continue  # nobody begins, or the programs know the same: their order makes no difference
+        yield f"{store}, {begin} by {first}: {one} beside {two}, {rows}", side_by_side(store, (begin, one, two, rows, first), **options)
+
+
+def side_by_side(store: str, case: Case, rules: Rules = SHIPPED, **options: Any) -> RowModel:
+    """Two programs, where no two puts share a millisecond.
+
+    Of a row that expires beside an update its columns alone may stay, which is no object once the table is indexed.
+    """
+    model, can = STORES[store]
+    begin, one, two, rows, first = case
+    apart = "expiring" in one + two + begin and "update" in one + two and rows != ("unindexed", "marking")
+    return RowModel(model, begin, [[one], [two]], can, rules, distinct=True, rows=rows, first=first, ends=not apart, **options)
+
+
+def adopted(
+    store: str, names: Sequence[str] = ("add", "update page", "update note", "delete", "expiring add", "insert")
+) -> Iterator[RowConfiguration]:
+    """Two programs beside a build that adopts their row, which was put before any index was known."""
+    states: tuple[RowState, ...] = ("unindexed", "marking")
+    for before, begin, programs in itertools.product(states, BEGINNINGS, list(itertools.combinations_with_replacement(names, 2))):
+        ends = not any("expiring" in name for name in (begin, *programs))
+        options: dict[str, Any] = {"rows": ["adopting"] * 2, "before": before, "adopt": True, "distinct": True, "ticks": 0, "ends": ends}
+        yield f"{store}, {begin}, {before}: {programs} while adopted", RowModel(STORES[store][0], begin, [[n] for n in programs], **options)

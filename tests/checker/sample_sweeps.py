@@ -1,0 +1,140 @@
+"""Samples of the model checker's sweeps, by name: what the default tests run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+from typing import Any
+
+from tests.checker import protocol_kinds as several
+from tests.checker import protocol_lives as expiring
+from tests.checker import protocol_row_sweeps as bare
+from tests.checker import protocol_unique as unique
+from tests.checker import protocol_versions as versions
+from tests.checker.protocol_facts import DELETED, REPEATED, facts
+from tests.checker.protocol_sweeps import batches, building, places, purgers, ranges, readers, repairers, two
+from tests.checker.whole_sweeps import EVERY_ROW, TWO_CLOCKS, UNCOUNTED, Sweep
+
+BARE = "without an index"
+FEW = ("put b", "tag a", "note", "delete, put")
+VERSIONED_FEW = ("put b", "tag c at 10", "note", "delete, put")
+
+INDEXED: Mapping[str, Sweep] = {
+    "a repairer": lambda: two(("put b", "tag a", "delete, put"), TWO_CLOCKS, others=repairers),
+    "a repairer, deletes in two calls": lambda: two(("put b", "delete", "insert"), (5, 13), others=repairers, atomic=False),
+    "queries for one tag": lambda: two(FEW, TWO_CLOCKS, others=readers),
+    "a query for a range": lambda: two(("put b", "delete, insert"), TWO_CLOCKS, others=ranges, unmoved="tag"),
+    "two crashes and a compaction": lambda: two(UNCOUNTED, (12,), stores=("dead",), crashes=2, compaction="any", strict=False),
+    "a lost answer": lambda: chain.from_iterable(
+        two(("tag b", "insert", "delete"), TWO_CLOCKS, stores=("live", "absent"), ordered=True, first={"repeat": at}) for at in (0, 1)
+    ),
+    "a call that arrives again": lambda: chain.from_iterable(
+        two(("put b", "delete"), TWO_CLOCKS, others=purgers, crashes=0, compaction="grace", ordered=True, first={"again": at})
+        for at in (0, 1)
+    ),
+    "a write that takes too long": lambda: two(("put b", "tag b", "insert", "delete, insert"), TWO_CLOCKS, ordered=True, first={"slow": 1}),
+    "rounds of two rows": lambda: batches((12,), ("note", "delete, insert"), names=("delete both", "mixed too")),
+    "two indexes": lambda: places(TWO_CLOCKS),
+    "rows that never change": lambda: chain(
+        facts(REPEATED, (12,)), facts(DELETED, (12,)), facts((("delete",), ("delete", "delete")), (5, 12, 13))
+    ),
+    "rows that expire": lambda: expiring.lives(
+        ("expiring b", "expiring tag b", "expiring b, note"), ("put b", "note", "delete"), TWO_CLOCKS
+    ),
+    "rows that expire, in two calls": lambda: expiring.lives(("expiring b",), ("expiring a", "tag b", "insert"), TWO_CLOCKS, atomic=False),
+    "rows that expire over others that do": lambda: expiring.lives(
+        ("put b", "expiring insert"), ("note", "delete, put"), stores=("expiring",)
+    ),
+    "rows that expire, and compactions": lambda: expiring.lives(("expiring a",), ("put a", "delete"), crashes=0, compaction="grace"),
+    "rows that expire, and a repairer": lambda: expiring.lives(
+        ("expiring a",), ("put b", "tag b", "delete"), (12,), stores=("live", "dead"), others=expiring.repairers
+    ),
+    "rows that expire, and queries": lambda: expiring.lives(
+        ("expiring a", "expiring b"), ("put b", "note"), (12,), others=expiring.readers
+    ),
+    "a family with a TTL": lambda: expiring.fading(("put b", "tag b", "note"), ("note", "delete", "insert"), TWO_CLOCKS),
+    "a family with a TTL, in two calls, and a repairer": lambda: expiring.fading(
+        ("tag b",), ("note", "delete"), (12,), repair=True, atomic=False, ages=(10,)
+    ),
+    "a build": lambda: building(("put b", "tag b", "delete, put", "insert"), TWO_CLOCKS),
+    "a build of a dead row, and a compaction": lambda: building(
+        ("put b", "delete, insert", "note"), (12,), stores=("dead",), compaction="any", crashes=0
+    ),
+    "a build beside a repairer": lambda: building(("put b", "tag a"), (12, 13), repair=True),
+    "lost entries put again": lambda: building(("put b", "tag a", "delete"), (5, 12), again=12),
+    "lost entries put again beside a repairer": lambda: building(("put b", "tag a"), (12,), again=20, repair=True),
+    "several entries": lambda: several.kinds(
+        ("put bc", "no tags, tags ab", "shut", "delete", "insert"), (12,), stores=("live", "shut", "dead")
+    ),
+    "several entries, and queries": lambda: several.kinds(("put bc", "tags b", "shut"), (12,), others=several.readers),
+    "several entries, and a query for several": lambda: several.kinds(("put bc", "note"), (12,), others=several.ranges, unmoved="tags"),
+    "several entries, and a repairer": lambda: several.kinds(("put bc", "shut"), (12,), others=several.repairers),
+    "increments": lambda: two(("increment", "put a", "delete, put"), TWO_CLOCKS),
+}
+
+VERSIONED: Mapping[str, Sweep] = {
+    "two writers": lambda: versions.two(stores=EVERY_ROW, clocks=(12,)),
+    "two writers, no index": lambda: versions.two(stores=EVERY_ROW, clocks=(12,), model=BARE),
+    "two writers, final refusals": lambda: versions.two(stores=EVERY_ROW, clocks=(12,), model=BARE, final=True),
+    "a repairer": lambda: versions.two(("put b", "tag c at 10", "delete, put"), (12,), others=versions.repairers),
+    "queries": lambda: versions.two(VERSIONED_FEW, others=versions.readers),
+    "two crashes and a compaction": lambda: versions.two(VERSIONED_FEW, (12,), stores=("live", "dead"), crashes=2, compaction="any"),
+    "a lost answer": lambda: chain.from_iterable(
+        versions.two(("tag b if a", "note at 10", "insert", "delete"), (12,), stores=("live", "absent"), ordered=True, first={"repeat": at})
+        for at in (0, 1)
+    ),
+    "a call that arrives again": lambda: chain.from_iterable(
+        versions.two(
+            ("put b", "delete", "insert"),
+            (12,),
+            stores=("live", "absent"),
+            crashes=0,
+            compaction="grace",
+            ordered=True,
+            first={"again": at},
+        )
+        for at in (0, 1)
+    ),
+    "a write that takes too long": lambda: versions.two(
+        ("put b", "tag b", "insert", "delete, insert"), (12,), ordered=True, first={"slow": 1}
+    ),
+    "commits of two rows": lambda: chain(versions.batches(), versions.batches(repeat=1), versions.batches(repeat=2)),
+}
+
+UNIQUE: Mapping[str, Sweep] = {
+    "two rows, one value": lambda: unique.members(("k x", "m x", "m insert x")),
+    "a value that moves": lambda: unique.members(("k y", "k gone", "m x"), stores=("owned",), clocks=(5, 12)),
+    "a value and back": lambda: unique.members(("k y, k x", "m x"), stores=("owned",), crashes=0),
+    "a crashed claim": lambda: unique.members(("k note", "m x", "m y", "k none"), stores=("a claim of nobody", "a claim beside")),
+    "a lost answer": lambda: chain.from_iterable(
+        unique.members(("k y", "m x"), stores=("owned", "empty"), crashes=0, ordered=True, repeat=at) for at in range(3)
+    ),
+}
+
+
+def _called_twice() -> Iterator[Any]:
+    """A call that follows another sees what that has done."""
+    for programs in ([["delete", "expiring add"], ["get"]], [["delete", "expiring insert"], ["update page"]]):
+        for begin in bare.BEGINNINGS:
+            yield f"{begin}: {programs}", bare.RowModel(bare.Slip, begin, programs, ticks=0)
+
+
+BARE_SAMPLES: Mapping[str, Sweep] = {
+    **{f"two calls: {store}": lambda store=store: islice(bare.pairs(store, ticks=0), 0, None, 7) for store in bare.STORES},
+    **{f"adjacent states: {store}": lambda store=store: islice(bare.joint(store, ticks=0), 0, None, 89) for store in bare.STORES},
+    **{
+        f"rows that are adopted: {store}": lambda store=store, part=part: islice(bare.adopted(store), 0, None, part)
+        for store, part in (("atomic", 4), ("absent cells", 9))
+    },
+    "a call that follows another": _called_twice,
+}
+
+SAMPLES: Mapping[str, Sweep] = dict(
+    chain(
+        INDEXED.items(),
+        ((f"versions, {name}", sweep) for name, sweep in VERSIONED.items()),
+        ((f"unique, {name}", sweep) for name, sweep in UNIQUE.items()),
+        ((f"no index, {name}", sweep) for name, sweep in BARE_SAMPLES.items()),
+    )
+)
+"""Every sample. A module with further families adds its own here."""

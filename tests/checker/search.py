@@ -1,0 +1,437 @@
+"""Goes through every state that a few processes over one store can reach: every interleaving, every crash.
+
+A state is the store, where each process stands, what is known of the reads under way, and how many crashes are left. Stores, and the
+points where a process can stand, have numbers, so that a state is a short tuple of integers and each step of a process in a store is
+carried out once, however many states share the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from tests.checker.behaviour import DEAD, DONE, Behaviour, Start
+from tests.checker.cells import Step, Store, Violation, apply_op
+
+STORE_BITS, MONITOR_BITS, CRASH_BITS, POINT_BITS = 26, 22, 4, 20
+STORES, MONITORS, MOST_CRASHES, POINTS = (1 << STORE_BITS) - 1, (1 << MONITOR_BITS) - 1, (1 << CRASH_BITS) - 1, (1 << POINT_BITS) - 1
+MONITOR_AT, CRASHES_AT = STORE_BITS, STORE_BITS + MONITOR_BITS
+SHIFTS = tuple(CRASHES_AT + CRASH_BITS + n * POINT_BITS for n in range(16))
+"""Where the parts of a state stand in its number: store, monitor, crashes left, and the point of each process."""
+
+FOREVER = 1 << 60
+EAGER = frozenset({"acknowledge", "end"})
+"""Steps that nobody else can tell from the step before them, and that are taken with it."""
+
+PURE = frozenset({"read", "scan", "late"})
+"""Steps that change nothing."""
+
+BEGINS = frozenset({"begin"})
+"""Steps with which a write begins."""
+
+MOST_STORES = 50_000
+"""A pool with more stores or monitors than this is not used for the next model."""
+
+Move = tuple[int, int, bool, Step]
+"""The store after a step, the point after it, whether nothing else is to be seen to, and the step."""
+
+
+@frozen
+class Moves:
+    """What a process can do in a store.
+
+    Attributes:
+        moves: one, or one for each part of a step of several parts.
+        pure: whether it changes nothing, and the process can crash after it as well as before it: the states are then the same.
+        later: what was found of moves to which more is to be seen.
+    """
+
+    moves: tuple[Move, ...]
+    pure: bool = False
+    later: dict[Any, tuple[int, int, int]] = field(factory=dict)
+
+
+Read = tuple[Behaviour, frozenset[Any], frozenset[Any]]
+"""A read under way, with the rows that it must return and what it may."""
+
+
+@frozen(cache_hash=True)
+class Monitor:
+    """What is known of the past.
+
+    Attributes:
+        compacted: whether there was a compaction.
+        reads: of each process, or None where there is none.
+    """
+
+    compacted: bool
+    reads: tuple[Read | None, ...]
+
+
+@define(eq=False)
+class Pool:
+    """The stores and monitors that were seen, each with a number, and what was found out; for models with the same invariants."""
+
+    stores: list[Store] = field(factory=list)
+    moves: dict[Behaviour, dict[int, Moves]] = field(factory=dict)
+    facts: dict[Any, Any] = field(factory=dict)
+    broken: dict[int, str | None] = field(factory=dict)
+    monitors: list[Monitor] = field(factory=list)
+    watching: list[bool] = field(factory=list)
+    observed: dict[tuple[int, int], int] = field(factory=dict)
+    _monitor_numbers: dict[Monitor, int] = field(factory=dict)
+    _numbers: dict[frozenset[Any], int] = field(factory=dict)
+
+    def number(self, store: Store) -> int:
+        """The number of a store."""
+        key = frozenset(store.items())
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self.stores)
+            self.stores.append(store)
+            if found > STORES:
+                raise OverflowError("There are more stores than a state can name.")
+        return found
+
+    def monitor(self, monitor: Monitor) -> int:
+        """The number of a monitor."""
+        found = self._monitor_numbers.get(monitor)
+        if found is None:
+            found = self._monitor_numbers[monitor] = len(self.monitors)
+            self.monitors.append(monitor)
+            self.watching.append(any(read is not None for read in monitor.reads))
+            if found > MONITORS:
+                raise OverflowError("There are more monitors than a state can name.")
+        return found
+
+    @property
+    def full(self) -> bool:
+        """Whether it is not to be used for a further model."""
+        return max(len(self.stores), len(self.monitors)) > MOST_STORES
+
+
+class Model:
+    """Processes over one store, with what must hold.
+
+    Args:
+        store: to begin with.
+        processes: name (`W...` writes and may crash), steps, reading of its clock.
+        crashes: how many writers may crash.
+        pool: of stores, to be shared by models with the same invariants.
+
+    Attributes:
+        merged: whether points of a process with the same future are one, and crashes that come to the same; without it every history
+            is a point of its own.
+        compacts: whether there is a compaction.
+    """
+
+    merged = True
+    compacts = False
+
+    def __init__(self, store: Store, processes: Sequence[tuple[str, Start, int]], crashes: int = 0, pool: Pool | None = None) -> None:
+        self._store, self._processes, self._crashes = dict(store), list(processes), crashes
+        self._pool = pool if pool is not None else Pool()
+        self._writers = [name.startswith("W") for name, _, _ in processes]
+
+    # --- what a model says of its stores --------------------------------------------------------------------------------
+
+    def broken(self, store: Store) -> str | None:
+        """What must hold in every state and does not."""
+        return None
+
+    def unsettled(self, store: Store) -> str | None:
+        """What must hold once everything has stopped and does not."""
+        return None
+
+    def shown(self, store: Store) -> tuple[Any, ...]:
+        """What a reader may return, each with its key first."""
+        return ()
+
+    def completed(self, store: Store, dead: frozenset[int]) -> Store:
+        """The store after a write has begun, with what is to be noted of crashed processes."""
+        return store
+
+    def acknowledged(self, store: Store, step: Step) -> Store:
+        """The store after an acknowledgement."""
+        return store
+
+    def over(self, store: Store, process: int) -> bool:
+        """Whether a process that crashes now has nothing under way: it is then the same as one that has ended."""
+        return False
+
+    def compacted(self, store: Store, young: int) -> Store | None:
+        """The store after a major compaction while writers with times from `young` on are under way, or None where there is none."""
+        return None
+
+    def observed(self, must: frozenset[Any], seen: frozenset[Any]) -> frozenset[Any]:
+        """Which of the rows that matched throughout a read may not be missed, by all that was shown meanwhile."""
+        return must
+
+    def returned(self, found: Sequence[Any], matches: Callable[[Any], bool], seen: frozenset[Any]) -> None:
+        """Raises `Violation` if a read must not return this."""
+
+    # --- the search -----------------------------------------------------------------------------------------------------
+
+    def run(self, limit: int | None = None) -> dict[str, Any]:
+        """Goes through every state, or through `limit` of them: whether all is well, states, transitions, and else what is wrong."""
+        found = self._search(limit, None)
+        return self._search(limit, {}) if found["ok"] is False else found  # once more for the steps that lead there
+
+    def calls(self, process: int) -> int:
+        """How many calls a process makes at most, by all that was seen of it so far."""
+        return self._behaviours[process].most_calls
+
+    def _begin(self) -> int:
+        self._behaviours = [Behaviour.of(start, self.merged and not name.startswith("W")) for name, start, _ in self._processes]
+        self._moves_of = [self._pool.moves.setdefault(behaviour, {}) for behaviour in self._behaviours]
+        self._mortal = [i for i, writes in enumerate(self._writers) if writes]
+        store = self._pool.number(self._store)
+        monitor = self._monitor(Monitor(False, (None,) * len(self._processes)))
+        self._check(store)
+        code = self._crashes << CRASHES_AT
+        for i, behaviour in enumerate(self._behaviours):
+            store, monitor, point = self._settled(store, monitor, i, behaviour.first)
+            code += point << SHIFTS[i]
+        return code + store + (monitor << MONITOR_AT)
+
+    def _search(self, limit: int | None, parents: dict[int, tuple[int, Any]] | None) -> dict[str, Any]:
+        states = transitions = 0
+        code = -1
+        label: Any = "BEGIN"
+        try:
+            begin = self._begin()
+            processes = [
+                (i, SHIFTS[i], self._moves_of[i], self._behaviours[i].first, self._writers[i]) for i in range(len(self._processes))
+            ]
+            watching, observed = self._pool.watching, self._pool.observed
+            seen = {begin}
+            stack = [begin]
+            while stack:
+                code = stack.pop()
+                states += 1
+                if limit is not None and states > limit:
+                    return {"ok": None, "states": states, "trans": transitions, "error": "limit", "trace": ()}
+                store, monitor = code & STORES, code >> MONITOR_AT & MONITORS
+                crashes = code >> CRASHES_AT & MOST_CRASHES
+                reached: list[tuple[int, Any]] = []
+                running = False
+                for i, shift, moves, first, writes in processes:
+                    point = code >> shift & POINTS
+                    if point < 2:
+                        continue
+                    running = True
+                    found = moves.get(store << POINT_BITS | point)
+                    if found is None:
+                        found = moves[store << POINT_BITS | point] = self._moved(i, store, point)
+                    rest = code - store - (point << shift)
+                    for move in found.moves:
+                        after, stands, plain, _ = move
+                        label = (i, move)
+                        if not plain:
+                            if (slowly := self._slowly(code, i, found, move)) is not None:
+                                reached.append((slowly, label))
+                            continue
+                        there = rest + after + (stands << shift)
+                        if after != store and watching[monitor]:
+                            known = observed.get((monitor, after))
+                            there += ((self._observe(monitor, after) if known is None else known) - monitor) << MONITOR_AT
+                        reached.append((there, label))
+                    if crashes and writes and point != first and not found.pure:
+                        label = (i, None)
+                        reached.append((self._crashed(code, i), label))
+                label = "TERMINAL"
+                if not running:
+                    self._end(store)
+                    continue
+                if self.compacts and not self._pool.monitors[monitor].compacted:
+                    label = "COMPACTION"
+                    if (compacted := self._compaction(code)) is not None:
+                        reached.append((compacted, label))
+                transitions += len(reached)
+                for there, by in reached:
+                    if there not in seen:
+                        seen.add(there)
+                        stack.append(there)
+                        if parents is not None:
+                            parents[there] = (code, by)
+        except Violation as violation:
+            return {
+                "ok": False,
+                "states": states,
+                "trans": transitions,
+                "error": str(violation),
+                "trace": self._trace(code, label, parents),
+            }
+        return {"ok": True, "states": states, "trans": transitions, "error": None, "trace": ()}
+
+    def _moved(self, i: int, store: int, point: int) -> Moves:
+        behaviour = self._behaviours[i]
+        step = behaviour.steps[point]
+        assert step is not None
+        if step[0] == "grace" or (step[0] == "scan" and len(step) > 5):
+            return Moves(((store, point, False, step),))
+        parts = enumerate(step[1]) if step[0] == "par" else ((None, step),)
+        moves = []
+        for part, single in parts:
+            after = dict(self._pool.stores[store])
+            answer = apply_op(after, single)
+            number = store if step[0] in PURE else self._pool.number(after)
+            stands = behaviour.after(point, answer) if part is None else behaviour.without(point, part)
+            said = behaviour.steps[stands]
+            plain = (said is None or said[0] not in EAGER) and single[0] not in BEGINS and self._broken(number) is None
+            moves.append((number, stands, plain, single))
+        ((*_, number, stands, plain, _),) = moves[-1:]
+        return Moves(tuple(moves), self.merged and step[0] in PURE and plain and stands > DEAD)
+
+    def _slowly(self, code: int, i: int, moves: Moves, move: Move) -> int | None:
+        """A move that reads, waits, acknowledges, ends or is a violation, or None where it has to wait."""
+        if move[3][0] == "grace" and move[3][1] >= self._youngest(code):
+            return None
+        point = code >> SHIFTS[i] & POINTS
+        store, monitor = code & STORES, code >> MONITOR_AT & MONITORS
+        dead = tuple(j for j in self._mortal if code >> SHIFTS[j] & POINTS == DEAD)
+        known = (monitor, dead, move[0], move[1], i)
+        found = moves.later.get(known)
+        if found is None:
+            found = self._made(store, monitor, i, move, dead)
+            moves.later[known] = found
+        after, seen, stands = found
+        return code - store + after + ((seen - monitor) << MONITOR_AT) + ((stands - point) << SHIFTS[i])
+
+    def _made(self, store: int, monitor: int, i: int, move: Move, dead: tuple[int, ...]) -> tuple[int, int, int]:
+        """The store, the monitor and the point after a move."""
+        after, stands, _, step = move
+        behaviour = self._behaviours[i]
+        if step[0] == "grace":
+            stands = behaviour.after(stands, True)
+        elif step[0] == "scan" and len(step) > 5:
+            of = self._pool.monitors[monitor]
+            if of.reads[i] is None:
+                now = self._shown(after)
+                read = (behaviour, frozenset(found[0] for found in now if step[5](found)), frozenset(now))
+                monitor = self._monitor(Monitor(of.compacted, (*of.reads[:i], read, *of.reads[i + 1 :])))
+            stands = behaviour.after(stands, apply_op(self._pool.stores[after], step))
+        if after != store:
+            monitor = self._observe(monitor, after)
+            self._check(after)
+        if step[0] in BEGINS:
+            after = self._completed(after, frozenset(dead))
+            self._check(after)
+        return self._settled(after, monitor, i, stands)
+
+    def _settled(self, store: int, monitor: int, i: int, point: int) -> tuple[int, int, int]:
+        """Takes the steps of a process that nobody can tell from the one before."""
+        while True:
+            step = self._behaviours[i].steps[point]
+            if step is None or step[0] not in EAGER:
+                return store, monitor, point
+            if step[0] == "acknowledge":
+                store = self._pool.number(self.acknowledged(dict(self._pool.stores[store]), step))
+                self._check(store)
+            else:
+                monitor = self._ended(monitor, i, step[1])
+            point = self._behaviours[i].after(point, None)
+
+    def _crashed(self, code: int, i: int) -> int:
+        over = self.merged and self._fact("over", code & STORES, lambda store: self.over(store, i), i)
+        point = code >> SHIFTS[i] & POINTS
+        return code - (1 << CRASHES_AT) + (((DONE if over else DEAD) - point) << SHIFTS[i])
+
+    def _compaction(self, code: int) -> int | None:
+        store, monitor, young = code & STORES, code >> MONITOR_AT & MONITORS, self._youngest(code)
+        made = self._fact("compacted", store, lambda store: self.compacted(store, young), young)
+        if made is None:
+            return None
+        after = self._pool.number(made)
+        self._check(after)
+        seen = self._observe(self._monitor(Monitor(True, self._pool.monitors[monitor].reads)), after)
+        return code - store + after + ((seen - monitor) << MONITOR_AT)
+
+    def _youngest(self, code: int) -> int:
+        """The earliest time that a writer under way has put or may yet put."""
+        young = FOREVER
+        for i in self._mortal:
+            point = code >> SHIFTS[i] & POINTS
+            if point > DEAD:
+                issued = self._behaviours[i].issued[point]
+                young = min(young, self._processes[i][2] if issued is None else issued)
+        return young
+
+    # --- monitors and facts ---------------------------------------------------------------------------------------------
+
+    def _monitor(self, monitor: Monitor) -> int:
+        return self._pool.monitor(monitor)
+
+    def _observe(self, monitor: int, store: int) -> int:
+        """The monitor after a change of the store."""
+        if not self._pool.watching[monitor]:
+            return monitor
+        found = self._pool.observed.get((monitor, store))
+        if found is None:
+            of, now = self._pool.monitors[monitor], self._shown(store)
+            reads = tuple(None if read is None else self._seen(read, now) for read in of.reads)
+            found = self._pool.observed[(monitor, store)] = self._monitor(Monitor(of.compacted, reads))
+        return found
+
+    def _seen(self, read: Read, now: Any) -> Read:
+        behaviour, must, seen = read
+        assert behaviour.matches is not None
+        seen |= frozenset(now)
+        return behaviour, self.observed(must & frozenset(found[0] for found in now if behaviour.matches(found)), seen), seen
+
+    def _ended(self, monitor: int, i: int, found: Sequence[Any]) -> int:
+        """The end of a read: nothing that matched throughout is missing, and nothing is returned that never was."""
+        of = self._pool.monitors[monitor]
+        read = of.reads[i]
+        assert read is not None
+        behaviour, must, seen = read
+        assert behaviour.matches is not None
+        self.returned(found, behaviour.matches, seen)
+        if missing := must - {row for row, *_ in found}:
+            raise Violation(f"MISS: the query missed {sorted(missing)}, which matched throughout; it returned {found}")
+        for one in found:
+            if one not in seen:
+                raise Violation(f"DIRTY: the query returned {one}, which never was while it ran")
+        return self._monitor(Monitor(of.compacted, (*of.reads[:i], None, *of.reads[i + 1 :])))
+
+    def _fact(self, name: str, store: int, found_out: Callable[[Store], Any], *more: Any) -> Any:
+        key = (name, store, *more)
+        facts = self._pool.facts
+        if key not in facts:
+            facts[key] = found_out(self._pool.stores[store])
+        return facts[key]
+
+    def _broken(self, store: int) -> str | None:
+        broken = self._pool.broken
+        if store not in broken:
+            broken[store] = self.broken(self._pool.stores[store])
+        return broken[store]
+
+    def _shown(self, store: int) -> Any:
+        return self._fact("shown", store, self.shown)
+
+    def _completed(self, store: int, dead: frozenset[int]) -> int:
+        return self._pool.number(self.completed(self._pool.stores[store], dead))
+
+    def _check(self, store: int) -> None:
+        if (broken := self._broken(store)) is not None:
+            raise Violation(broken)
+
+    def _end(self, store: int) -> None:
+        if (unsettled := self._fact("unsettled", store, self.unsettled)) is not None:
+            raise Violation(unsettled)
+
+    # --- traces ---------------------------------------------------------------------------------------------------------
+
+    def _trace(self, code: int, label: Any, parents: dict[int, tuple[int, Any]] | None) -> tuple[str, ...]:
+        labels = [label]
+        while parents is not None and code in parents:
+            code, label = parents[code]
+            labels.append(label)
+        return tuple(label if isinstance(label, str) else self._said(*label) for label in reversed(labels))
+
+    def _said(self, i: int, move: Move | None) -> str:
+        name = self._processes[i][0]
+        return f"{name}: CRASH" if move is None else f"{name}: {move[3][:5] if move[3][0] == 'scan' else move[3]}"

@@ -1,0 +1,199 @@
+"""The whole sweeps of the model checker, by name: what `make check-protocol` runs to the end."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from attrs import evolve
+
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.writes import UpdateFields
+from tests.checker import protocol_kinds as several
+from tests.checker import protocol_lives as expiring
+from tests.checker import protocol_row_sweeps as bare
+from tests.checker import protocol_unique as unique
+from tests.checker import protocol_versions as versions
+from tests.checker.protocol_processes import Rules
+from tests.checker.protocol_sweeps import ACTIONS, CLOCKS, batches, places, purgers, ranges, readers, repairers, two
+
+Sweep = Callable[[], Iterable[Any]]
+"""Configurations, each a name and a model of the checker; an iterator among them gives further ones, each once the last was run."""
+
+TWO_CLOCKS = (5, 12)
+EVERY_ROW = ("live", "dead", "absent")
+UNCOUNTED = tuple(name for name in ACTIONS if name != "increment")
+TWICE = range(6)
+"""Which mutating step of a writer is carried out once more."""
+
+
+def _calls(atomic: bool) -> str:
+    return "atomic" if atomic else "two calls"
+
+
+def _of_stores(atomic: bool, configurations: Sweep) -> Sweep:
+    """Configurations over a store that mutates rows atomically or not; it makes a difference only where a writer deletes its row."""
+    return configurations if atomic else lambda: (found for found in configurations() if "delete" in found[0])
+
+
+def _indexed() -> Iterator[tuple[str, Sweep]]:
+    """Two writers of an indexed row beside other processes, crashes, compactions and lost answers."""
+    for row, atomic in itertools.product(EVERY_ROW, (True, False)):
+        of = {"stores": (row,), "atomic": atomic}
+        name = f"{row} row, {_calls(atomic)}"
+        beside = partial(two, UNCOUNTED, TWO_CLOCKS, **of)
+        yield f"a repairer: {name}", _of_stores(atomic, partial(beside, others=repairers))
+        yield f"queries: {name}", _of_stores(atomic, partial(beside, others=readers))
+        yield f"a query for a range: {name}", _of_stores(atomic, partial(beside, others=ranges, unmoved="tag"))
+        crashing = partial(two, UNCOUNTED, CLOCKS, crashes=2, compaction="any", strict=False, **of)
+        yield f"two crashes and a compaction: {name}", _of_stores(atomic, crashing)
+        for compaction in ("grace", "any"):
+            options = {"crashes": 0, "compaction": compaction, "strict": compaction == "grace", "ordered": True, **of}
+            yield (
+                f"a call that arrives again, compaction {compaction}: {name}",
+                _each("again", partial(two, UNCOUNTED, TWO_CLOCKS, others=purgers, **options), atomic),
+            )
+    for row in EVERY_ROW:
+        ordered = partial(two, UNCOUNTED, TWO_CLOCKS, stores=(row,), ordered=True)
+        yield f"a lost answer: {row} row", _each("repeat", ordered)
+        yield f"a write that takes too long: {row} row", partial(ordered, first={"slow": 1})
+        yield f"a partial update reads less: {row} row", partial(_reading_less, row)
+    for row in ("live", "dead"):
+        yield f"a writer that stands still: {row} row", partial(_standing_still, row)
+    for atomic in (True, False):
+        yield f"rounds of two rows: {_calls(atomic)}", partial(batches, atomic=atomic)
+    yield "two indexes", partial(places, crashes=2)
+    yield "two indexes and a repairer of one", partial(places, TWO_CLOCKS, ("city", "street", "delete", "insert"), repair=True)
+    yield "increments", _increments
+    yield (
+        "three writers",
+        partial(two, ("put b", "tag b", "note", "delete", "insert"), TWO_CLOCKS, stores=EVERY_ROW, count=3, crashes=0),
+    )
+
+
+def _each(what: str, configurations: Callable[..., Iterable[Any]], atomic: bool = True) -> Sweep:
+    """The first writer carries out one of its mutating steps twice, each in turn."""
+
+    def first(at: int) -> Iterable[Any]:
+        return _of_stores(atomic, lambda: configurations(first={what: at}))()
+
+    return lambda: _in_turn(first)
+
+
+def _in_turn(configurations: Callable[[int], Iterable[Any]]) -> Iterator[Iterator[Any]]:
+    """For each configuration those that differ in which step comes twice, until the first writer has no such step."""
+    return map(_while_there_are, zip(*map(configurations, TWICE), strict=True))
+
+
+def _while_there_are(turns: Sequence[Any]) -> Iterator[Any]:
+    for at, turn in zip(TWICE, turns, strict=True):
+        yield turn
+        if turn[1].calls(0) <= at:
+            return
+
+
+def _increments() -> Iterator[Any]:
+    configurations = two(tuple(ACTIONS), TWO_CLOCKS, stores=EVERY_ROW, others=purgers)
+    return (configuration for configuration in configurations if "'increment'" in configuration[0])
+
+
+def _standing_still(row: str) -> Iterator[Any]:
+    """A writer's row may be unindexed until the check before the acknowledgement; the end must be right."""
+    options: dict[str, Any] = {"others": repairers, "stores": (row,), "crashes": 0, "paused": True, "always": False}
+    yield from two(UNCOUNTED, CLOCKS, Rules(grace="clock"), count=1, **options)
+    yield from two(("put b", "tag b", "delete", "insert"), (5,), Rules(grace="clock"), **options)
+
+
+def group_and_own(writer: IndexedRowPlanner, write: UpdateFields) -> Sequence[bytes]:
+    """The columns that a partial update changes, the group and the system cells."""
+    own = {writer.schema.by_name[name].column for name in write.changes}
+    return tuple(sorted(own | writer.group_columns | {writer.schema.version_column, writer.schema.liveness_column}))
+
+
+def _reading_less(row: str) -> Iterator[Any]:
+    """Not what the code does: what deletes and full writes must read, partial updates need not."""
+    rules = Rules(partial_reads=group_and_own)
+    names = ("put a", "put b", "tag b", "extra", "note", "delete", "delete, put", "increment")
+    yield from two(names, TWO_CLOCKS, rules, stores=(row,), others=repairers)
+    yield from two(names, CLOCKS, rules, stores=(row,), crashes=2, compaction="any", strict=False)
+    if row == "live":
+        yield from places(CLOCKS, rules=rules, crashes=2)
+
+
+def _several() -> Iterator[tuple[str, Sweep]]:
+    """Two writers of a row that has several entries in one index and sometimes one in another."""
+    for row, atomic in itertools.product(several.STORES, (True, False)):
+        for name, others, unmoved in (
+            ("repairers", several.repairers, None), ("queries", several.readers, None), ("a query for several", several.ranges, "tags"),
+        ):  # fmt: skip
+            yield (
+                f"several entries, {name}: {row} row, {_calls(atomic)}",
+                _of_stores(atomic, partial(several.kinds, clocks=TWO_CLOCKS, stores=(row,), others=others, unmoved=unmoved, atomic=atomic)),
+            )
+
+
+def _expiring() -> Iterator[tuple[str, Sweep]]:
+    """Rows that expire, and families with a TTL."""
+    for row, atomic in itertools.product(expiring.STORES, (True, False)):
+        lives = partial(expiring.lives, stores=(row,), atomic=atomic)
+        name = f"{row} row, {_calls(atomic)}"
+        yield f"rows that expire: {name}", partial(lives, clocks=CLOCKS)
+        yield f"rows that expire, and a compaction: {name}", partial(lives, crashes=0, compaction="grace")
+        yield f"rows that expire, and queries: {name}", partial(lives, clocks=(12,), others=expiring.readers)
+        yield f"rows that expire, and a repairer: {name}", partial(lives, clocks=(12,), others=expiring.repairers)
+    for row, atomic in itertools.product(expiring.FADING_STORES, (True, False)):
+        fading = partial(expiring.fading, stores=(row,), atomic=atomic)
+        name = f"{row} row, {_calls(atomic)}"
+        yield f"a family with a TTL: {name}", _of_stores(atomic, partial(fading, ages=(10, 11, 12)))
+        yield f"a family with a TTL, and a repairer: {name}", _of_stores(atomic, partial(fading, clocks=(12,), repair=True))
+    for atomic in (True, False):
+        yield (
+            f"writes over a row that expires: {_calls(atomic)}",
+            partial(expiring.lives, expiring.IMMORTAL, stores=("expiring",), atomic=atomic),
+        )
+
+
+def _versioned() -> Iterator[tuple[str, Sweep]]:
+    """Versioned models, with an index and without."""
+    for row in EVERY_ROW:
+        of = partial(versions.two, stores=(row,))
+        yield f"versions, a repairer: {row} row", partial(of, others=versions.repairers)
+        yield f"versions, queries: {row} row", partial(of, others=versions.readers)
+        for model in versions.MODELS:
+            yield f"versions, two crashes and a compaction: {row} row, {model}", partial(of, model=model, crashes=2, compaction="any")
+        for what in ("repeat", "again"):
+            yield f"versions, {what}: {row} row", _each(what, partial(of, ordered=True))
+        yield f"versions, a write that takes too long: {row} row", partial(of, ordered=True, first={"slow": 1})
+        still = {"others": versions.repairers, "crashes": 0, "paused": True, "always": False}
+        rules = evolve(versions.SHIPPED, repair=Rules(grace="clock"))
+        yield f"versions, a writer that stands still: {row} row", partial(of, ("put b", "tag b", "delete", "insert"), (5,), rules, **still)
+    for model in versions.MODELS:
+        names = ("put b", "tag c at 10", "note", "delete", "insert")
+        yield f"versions, three writers: {model}", partial(versions.two, names, (12,), model=model, stores=EVERY_ROW, count=3, crashes=0)
+
+
+def _unique() -> Iterator[tuple[str, Sweep]]:
+    """Unique indexes."""
+    names = ("k x", "k y", "k gone", "m x", "m insert x")
+    for store in unique.STORES:
+        yield f"unique, two writers: {store}", partial(unique.members, stores=(store,), clocks=TWO_CLOCKS)
+        for what in ("repeat", "again"):
+            twice = partial(unique.members, names, stores=(store,), crashes=0, ordered=True)
+            yield f"unique, {what}: {store}", partial(_in_turn, lambda at, twice=twice, what=what: twice(**{what: at}))
+    yield "unique, three writers", partial(unique.members, ("k y", "m x", "m y"), count=3, crashes=0)
+
+
+def _bare() -> Iterator[tuple[str, Sweep]]:
+    """Models without an index, and tables that get their first one."""
+    for store in ("atomic", "absent cells"):
+        yield f"no index, rows that are adopted: {store}", partial(bare.adopted, store)
+    for store in ("atomic", "absent cells", "apart"):
+        yield f"no index, every two calls: {store}", partial(bare.pairs, store)
+        yield f"no index, adjacent states of a table: {store}", partial(bare.joint, store, ticks=0)
+
+
+WHOLE: Mapping[str, Sweep] = dict(chain(_indexed(), _several(), _expiring(), _versioned(), _unique(), _bare()))
+"""Every whole sweep. A module with further families adds its own here."""
