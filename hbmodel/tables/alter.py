@@ -14,7 +14,7 @@ from hbmodel.store.values import FOREVER, Family
 from hbmodel.tables.create import create_tables, shell_line
 from hbmodel.tables.declared import SplitsOption
 from hbmodel.tables.diff import Diff, Difference, diff
-from hbmodel.tables.registry import REGISTRY_TABLE
+from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
 
 @frozen
@@ -46,8 +46,9 @@ class _FamilyChange:
 def alter(store: Store, *models: type[Any], splits: SplitsOption = None, lossy: bool = False, registry: str = REGISTRY_TABLE) -> Alteration:
     """Makes live tables what models declare: creates what is missing, adds families, changes their options, registers the rest.
 
-    A new index on rows that are there is registered as absent: `build_index` builds it. Repeating the call finishes what a crash
-    interrupted. While it runs, programs with older models go on: what they know stays.
+    A field or an index that has another name and the same bytes is renamed in the registry; where several could be meant, the model
+    says which, with `was=`. A new index on rows that are there is registered as absent: `build_index` builds it. Repeating the call
+    finishes what a crash interrupted. While it runs, programs with older models go on: what they know stays.
 
     Args:
         store: that holds the tables.
@@ -75,6 +76,8 @@ def alter(store: Store, *models: type[Any], splits: SplitsOption = None, lossy: 
             _add(store, change)
         else:
             store.modify_family(change.table, change.family)
+    for schema in dict.fromkeys(schema_of(model) for model in models):
+        Registry(store, registry).rename_fields(schema)
     create_tables(store, *models, splits=splits, registry=registry)
     left = [difference for difference in found if difference.effect == "left"]
     return Alteration(Diff(tuple(difference for difference in found if difference.effect != "left")), Diff(tuple(left)))

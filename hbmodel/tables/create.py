@@ -14,8 +14,8 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.declared import DeclaredTable, SplitsOption, plan_tables
 from hbmodel.tables.diff import Difference, compare_families, unbuilt
-from hbmodel.tables.layout_text import check_layout
 from hbmodel.tables.live import as_registered, missing_namespaces, namespace_of, needs_creation, registrations
+from hbmodel.tables.matching import check_layout
 from hbmodel.tables.registration import ABSENT, READABLE, Binding
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 

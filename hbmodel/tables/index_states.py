@@ -19,7 +19,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import Delete
 from hbmodel.tables.create import create_declared
 from hbmodel.tables.declared import SplitsOption, plan_tables
-from hbmodel.tables.layout_text import check_layout, same_spec
+from hbmodel.tables.matching import check_layout, same_entries, state_of_index
 from hbmodel.tables.range_claims import WORK, work_row
 from hbmodel.tables.registration import ABSENT, BUILDING, LEASE, READABLE, VERIFYING, WRITE_ONLY, IndexState, Registration
 from hbmodel.tables.registry import Place, Registry, registry_row
@@ -85,6 +85,16 @@ class IndexStates:
             )
         return found
 
+    def state(self, found: Registration) -> IndexState | None:
+        """What it says of the index."""
+        if isinstance(self.place, TableSchema):
+            return state_of_index(self.place, found, self.name)
+        return found.named(self.name)
+
+    def _change(self, found: Registration, before: IndexState | None, /, **changes: Any) -> None:
+        """Changes the entry of the index, if nobody has since it was read."""
+        self.registry.change_index(self.place, self.name if before is None else before.cell, found, **changes)
+
     def as_declared(self) -> Registration:
         """What the registry says; raises `SchemaMismatch` where rows or entries are laid out otherwise than the model declares."""
         found = self.registered()
@@ -94,7 +104,7 @@ class IndexStates:
     def live(self) -> tuple[Registration, IndexState]:
         """An index that writers keep; raises `IndexUnavailable` for any other, `SchemaMismatch` where it is declared otherwise."""
         found = self.as_declared()
-        state = found.indexes.get(self.name)
+        state = self.state(found)
         if state is None or state.state == ABSENT:
             raise IndexUnavailable("The index is not built: see hb.build_index().", table=self.place.table, index=self.name)
         return found, state
@@ -109,7 +119,7 @@ class IndexStates:
         declared = schema.index(self.name)
         while True:
             found = self.as_declared()
-            state = found.indexes.get(self.name)
+            state = self.state(found)
             if state is not None and state.state in {BUILDING, VERIFYING, READABLE}:
                 return found
             if state is not None and (state.entry.get("dropping") or state.entry.get("left")):
@@ -127,10 +137,10 @@ class IndexStates:
             elif found.rows == "mixed":
                 if self._over(found.rows_since, self.drain.written, now):
                     self.registry.change_rows(self.place, found, "adopting")
-            elif not same_spec(state.spec, declared.spec):
+            elif not same_entries(declared, state):
                 raise SchemaMismatch("The live index has another layout.", table=self.place.table, index=self.name)
             elif self._over(state.since, self.drain.written, now):
-                self.registry.change_index(self.place, self.name, found, state=BUILDING)
+                self._change(found, state, state=BUILDING)
 
     def _over(self, since: int, drain: int, now: int) -> bool:
         left = since + drain - now
@@ -143,25 +153,25 @@ class IndexStates:
         """Creates the index table under a name that no table of the index has had; its entries are kept from then on."""
         schema = self._schema
         index = schema.index(self.name)
-        if state is None or not state.entry.get("creating") or not same_spec(state.spec, index.spec):
+        if state is None or not state.entry.get("creating") or not same_entries(index, state):
             existing, generation = set(self.store.tables()), 0 if state is None else state.generation
             name = index.table if generation == 0 else f"{index.table}.{generation + 1}"
             while name in existing:
                 generation += 1
                 name = f"{index.table}.{generation + 1}"
-            changes: dict[str, Any] = {"state": ABSENT, "table": name, "spec": index.spec, "generation": generation, "creating": True}
-            self.registry.change_index(self.place, self.name, found, **changes)
+            spec = {"spec": index.spec, "stored": index.stored_spec}
+            self._change(found, state, state=ABSENT, table=name, generation=generation, creating=True, **spec)
             return
         planned = next(t for t in plan_tables([schema], splits, self.registry.table) if t.index is index)
         create_declared(self.store, evolve(planned, name=state.table))
-        self.registry.change_index(self.place, self.name, found, state=WRITE_ONLY, creating=False)
+        self._change(found, state, state=WRITE_ONLY, creating=False)
 
     def change(self, before: str, after: str) -> None:
         """From one state to the next, unless another program has done that."""
         found = self.registered()
-        state = found.indexes.get(self.name)
+        state = self.state(found)
         if state is not None and state.state == before:
-            self.registry.change_index(self.place, self.name, found, state=after)
+            self._change(found, state, state=after)
 
     @property
     def rows_are_adopted(self) -> bool:
@@ -179,16 +189,16 @@ class IndexStates:
         Queries end first, writes next, then the table goes: in any other order a session would read an index that others do not
         keep, or write into a table that is gone.
         """
-        if not isinstance(self.name, str) or self.name not in self.registered().indexes:
+        if not isinstance(self.name, str) or self.state(self.registered()) is None:
             raise UnknownIndex("The table has no such index.", table=self.place.table, index=str(self.name))
         while True:
             found = self.registered()
-            state = found.indexes.get(self.name)
+            state = self.state(found)
             if state is None:  # its tables were dropped meanwhile
                 return []
             now = self.registry.server_time()
             if state.state not in {ABSENT, WRITE_ONLY}:
-                self.registry.change_index(self.place, self.name, found, state=WRITE_ONLY, dropping=True)
+                self._change(found, state, state=WRITE_ONLY, dropping=True)
             elif state.state == WRITE_ONLY:
                 if not state.entry.get("dropping") or self._over(state.since, self.drain.read, now):
                     self._leave(found, state)
@@ -205,11 +215,11 @@ class IndexStates:
                         self.store.delete_table(table)
                 rows = [work_row(registry_row(self.place), table, work) for table in tables for work in WORK]
                 self.store.delete(self.registry.table, [Delete(row) for row in rows])
-                self.registry.change_index(self.place, self.name, found, left=[])
+                self._change(found, state, left=[])
                 return dropped
 
     def _leave(self, found: Registration, state: IndexState) -> None:
         """Makes an index absent whose table is to go."""
         left = sorted({*state.entry.get("left", ()), state.table})
         changes: dict[str, Any] = {"state": ABSENT, "dropping": False, "creating": False, "generation": state.generation + 1, "left": left}
-        self.registry.change_index(self.place, self.name, found, **changes)
+        self._change(found, state, **changes)

@@ -233,8 +233,9 @@ class Sweeps:
     def _state(self) -> IndexState:
         """Of the index; raises `IndexUnavailable` where it was dropped under the work."""
         found = self.registry.read(self.indexer.schema)
-        state = None if found is None else found.indexes.get(self.index.name)
-        if state is None or state.state == ABSENT or state.entry.get("dropping") or state.table != self.index.table:
+        states = () if found is None else found.indexes.values()
+        state = next((state for state in states if state.table == self.index.table), None)
+        if state is None or state.state == ABSENT or state.entry.get("dropping"):
             raise IndexUnavailable("The index was dropped meanwhile.", table=self.indexer.schema.table, index=self.index.name)
         return state
 

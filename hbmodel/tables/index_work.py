@@ -129,7 +129,7 @@ class IndexWork:
     def check_buildable(self) -> None:
         """Raises `CapabilityError` for a unique index that is not readable: rows that are there may share a value."""
         found = self.states.registered()
-        state = found.indexes.get(self.index.name)
+        state = self.states.state(found)
         if self.index.unique and (state is None or state.state != READABLE):
             raise CapabilityError(
                 "A unique index is created together with its table; it cannot be built on rows that are there.",
@@ -161,7 +161,7 @@ class IndexWork:
             made = [entries for row in rows if (entries := sweeps.indexer.of(row)) is not None]
             total += counted(made)
             throttle.passed(rows)
-        state = found.indexes.get(self.index.name)
+        state = self.states.state(found)
         return self.built(ABSENT if state is None else state.state, total, 0)
 
     # --- both directions ----------------------------------------------------------------------------------------------

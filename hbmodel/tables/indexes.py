@@ -18,9 +18,9 @@ from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import Report, Throttle
 from hbmodel.tables.index_work import TIMES, IndexTimes, IndexWork, check_times, waiting
-from hbmodel.tables.layout_text import check_layout
+from hbmodel.tables.matching import check_layout, match_indexes
 from hbmodel.tables.range_claims import CLAIM_LIFE, Counts
-from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING
+from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING, IndexState
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
 BATCH = 500
@@ -86,7 +86,8 @@ def build_index(
     first = True
     while True:
         found = work.states.until_building(splits)
-        state = found.indexes[work.index.name]
+        state = work.states.state(found)
+        assert state is not None, "an index is registered before it is built"
         sweeps = work.sweeps(state.table, found.rows, throttle, batch_size, claim_life)
         if first:
             sweeps.begin_again()
@@ -287,7 +288,11 @@ def index_status(
     check_work(sample=sample, least=0)
     schema = schema_of(model)
     found = Registry(store, registry).read(schema)
-    live = {} if found is None else found.indexes
+    live: dict[str, IndexState] = {}
+    if found is not None:
+        matched = match_indexes(schema, found)
+        known = {state.cell for state in matched.states.values()}
+        live = {**{state.name: state for cell, state in found.indexes.items() if cell not in known}, **matched.states}
     reports: list[IndexReport] = []
     for name in sorted({*schema.indexes, *live}):
         state = live[name].state if name in live else ABSENT

@@ -50,6 +50,9 @@ class IndexState:
         spec: as the index was declared.
         since: when the registry took this in, in ms by its server's clock.
         generation: how many tables the index has had before this one.
+        name: that it has.
+        cell: the name that it was first registered with, by which the registry keeps it.
+        was: the names that it has had.
         entry: all that the registry holds of it, in JSON; a newer version of this library may have added to it.
     """
 
@@ -58,6 +61,9 @@ class IndexState:
     spec: Mapping[str, Any]
     since: int = 0
     generation: int = 0
+    name: str = ""
+    cell: str = ""
+    was: Sequence[str] = ()
     entry: Mapping[str, Any] = field(factory=dict, repr=False)
 
 
@@ -67,7 +73,7 @@ class Registration:
 
     Attributes:
         layout: of keys and columns.
-        indexes: by name.
+        indexes: by the name that each was first registered with.
         rows: how rows say that they are live.
         cells: of the registry's row.
         rows_since: when the registry took `rows` in, in ms by its server's clock.
@@ -78,6 +84,11 @@ class Registration:
     rows: RowState
     cells: Mapping[bytes, bytes] = field(repr=False)
     rows_since: int = 0
+
+    def named(self, name: str) -> IndexState | None:
+        """The index that has a name, else the one that has had it."""
+        states = self.indexes.values()
+        return next((state for state in states if state.name == name), None) or next((s for s in states if name in s.was), None)
 
 
 @frozen(eq=False)

@@ -298,7 +298,8 @@ def _registered(store: Store, table: str, registry: str) -> list[IndexReport]:
     reports: list[IndexReport] = []
     for place in catalog.places(table):
         found = catalog.read(place)
-        reports += [] if found is None else [IndexReport(table, name, state.state) for name, state in sorted(found.indexes.items())]
+        states = () if found is None else sorted(found.indexes.values(), key=lambda state: state.name)
+        reports += [IndexReport(table, state.name, state.state) for state in states]
     return reports
 
 
@@ -323,6 +324,6 @@ def drop(table: str, name: str, named: str | None, url: str, registry: str, as_j
 def _place_of(catalog: Registry, table: str, name: str) -> Place | TableSchema:
     for place in catalog.places(table):
         found = catalog.read(place)
-        if found is not None and name in found.indexes:
+        if found is not None and found.named(name) is not None:
             return place
     raise UnknownIndex("The registry knows no such index.", table=table, index=name)
