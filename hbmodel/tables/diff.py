@@ -34,6 +34,7 @@ Effect = Literal["safe", "lossy", "left", "refused"]
 _SIGNS: Mapping[Effect, str] = {"safe": "~", "lossy": "-", "left": "=", "refused": "!"}
 
 _NOT_BUILT = "registered as absent: its table is not made, and queries cannot use it until it is built"
+UNDECLARED = "the model does not declare this live index, so it may read and not write: hb.alter(..., drop=True) drops it"
 _UNBUILT = "queries cannot use it: it was declared on a table that was there, and is not built: hb.build_index() does that"
 _SAME_BYTES = "its bytes stay the same"
 _SAME_ENTRIES = "its entries stay the same"
@@ -67,6 +68,11 @@ class Difference:
     why: str | None = None
     family: str | None = None
     option: str | None = None
+
+    @property
+    def undeclared(self) -> bool:
+        """Whether it is an index that the model does not declare."""
+        return self.kind == "index" and self.declared is None
 
     @property
     def safe(self) -> bool:
@@ -255,7 +261,7 @@ def _compare_entry(schema: TableSchema, entry: Registration | None) -> Iterator[
         if column not in known:
             yield Difference(schema.table, "column", f"column {column}", spec, None)
     for state in match_indexes(schema, entry).unknown:
-        why = "the model does not declare this live index, so it may read and not write"
+        why = UNDECLARED
         yield Difference(schema.table, "index", f"index {state.name}", None, dict(state.spec), "left", why)
 
 

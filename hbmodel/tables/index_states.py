@@ -62,6 +62,7 @@ class IndexStates:
         name: of the index.
         drain: how long to wait for others.
         wait: waits.
+        cell: by which the registry keeps it, where the name alone does not say which is meant.
     """
 
     store: Store
@@ -70,6 +71,7 @@ class IndexStates:
     name: str
     drain: Drain
     wait: Waited
+    cell: str | None = None
 
     @property
     def _schema(self) -> TableSchema:
@@ -87,6 +89,8 @@ class IndexStates:
 
     def state(self, found: Registration) -> IndexState | None:
         """What it says of the index."""
+        if self.cell is not None:
+            return found.indexes.get(self.cell)
         if isinstance(self.place, TableSchema):
             return state_of_index(self.place, found, self.name)
         return found.named(self.name)
@@ -191,22 +195,13 @@ class IndexStates:
         """
         if not isinstance(self.name, str) or self.state(self.registered()) is None:
             raise UnknownIndex("The table has no such index.", table=self.place.table, index=str(self.name))
+        self.leave()
         while True:
             found = self.registered()
             state = self.state(found)
-            if state is None:  # its tables were dropped meanwhile
+            if state is None or state.state != ABSENT or not state.entry.get("left"):  # somebody else was faster
                 return []
-            now = self.registry.server_time()
-            if state.state not in {ABSENT, WRITE_ONLY}:
-                self._change(found, state, state=WRITE_ONLY, dropping=True)
-            elif state.state == WRITE_ONLY:
-                if not state.entry.get("dropping") or self._over(state.since, self.drain.read, now):
-                    self._leave(found, state)
-            elif state.entry.get("creating"):  # its table may be there
-                self._leave(found, state)
-            elif not state.entry.get("left"):
-                return []
-            elif self._over(state.since, self.drain.written, now):
+            if self._over(state.since, self.drain.written, self.registry.server_time()):
                 tables = list(state.entry["left"])
                 existing = set(self.store.tables())
                 dropped = [table for table in tables if table in existing]
@@ -217,6 +212,23 @@ class IndexStates:
                 self.store.delete(self.registry.table, [Delete(row) for row in rows])
                 self._change(found, state, left=[])
                 return dropped
+
+    def hide(self) -> None:
+        """Lets no more queries begin that use the index."""
+        while (state := self.state(found := self.registered())) is not None and state.state not in {ABSENT, WRITE_ONLY}:
+            self._change(found, state, state=WRITE_ONLY, dropping=True)
+
+    def leave(self) -> None:
+        """Lets writes keep the index no longer, once no query uses it."""
+        while (state := self.state(found := self.registered())) is not None:
+            if state.state == ABSENT and not state.entry.get("creating"):  # else its table may be there
+                return
+            if state.state not in {ABSENT, WRITE_ONLY}:
+                self.hide()
+                continue
+            hidden = state.state == WRITE_ONLY and state.entry.get("dropping")
+            if not hidden or self._over(state.since, self.drain.read, self.registry.server_time()):
+                self._leave(found, state)
 
     def _leave(self, found: Registration, state: IndexState) -> None:
         """Makes an index absent whose table is to go."""

@@ -49,15 +49,20 @@ class MatchedIndexes:
 
     Attributes:
         states: of declared indexes that are registered, by the declared name.
-        unknown: the others that are registered and live.
+        undeclared: the others that are registered.
         ambiguous: names of declared indexes of which it cannot be said which registered one they are.
         taken: declared indexes that are not registered, whose names another one has had, by name.
     """
 
     states: Mapping[str, IndexState]
-    unknown: Sequence[IndexState]
+    undeclared: Sequence[IndexState]
     ambiguous: Sequence[str]
     taken: Mapping[str, IndexState]
+
+    @property
+    def unknown(self) -> Sequence[IndexState]:
+        """Those of the others that are live."""
+        return [state for state in self.undeclared if state.state != ABSENT]
 
 
 # --- fields -----------------------------------------------------------------------------------------------------------
@@ -206,7 +211,7 @@ def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:
         elif alike:
             ambiguous.append(index.name)
     taken = {name: found.indexes[name] for name in schema.indexes if name not in states and name in found.indexes}
-    return MatchedIndexes(states, [state for state in free.values() if state.state != ABSENT], ambiguous, taken)
+    return MatchedIndexes(states, list(free.values()), ambiguous, taken)
 
 
 def _likeness(index: Index, state: IndexState) -> tuple[bool, ...]:

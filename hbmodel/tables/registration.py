@@ -138,6 +138,6 @@ class Binding:
         if self.unknown:
             raise IndexUnavailable(
                 "The table has a live index that the model does not declare: it may read, but a write would leave the index behind. "
-                "Declare it, or drop it with hb.drop_index() or `hbmodel index drop`.",
+                "Declare it, or drop it with hb.alter(..., drop=True), hb.drop_index() or `hbmodel index drop`.",
                 table=self.schema.table, index=self.unknown[0],
             )  # fmt: skip

@@ -18,7 +18,13 @@ from hbmodel.tables.registration import ABSENT
 from hbmodel.tables.registry import Registry
 from tests.support.beds import HBASE, Bed, fresh
 from tests.support.faulty import RecordingStore
-from tests.tables.test_indexes import SESSION, TIMES, open_session
+
+TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
+SESSION: dict[str, Any] = {"lease": 0.15, "longest_call": 0.1, "clock_bound": 2, "grace": 10}
+
+
+def open_session(store: hb.Store) -> hb.Session:
+    return hb.Session(store, **SESSION)
 
 
 def declare(table: str, fields: Mapping[str, tuple[Any, Any]], **options: Any) -> type[Any]:
