@@ -65,13 +65,13 @@ def build_index(
         registry: name of the registry table.
 
     Returns:
-        What was done, by all programs together. Its `state` is `building` or `verifying` where rows were refused: too long an
-        entry, or values that cannot be read. Mend those rows and call again.
+        What was done, by all programs together. Its `state` is `building` or `verifying` where rows were refused, too long an entry
+        or values that cannot be read, or where rows share a value of a unique index. Mend those rows and call again.
 
     Raises:
         SchemaMismatch: the table is not registered, or has another layout.
         UnknownIndex: the model does not declare the index.
-        CapabilityError: the index is unique, and not there since the table was created.
+        CapabilityError: the index is unique, and the store has no check-and-mutate.
         IndexUnavailable: the index was dropped meanwhile.
         DeclarationError: an argument cannot be used.
     """
@@ -97,14 +97,15 @@ def build_index(
             return work.built(READABLE, total, missing)
         if state.state == BUILDING:
             total = sweeps.build()
-            if total.refused:
+            if total.unfinished:
                 return work.built(BUILDING, total, missing)
             work.states.change(BUILDING, VERIFYING)
         elif state.state == VERIFYING:
             checked = sweeps.verify()
             missing = checked.missing
-            if checked.refused:
-                return work.built(VERIFYING, evolve(total, refused=checked.refused, samples=checked.samples), missing)
+            if checked.unfinished:
+                found_now = {name: getattr(checked, name) for name in ("refused", "samples", "duplicates", "duplicated")}
+                return work.built(VERIFYING, evolve(total, **found_now), missing)
             work.states.rows_adopted()
             work.states.change(VERIFYING, READABLE)
 

@@ -169,7 +169,7 @@ def build(
 ) -> None:  # fmt: skip
     """Build an index on a table with rows and make it readable; several may run at once and share the work.
 
-    Exit status 1 if rows were refused, so that the index stays unreadable.
+    Exit status 1 if rows were refused or share a value, so that the index stays unreadable.
     """
     with connect(url) as store, _shown(as_json) as progress:
         built: IndexBuild = build_index(
@@ -177,7 +177,7 @@ def build(
             dry_run=dry_run, progress=progress, times=_times(options), registry=registry,
         )  # fmt: skip
     _print(built, as_json)
-    ctx.exit(1 if built.refused else 0)
+    ctx.exit(1 if built.refused or built.duplicates else 0)
 
 
 def _checked(
@@ -187,7 +187,7 @@ def _checked(
         with connect(url) as store, _shown(as_json) as progress:
             report = check(store, progress)
         _print(report, as_json)
-        return 0 if report.missing <= report.put and not report.refused else 1
+        return 0 if report.missing <= report.put and report.unclaimed <= report.claimed and not report.refused else 1
 
     ctx.exit(_repeatedly(every, once))
 
