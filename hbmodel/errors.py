@@ -50,7 +50,7 @@ class HbmodelError(Exception):
         return _restore, (type(self), self.message, dict(self.details))
 
 
-_IN_LINES = ("differences", "shell")
+_IN_LINES = ("differences", "renames", "shell")
 """Details for people to read, or to copy into a shell, so that each has lines of its own."""
 
 

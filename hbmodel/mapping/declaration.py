@@ -18,6 +18,7 @@ from hbmodel.mapping.computed import ComputedSpec
 from hbmodel.mapping.families import check_family, family_name
 from hbmodel.mapping.index_kinds.part import DeclaredPart, IndexPart
 from hbmodel.mapping.index_kinds.partial import Where, resolve_where
+from hbmodel.mapping.places import Placed, check_former
 from hbmodel.mapping.schema import PRIMARY, REQUIRED, Field, Index, TableSchema
 from hbmodel.store.values import MAX_ROW_LENGTH, Family
 
@@ -54,6 +55,7 @@ class IndexSpec:
     none: bool = True
     where: Where | None = None
     unique: bool = False
+    was: str | None = None
 
 
 def build_schema(
@@ -87,6 +89,15 @@ def build_schema(
     stored = {f.name: f for f in fields}
     made = [_computed(name, of, spec, stored) for of, spec in computed.items()]
     by_name = {**stored, **{f.name: f for f in made}}
+    check_former(name, {f.name: f.was for f in fields}, "field")
+    check_former(name, {index: spec.was for index, spec in indexes.items()}, "index")
+    placed = Placed.of(by_name, layout)
+
+    def index_of(index: str, spec: IndexSpec) -> Index:
+        found = _build_index(name, index, spec, by_name, layout, salt, options)
+        stored = _build_index(name, index, placed.spec(spec), placed.fields, placed.layout, salt, options)
+        return attrs.evolve(found, stored_spec=stored.spec)
+
     return TableSchema(
         model=model,
         table=options.table,
@@ -94,7 +105,7 @@ def build_schema(
         fields=tuple(fields),
         layout=layout,
         salt=salt,
-        indexes={index: _build_index(name, index, spec, by_name, layout, salt, options) for index, spec in indexes.items()},
+        indexes={index: index_of(index, spec) for index, spec in indexes.items()},
         immutable=options.immutable,
         foreign=options.foreign,
         exists=None if options.exists is None else options.exists.encode(),
@@ -365,6 +376,7 @@ def _build_index(
         operands={**{f.name: fields[f.name] for f in primary.fields}, **{p.operand.name: p.operand for p in parts}},
         where=where,
         unique=spec.unique,
+        was=spec.was,
     )
 
 

@@ -66,6 +66,7 @@ class FieldSpec:
     desc: bool = False
     nullable: bool = False
     null: Literal["marker", "delete"] = "marker"
+    was: str | None = None
 
 
 @attrs.frozen
@@ -76,25 +77,32 @@ class FlagSpec:
 
 
 @overload
-def key(codec: Codec[T], *, desc: bool = False) -> Key[T]: ...
+def key(codec: Codec[T], *, desc: bool = False, was: str | None = None) -> Key[T]: ...
 @overload
-def key(codec: Codec[T], *, desc: bool = False, nullable: Literal[True]) -> Key[T | None]: ...
+def key(codec: Codec[T], *, desc: bool = False, nullable: Literal[True], was: str | None = None) -> Key[T | None]: ...
 @overload
-def key(codec: None = None, *, desc: bool = False, nullable: bool = False) -> Any: ...
-def key(codec: Codec[Any] | None = None, *, desc: bool = False, nullable: bool = False) -> Any:
+def key(codec: None = None, *, desc: bool = False, nullable: bool = False, was: str | None = None) -> Any: ...
+def key(codec: Codec[Any] | None = None, *, desc: bool = False, nullable: bool = False, was: str | None = None) -> Any:
     """Declares a field of the row key; the order of declaration is the order in the key.
 
     Args:
         codec: how values become bytes; by default what the annotation calls for (`int` is `Int64`, ...).
         desc: sort descending (every byte is complemented).
         nullable: says to type checkers that None is allowed; the annotation says it at run time.
+        was: the name that the field had before, at the same place in the key and with the same codec.
     """
-    return FieldSpec("key", codec, desc=desc, nullable=nullable)
+    return FieldSpec("key", codec, desc=desc, nullable=nullable, was=was)
 
 
 @overload
 def column(
-    alias: str | None, /, codec: Codec[T], *, family: str | None = None, null: Literal["marker", "delete"] = "marker"
+    alias: str | None,
+    /,
+    codec: Codec[T],
+    *,
+    family: str | None = None,
+    null: Literal["marker", "delete"] = "marker",
+    was: str | None = None,
 ) -> Column[T]: ...
 @overload
 def column(
@@ -106,6 +114,7 @@ def column(
     default: T | None = ...,
     family: str | None = None,
     null: Literal["marker", "delete"] = "marker",
+    was: str | None = None,
 ) -> Column[T | None]: ...
 @overload
 def column(
@@ -117,6 +126,7 @@ def column(
     family: str | None = None,
     nullable: bool = ...,
     null: Literal["marker", "delete"] = "marker",
+    was: str | None = None,
 ) -> Column[T | None]: ...
 @overload
 def column(
@@ -127,6 +137,7 @@ def column(
     default: T,
     family: str | None = None,
     null: Literal["marker", "delete"] = "marker",
+    was: str | None = None,
 ) -> Column[T]: ...
 @overload
 def column(
@@ -138,6 +149,7 @@ def column(
     family: str | None = None,
     nullable: bool = False,
     null: Literal["marker", "delete"] = "marker",
+    was: str | None = None,
 ) -> Any: ...
 def column(
     alias: str | None = None,
@@ -148,6 +160,7 @@ def column(
     family: str | None = None,
     nullable: bool = False,
     null: Literal["marker", "delete"] = "marker",
+    was: str | None = None,
 ) -> Any:
     """Declares a field stored in a cell of its own.
 
@@ -160,8 +173,9 @@ def column(
         family: column family; by default the model's.
         nullable: says to type checkers that None is allowed; the annotation says it at run time.
         null: `"marker"` stores None as an empty cell; `"delete"` deletes the cell (only on models without indexes).
+        was: the name that the field had before, in the same cell and with the same codec.
     """
-    return FieldSpec("column", codec, alias, family, default, nullable=nullable, null=null)
+    return FieldSpec("column", codec, alias, family, default, nullable=nullable, null=null, was=was)
 
 
 def counter(alias: str | None = None, /, *, family: str | None = None, init: Literal[False] = False) -> Column[int]:
@@ -198,6 +212,7 @@ def index(
     none: bool = True,
     where: Callable[[Any], Predicate] | None = None,
     unique: bool = False,
+    was: str | None = None,
 ) -> Any:
     """Declares an index table.
 
@@ -212,9 +227,10 @@ def index(
             index repeat it, or say something that plainly implies it.
         unique: on versioned models, whether no two rows may have the same values in these fields (None apart); else a write is a
             `UniqueViolation`.
+        was: the name that the index had before, with the same entries.
     """
     parts = tuple(part if isinstance(part, DeclaredPart) else IndexField(part, None) for part in fields)
-    return IndexSpec(parts, covers, salt, none, where, unique)
+    return IndexSpec(parts, covers, salt, none, where, unique, was)
 
 
 def each(name: str, *, desc: bool = False) -> DeclaredPart:

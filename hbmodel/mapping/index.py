@@ -35,6 +35,9 @@ class Index:
         operands: what stands at each place of `layout`, by its name there.
         where: what a row must satisfy to have entries; no predicates for every row.
         unique: whether no two rows may have the same values in its fields.
+        was: the name that it had before, or None.
+        stored_spec: as `spec`, with the place of each stored field in the bytes for its name: indexes with equal ones have the same
+            entries, whatever the names.
     """
 
     name: str
@@ -47,6 +50,8 @@ class Index:
     operands: Mapping[str, Field] = attrs.field(repr=False, eq=False)
     where: Sequence[Predicate] = attrs.field(repr=False, eq=False, default=())
     unique: bool = False
+    was: str | None = attrs.field(repr=False, eq=False, default=None)
+    stored_spec: Mapping[str, Any] = attrs.field(repr=False, eq=False, factory=dict)
 
     @property
     def fields(self) -> Sequence[str]:

@@ -186,7 +186,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
     if spec.kind == "version" and inner is not int:
         raise mistake("A version is annotated hb.Column[int].")
     if spec.kind == "key":
-        return Field(name, "key", codec, nullable, desc=spec.desc, hint=inner)
+        return Field(name, "key", codec, nullable, desc=spec.desc, hint=inner, was=spec.was)
     if spec.kind == "version":
         return Field(name, "version", codec, default=spec.default, family=options.family_name.encode(), qualifier=VERSION_QUALIFIER)
     if isinstance(spec.family, Family):
@@ -203,6 +203,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         qualifier=as_qualifier(cls.__name__, alias, field=name),
         null=spec.null,
         hint=inner,
+        was=spec.was,
     )
 
 

@@ -43,6 +43,7 @@ class Field:
         desc: whether a key field sorts descending.
         null: how None is stored: as an empty cell, or by deleting the cell.
         hint: the annotated type of its values, or None where there is none.
+        was: the name that it had before, or None.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Field:
     desc: bool = False
     null: Literal["marker", "delete"] = "marker"
     hint: Any = field(default=None, eq=False, repr=False)
+    was: str | None = field(default=None, eq=False, repr=False)
 
     @cached_property
     def column(self) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 from typing import Protocol as Port
 
@@ -188,7 +189,10 @@ class Resumable:
                     self._check()
                 begun = False
                 answer = perform(store, self._operation, self._clock, again=self._again)
-            except SchemaMismatch:
+            except SchemaMismatch as error:
+                if not self._again and self._protocol is not None:  # the protocol is to know that the operation was not begun
+                    with suppress(SchemaMismatch):
+                        self._protocol.throw(error)
                 self._operation, self._protocol = None, None
                 raise
             except BaseException as error:

@@ -18,7 +18,7 @@ from hbmodel.mapping.schema import Index
 from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.indexed_batch import by_table
 from hbmodel.protocol.indexed_plan import DEAD, OldRow, RowPlan
-from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol, ReadClock
+from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store.values import Cell, ConditionalChange, Put, Row
 
@@ -129,14 +129,14 @@ def claim_values(
     asked = [claim for claims in rows.values() for claim in (*claims.wanted, *claims.left)]
     if not asked:
         return claimed
-    cells = yield from _read(planner, asked)
+    cells = yield from read_claims(planner, asked)
     takes: list[tuple[bytes, Claim]] = []
     foreign: list[tuple[bytes, Claim, bytes]] = []
     for row, claims in rows.items():
         for claim in claims.left:
             cell = cells.get(claim)
             if cell is not None and owner_of(cell.value) == row:
-                claimed[row].releases.append((claim.table, _change(planner, claim, cell, RELEASED + planner.nonce(), now)))
+                claimed[row].releases.append((claim.table, change_claim(planner, claim, cell, RELEASED + planner.nonce(), now)))
         for claim in claims.wanted:
             owner = None if (cell := cells.get(claim)) is None else owner_of(cell.value)
             if owner is None or owner == row:
@@ -146,7 +146,7 @@ def claim_values(
     young = {claim: at for _, claim, _ in foreign if wait and now - (at := cells[claim].timestamp) < YOUNG}
     takes += yield from _fence(planner, foreign, claimed, now, young)
     changes = [
-        (row, claim.table, _change(planner, claim, cells.get(claim), CLAIMED + planner.nonce() + row, now))
+        (row, claim.table, change_claim(planner, claim, cells.get(claim), CLAIMED + planner.nonce() + row, now))
         for row, claim in takes
         if claimed[row].ready
     ]
@@ -168,7 +168,8 @@ def owner_of(value: bytes) -> bytes | None:
     return value[_OWNER:] if value[:1] == CLAIMED else None
 
 
-def _read(planner: VersionedRowPlanner, claims: Sequence[Claim]) -> Protocol[dict[Claim, Cell]]:
+def read_claims(planner: VersionedRowPlanner, claims: Sequence[Claim]) -> Protocol[dict[Claim, Cell]]:
+    """The cells of claims that are there."""
     column = planner.schema.claim_column
     found: dict[Claim, Cell] = {}
     for table, those in by_table((claim.table, claim) for claim in dict.fromkeys(claims)).items():
@@ -177,7 +178,8 @@ def _read(planner: VersionedRowPlanner, claims: Sequence[Claim]) -> Protocol[dic
     return found
 
 
-def _change(planner: VersionedRowPlanner, claim: Claim, cell: Cell | None, value: bytes, now: int) -> ConditionalChange:
+def change_claim(planner: VersionedRowPlanner, claim: Claim, cell: Cell | None, value: bytes, now: int) -> ConditionalChange:
+    """What changes a claim from the cell that was read."""
     column = planner.schema.claim_column
     timestamp = now if cell is None else max(now, cell.timestamp + 1)
     return ConditionalChange(claim.key, column, None if cell is None else cell.value, [Put(claim.key, {column: value}, timestamp)])
@@ -240,26 +242,3 @@ def _violation(planner: VersionedRowPlanner, row: bytes, claim: Claim, owner: by
         "Another row holds the value of a unique index.",
         table=planner.schema.table, key=row, index=index.name, fields=list(index.fields), owner=owner, value=value,
     )  # fmt: skip
-
-
-def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[UniqueViolation]]:
-    """Claims the values of rows as they are, for whoever builds a unique index on them.
-
-    Every writer must keep the index already. Returns what stands in the way: each row whose value another row holds. A row that has
-    changed since it was read leaves a claim behind that the next one to want the value takes over.
-
-    Args:
-        planner: with the index that is built.
-        rows: read with every column of the model.
-    """
-    claims = {row.row: RowClaims(held_claims(planner, planner.old(row))) for row in rows}
-    found: list[UniqueViolation] = []
-    while claims:
-        claimed = yield from claim_values(planner, claims, (yield ReadClock()))
-        errors = [each.error for each in claimed.values() if each.error is not None]
-        for error in errors:
-            if not isinstance(error, UniqueViolation):
-                raise error
-            found.append(error)
-        claims = {row: claims[row] for row, each in claimed.items() if each.refused and each.error is None}
-    return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define, field
 
-from hbmodel.errors import ConflictError, RowExists, UnknownOutcome
+from hbmodel.errors import ConflictError, RowExists, SchemaMismatch, UnknownOutcome
 from hbmodel.protocol.indexed_batch import by_table
 from hbmodel.protocol.indexed_plan import OldRow, RowPlan
 from hbmodel.protocol.indexed_write import at_time
@@ -107,15 +107,22 @@ class _Batch:
             planned[write.row] = plan, old
         claimed = yield from self._claimed(planned, now)
         changes: dict[bytes, ConditionalChange] = {}
+        notes: SentChanges = {}
         for row_key, releases in claimed.items():
             plan, old = planned[row_key]
             entries += plan.entries
             changes[row_key] = planner.change(plan, old)
-            self.sent[row_key] = Sent(planner, plan, planner.put_cell(plan), not planner.cell(old).version, now, releases)
+            notes[row_key] = Sent(planner, plan, planner.put_cell(plan), not planner.cell(old).version, now, releases)
         if entries:
             yield put_entries(entries)
         if changes:
-            applied: Sequence[bool | None] = yield CheckAndMutateRows(table, list(changes.values()))
+            self.sent.update(notes)
+            try:
+                applied: Sequence[bool | None] = yield CheckAndMutateRows(table, list(changes.values()))
+            except SchemaMismatch:  # they were not sent: the indexes have changed
+                for row_key in changes:
+                    del self.sent[row_key]
+                raise
             for row_key, went_through in zip(changes, applied, strict=True):
                 if went_through:
                     self._note(self.sent[row_key])

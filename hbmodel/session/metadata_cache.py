@@ -9,6 +9,9 @@ from hbmodel.protocol.clock import SharedOffset
 from hbmodel.tables.registration import Binding
 from hbmodel.tables.registry import Registry
 
+UNWRITABLE = 1.0
+"""Seconds for which it is trusted, at most, that a table has an index which the model does not declare, so that writes wait no longer."""
+
 
 class MetadataCache:
     """Bindings, each read once in a lease, and the offset of the server's clock.
@@ -28,7 +31,7 @@ class MetadataCache:
         """The binding of a model, from the registry if the last one is too old; raises what `Registry.bind` raises."""
         known = self._bindings.get(schema)
         now = time.monotonic()
-        if known is not None and now - known[1] < self._lease:
+        if known is not None and now - known[1] < (min(self._lease, UNWRITABLE) if known[0].unknown else self._lease):
             return known[0]
         binding = registry.bind(schema)
         self._bindings[schema] = (binding, now)

@@ -8,13 +8,19 @@ from typing import Any
 from attrs import frozen
 
 from hbmodel.errors import CapabilityError, FamilyExists, SchemaMismatch
-from hbmodel.mapping.schema import schema_of
+from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store
 from hbmodel.store.values import FOREVER, Family
 from hbmodel.tables.create import create_tables, shell_line
 from hbmodel.tables.declared import SplitsOption
 from hbmodel.tables.diff import Diff, Difference, diff
-from hbmodel.tables.registry import REGISTRY_TABLE
+from hbmodel.tables.index_arguments import check_work
+from hbmodel.tables.index_states import IndexStates
+from hbmodel.tables.index_sweeps import Report
+from hbmodel.tables.index_work import TIMES, IndexTimes, check_times, waiting
+from hbmodel.tables.matching import match_indexes
+from hbmodel.tables.registration import ABSENT
+from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
 
 @frozen
@@ -23,14 +29,16 @@ class Alteration:
 
     Attributes:
         applied: the differences that are gone now.
-        left: those that it leaves as they are: live regions, and live indexes that no model declares.
+        left: those that it leaves as they are: live regions, indexes to be built, and live indexes that the models do not declare.
+        dropped: the tables of indexes that went.
     """
 
     applied: Diff
     left: Diff
+    dropped: Sequence[str] = ()
 
     def __str__(self) -> str:
-        return "\n".join(str(part) for part in (self.applied, self.left) if part)
+        return "\n".join([*(str(part) for part in (self.applied, self.left) if part), *(f"dropped {table}" for table in self.dropped)])
 
 
 @frozen
@@ -43,17 +51,31 @@ class _FamilyChange:
     order: int
 
 
-def alter(store: Store, *models: type[Any], splits: SplitsOption = None, lossy: bool = False, registry: str = REGISTRY_TABLE) -> Alteration:
+def alter(
+    store: Store,
+    *models: type[Any],
+    splits: SplitsOption = None,
+    lossy: bool = False,
+    drop: bool = False,
+    times: IndexTimes = TIMES,
+    progress: Report | None = None,
+    registry: str = REGISTRY_TABLE,
+) -> Alteration:
     """Makes live tables what models declare: creates what is missing, adds families, changes their options, registers the rest.
 
-    A new index on rows that are there is registered as absent: `build_index` builds it. Repeating the call finishes what a crash
-    interrupted. While it runs, programs with older models go on: what they know stays.
+    A field or an index that has another name and the same bytes is renamed in the registry; where several could be meant, the model
+    says which, with `was=`. A new index on rows that are there is registered as absent: `build_index` builds it. Repeating the call
+    finishes what a crash interrupted. While it runs, programs with older models go on: what they know stays.
 
     Args:
         store: that holds the tables.
         models: what they are to be.
         splits: for tables that are created, as for `create_tables`; those of live tables are only reported.
         lossy: change also what loses data: a shorter TTL, fewer versions.
+        drop: drop also the indexes that the models do not declare, as `drop_index` does: queries of programs that still declare them
+            stop, then writes, then the table goes. The models' own writes wait for the first of these steps, a lease, no longer.
+        times: on which the tables' programs agree; only dropping waits.
+        progress: called with an `IndexProgress` while it waits.
         registry: name of the registry table.
 
     Raises:
@@ -61,9 +83,12 @@ def alter(store: Store, *models: type[Any], splits: SplitsOption = None, lossy: 
             data; `differences` gives the reasons. Nothing was changed.
         CapabilityError: the store cannot do it; nothing was changed, and `shell` has the lines that do it in HBase's own shell.
     """
+    check_times(times)
+    check_work(progress=progress)
     found = diff(store, *models, splits=splits, registry=registry)
     _check(found, lossy)
-    changes = _family_changes(found, {schema_of(model).table for model in models})
+    schemas = dict.fromkeys(schema_of(model) for model in models)
+    changes = _family_changes(found, {schema.table for schema in schemas})
     if changes and not store.capabilities.alter:
         lines = [shell_line(store.add_family if change.added else store.modify_family, change.table, change.family) for change in changes]
         raise CapabilityError(
@@ -75,9 +100,33 @@ def alter(store: Store, *models: type[Any], splits: SplitsOption = None, lossy: 
             _add(store, change)
         else:
             store.modify_family(change.table, change.family)
+    catalog = Registry(store, registry)
+    for schema in schemas:
+        catalog.rename_fields(schema)
+    dropped = [table for schema in schemas for table in _drop_undeclared(store, catalog, schema, times, progress)] if drop else []
     create_tables(store, *models, splits=splits, registry=registry)
-    left = [difference for difference in found if difference.effect == "left"]
-    return Alteration(Diff(tuple(difference for difference in found if difference.effect != "left")), Diff(tuple(left)))
+    left = [difference for difference in found if difference.effect == "left" and not (drop and difference.undeclared)]
+    return Alteration(Diff(tuple(difference for difference in found if difference not in left)), Diff(tuple(left)), tuple(dropped))
+
+
+def _drop_undeclared(store: Store, catalog: Registry, schema: TableSchema, times: IndexTimes, progress: Report | None) -> list[str]:
+    """Drops the indexes that a model does not declare, all at the same time; returns the tables that went.
+
+    Those of which the table alone is left, since a call was killed, are among them.
+    """
+    found = None if catalog.table not in store.tables() else catalog.read(schema)
+    if found is None:
+        return []
+    drops = [
+        IndexStates(store, catalog, schema, state.name, times.drain, waiting(progress), state.cell)
+        for state in match_indexes(schema, found).undeclared
+        if state.state != ABSENT or state.entry.get("left") or state.entry.get("creating")
+    ]
+    for each in drops:
+        each.hide()
+    for each in drops:
+        each.leave()  # from then on the model may write
+    return [table for each in drops for table in each.drop()]
 
 
 def _check(found: Diff, lossy: bool) -> None:

@@ -13,9 +13,9 @@ from hbmodel.errors import CapabilityError, FamilyNotFound, NamespaceExists, Nam
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.declared import DeclaredTable, SplitsOption, plan_tables
-from hbmodel.tables.diff import Difference, compare_families, unbuilt
-from hbmodel.tables.layout_text import check_layout
+from hbmodel.tables.diff import UNDECLARED, Difference, compare_families, unbuilt
 from hbmodel.tables.live import as_registered, missing_namespaces, namespace_of, needs_creation, registrations
+from hbmodel.tables.matching import check_layout
 from hbmodel.tables.registration import ABSENT, READABLE, Binding
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
@@ -210,8 +210,7 @@ def _compare_live(store: Store, table: DeclaredTable) -> list[Difference]:
 
 
 def _index_differences(binding: Binding) -> list[Difference]:
-    why = "the model does not declare this live index, so it may read and not write"
-    undeclared = [Difference(binding.schema.table, "index", f"index {name}", None, "live", "left", why) for name in binding.unknown]
+    undeclared = [Difference(binding.schema.table, "index", f"index {name}", None, "live", "left", UNDECLARED) for name in binding.unknown]
     live = {index.name for index in binding.written}
     return undeclared + [unbuilt(binding.schema, name) for name in binding.schema.indexes if name not in live]
 

@@ -12,19 +12,32 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Family
 from hbmodel.tables.declared import DeclaredTable, SplitsOption, plan_tables
-from hbmodel.tables.layout_text import compare_layouts, differing, same_spec
+from hbmodel.tables.layout_text import differing
 from hbmodel.tables.live import as_registered, is_live, missing_namespaces, namespace_of, needs_creation, registrations, state_of
+from hbmodel.tables.matching import (
+    SAFE,
+    field_renames,
+    layout_mismatches,
+    match_indexes,
+    renamed_index,
+    same_entries,
+    specs_to_compare,
+    state_of_index,
+)
 from hbmodel.tables.registration import ABSENT, READABLE, Registration
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
-Kind = Literal["namespace", "table", "family", "option", "splits", "entry", "layout", "column", "index"]
+Kind = Literal["namespace", "table", "family", "option", "splits", "entry", "layout", "column", "index", "rename"]
 
 Effect = Literal["safe", "lossy", "left", "refused"]
 
 _SIGNS: Mapping[Effect, str] = {"safe": "~", "lossy": "-", "left": "=", "refused": "!"}
 
 _NOT_BUILT = "registered as absent: its table is not made, and queries cannot use it until it is built"
+UNDECLARED = "the model does not declare this live index, so it may read and not write: hb.alter(..., drop=True) drops it"
 _UNBUILT = "queries cannot use it: it was declared on a table that was there, and is not built: hb.build_index() does that"
+_SAME_BYTES = "its bytes stay the same"
+_SAME_ENTRIES = "its entries stay the same"
 _MISREAD = "rows are stored by the live layout: a model of another one would misread or misplace them"
 
 
@@ -34,8 +47,8 @@ class Difference:
 
     Attributes:
         table: that it is about.
-        kind: `namespace`, `table`, `family`, `option` (of a family), `splits`, `entry` (of the registry), `layout`, `column` or
-            `index`.
+        kind: `namespace`, `table`, `family`, `option` (of a family), `splits`, `entry` (of the registry), `layout`, `column`,
+            `index`, or `rename` (of a key field, a column or an index).
         what: the thing itself, such as `family d ttl`.
         declared: by the model; None if it declares nothing.
         live: in the store; None if it is not there.
@@ -57,6 +70,11 @@ class Difference:
     option: str | None = None
 
     @property
+    def undeclared(self) -> bool:
+        """Whether it is an index that the model does not declare."""
+        return self.kind == "index" and self.declared is None
+
+    @property
     def safe(self) -> bool:
         """Whether `alter` makes it as declared without being asked twice."""
         return self.effect == "safe"
@@ -64,6 +82,8 @@ class Difference:
     def __str__(self) -> str:
         if self.live is None and self.kind != "option":
             sign, told = "+" if self.safe else _SIGNS[self.effect], "missing"
+        elif self.kind == "rename":
+            sign, told = _SIGNS[self.effect], f"renamed {self.live} -> {self.declared}"
         else:
             sign, told = _SIGNS[self.effect], f"{' -> '.join(reversed(self._values()))}"
         note = "" if self.why is None else f" ({self.why})"
@@ -228,16 +248,36 @@ def _compare_entry(schema: TableSchema, entry: Registration | None) -> Iterator[
     if entry is None:
         yield Difference(schema.table, "entry", f"registry entry of family {schema.family.decode()}", schema.layout_spec, None)
         return
-    for what, declared, live in compare_layouts(schema.layout_spec, entry.layout):
-        yield Difference(schema.table, "layout", what, declared, live, "refused", _MISREAD)
+    renames = field_renames(schema, entry.layout)
+    for what, declared, live in layout_mismatches(schema, entry.layout, SAFE):
+        why = f"{_MISREAD}; if a field was renamed, say was=..." if any(r.how == "ambiguous" for r in renames) else _MISREAD
+        yield Difference(schema.table, "layout", what, declared, live, "refused", why)
+    for rename in renames:
+        if rename.how in SAFE:
+            yield Difference(schema.table, "rename", rename.what, rename.declared, rename.live, why=_SAME_BYTES)
+    yield from _compare_names(schema, entry)
     known = entry.layout.get("columns", {})
     for column, spec in schema.layout_spec["columns"].items():
         if column not in known:
             yield Difference(schema.table, "column", f"column {column}", spec, None)
-    for name, state in sorted(entry.indexes.items()):
-        if name not in schema.indexes and is_live(state):
-            why = "the model does not declare this live index, so it may read and not write"
-            yield Difference(schema.table, "index", f"index {name}", None, dict(state.spec), "left", why)
+    for state in match_indexes(schema, entry).unknown:
+        why = UNDECLARED
+        yield Difference(schema.table, "index", f"index {state.name}", None, dict(state.spec), "left", why)
+
+
+def _compare_names(schema: TableSchema, entry: Registration) -> Iterator[Difference]:
+    """Indexes that have other names in the registry, and those of which it cannot be said which they are."""
+    matched = match_indexes(schema, entry)
+    for name, state in sorted(matched.states.items()):
+        if renamed_index(schema.indexes[name], state) is not None and (not is_live(state) or same_entries(schema.indexes[name], state)):
+            yield Difference(schema.table, "rename", "index", name, state.name, why=_SAME_ENTRIES)
+    for name in matched.ambiguous:
+        known = ", ".join(sorted(state.name for state in matched.unknown))
+        why = "several indexes have the same entries: say hb.index(..., was=...)"
+        yield Difference(schema.table, "index", f"index {name}", name, known, "refused", why)
+    for name, state in sorted(matched.taken.items()):
+        why = f"the name belongs to an index that is called {state.name} now: choose another"
+        yield Difference(schema.table, "index", f"index {name}", name, state.name, "refused", why)
 
 
 def _conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]) -> Iterator[Difference]:
@@ -262,15 +302,17 @@ def _compare_index(table: DeclaredTable, entry: Registration | None, existing: C
     if index is None:
         return
     what = f"index {index.name}"
-    state = None if entry is None else entry.indexes.get(index.name)
+    state = None if entry is None else state_of_index(schema, entry, index.name)
+    if state is None and entry is not None and index.name in {*match_indexes(schema, entry).ambiguous, *match_indexes(schema, entry).taken}:
+        return
     if state is None:
         yield Difference(schema.table, "index", what, dict(index.spec), None, why=_NOT_BUILT)
-    elif not same_spec(index.spec, state.spec):
+    elif not same_entries(index, state):
         if not is_live(state):
             yield Difference(schema.table, "index", what, dict(index.spec), dict(state.spec), why=_NOT_BUILT)
         else:
             why = "its entries are stored as the live index declares"
-            yield Difference(schema.table, "index", what, dict(index.spec), dict(state.spec), "refused", why)
+            yield Difference(schema.table, "index", what, *specs_to_compare(index, state), "refused", why)
     elif not is_live(state):
         yield unbuilt(schema, index.name)
     if state is not None and is_live(state) and state.table not in existing:

@@ -15,13 +15,15 @@ class IndexBuild:
     Attributes:
         table: primary table.
         index: name of the index.
-        state: of the index now: `readable`, or `building` or `verifying` where rows were refused.
+        state: of the index now: `readable`, or `building` or `verifying` where rows were refused or share a value.
         rows: that were looked at, by all builders.
         entries: that were put.
         adopted: rows from before the first index that were made indexed ones.
         missing: entries that the check found missing, and put.
         refused: rows whose entries cannot be made: too long a key, or values that cannot be read.
         samples: some of them, as (row key in hex, why).
+        duplicates: rows whose value in a unique index another row holds.
+        duplicated: some of them, as (value, row key in hex, row key of the other in hex).
     """
 
     table: str
@@ -33,6 +35,8 @@ class IndexBuild:
     missing: int = 0
     refused: int = 0
     samples: Sequence[Sequence[str]] = ()
+    duplicates: int = 0
+    duplicated: Sequence[Sequence[str]] = ()
 
     @property
     def readable(self) -> bool:
@@ -42,7 +46,8 @@ class IndexBuild:
     @property
     def as_json(self) -> Mapping[str, Any]:
         """Of numbers and text alone."""
-        return {**asdict(self), "samples": [list(sample) for sample in self.samples]}
+        samples, duplicated = (list(map(list, each)) for each in (self.samples, self.duplicated))
+        return {**asdict(self), "samples": samples, "duplicated": duplicated}
 
     def __str__(self) -> str:
         lines = [f"{self.table}.{self.index}: {self.state}", f"  rows {self.rows}, entries {self.entries}, adopted {self.adopted}"]
@@ -51,6 +56,9 @@ class IndexBuild:
         if self.refused:
             lines.append(f"  rows refused: {self.refused}")
             lines += [f"    {key}: {why}" for key, why in self.samples]
+        if self.duplicates:
+            lines.append(f"  rows whose value another row holds: {self.duplicates}")
+            lines += [f"    {value}: {row} and {other}" for value, row, other in self.duplicated]
         return "\n".join(lines)
 
 
@@ -71,6 +79,11 @@ class IndexReport:
         refused: rows whose entries cannot be made or whose values cannot be read.
         put: missing entries that were put.
         deleted: stale entries that were deleted.
+        unclaimed: rows that hold a value of a unique index which is not claimed for them.
+        unheld: claims for rows that do not hold the value, older than the grace time.
+        released: claims of values that were given up; they stay.
+        claimed: values that were claimed for their rows.
+        freed: claims without rows that were given up.
         sampled: whether only a part of the table was looked at.
         seconds: that it took.
         whole: an estimate of the seconds that it would take for the whole table.
@@ -89,6 +102,11 @@ class IndexReport:
     refused: int = 0
     put: int = 0
     deleted: int = 0
+    unclaimed: int = 0
+    unheld: int = 0
+    released: int = 0
+    claimed: int = 0
+    freed: int = 0
     sampled: bool = False
     seconds: float = 0.0
     whole: float | None = None
@@ -96,8 +114,8 @@ class IndexReport:
 
     @property
     def sound(self) -> bool:
-        """Whether every row has its entries; entries too many cost time and space, never a wrong answer."""
-        return not self.missing and not self.refused
+        """Whether every row has its entries, and its claims; what is too many costs time and space, never a wrong answer."""
+        return not self.missing and not self.refused and not self.unclaimed
 
     @property
     def drift(self) -> float:
@@ -117,8 +135,12 @@ class IndexReport:
             f"  looked at {self.rows} rows and {self.entries} entries{part} in {self.seconds:.1f} s",
             f"  missing {self.missing}, stale {self.stale}, pending {self.pending}, expiring {self.expiring}, refused {self.refused}",
         ]
+        if self.unclaimed or self.unheld or self.released:
+            lines.append(f"  claims: rows without {self.unclaimed}, without rows {self.unheld}, released {self.released}")
         if self.put or self.deleted:
             lines.append(f"  put {self.put}, deleted {self.deleted}")
+        if self.claimed or self.freed:
+            lines.append(f"  claimed {self.claimed}, freed {self.freed}")
         if self.sampled and self.whole is not None:
             lines.append(f"  the whole table would take about {self.whole:.0f} s")
         return "\n".join([*lines, *(f"    {what}: {key}" for what, key in self.samples)])

@@ -19,7 +19,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import Delete
 from hbmodel.tables.create import create_declared
 from hbmodel.tables.declared import SplitsOption, plan_tables
-from hbmodel.tables.layout_text import check_layout, same_spec
+from hbmodel.tables.matching import check_layout, same_entries, state_of_index
 from hbmodel.tables.range_claims import WORK, work_row
 from hbmodel.tables.registration import ABSENT, BUILDING, LEASE, READABLE, VERIFYING, WRITE_ONLY, IndexState, Registration
 from hbmodel.tables.registry import Place, Registry, registry_row
@@ -62,6 +62,7 @@ class IndexStates:
         name: of the index.
         drain: how long to wait for others.
         wait: waits.
+        cell: by which the registry keeps it, where the name alone does not say which is meant.
     """
 
     store: Store
@@ -70,6 +71,7 @@ class IndexStates:
     name: str
     drain: Drain
     wait: Waited
+    cell: str | None = None
 
     @property
     def _schema(self) -> TableSchema:
@@ -85,6 +87,18 @@ class IndexStates:
             )
         return found
 
+    def state(self, found: Registration) -> IndexState | None:
+        """What it says of the index."""
+        if self.cell is not None:
+            return found.indexes.get(self.cell)
+        if isinstance(self.place, TableSchema):
+            return state_of_index(self.place, found, self.name)
+        return found.named(self.name)
+
+    def _change(self, found: Registration, before: IndexState | None, /, **changes: Any) -> None:
+        """Changes the entry of the index, if nobody has since it was read."""
+        self.registry.change_index(self.place, self.name if before is None else before.cell, found, **changes)
+
     def as_declared(self) -> Registration:
         """What the registry says; raises `SchemaMismatch` where rows or entries are laid out otherwise than the model declares."""
         found = self.registered()
@@ -94,7 +108,7 @@ class IndexStates:
     def live(self) -> tuple[Registration, IndexState]:
         """An index that writers keep; raises `IndexUnavailable` for any other, `SchemaMismatch` where it is declared otherwise."""
         found = self.as_declared()
-        state = found.indexes.get(self.name)
+        state = self.state(found)
         if state is None or state.state == ABSENT:
             raise IndexUnavailable("The index is not built: see hb.build_index().", table=self.place.table, index=self.name)
         return found, state
@@ -109,7 +123,7 @@ class IndexStates:
         declared = schema.index(self.name)
         while True:
             found = self.as_declared()
-            state = found.indexes.get(self.name)
+            state = self.state(found)
             if state is not None and state.state in {BUILDING, VERIFYING, READABLE}:
                 return found
             if state is not None and (state.entry.get("dropping") or state.entry.get("left")):
@@ -129,10 +143,10 @@ class IndexStates:
             elif found.rows == "mixed":
                 if self._over(found.rows_since, self.drain.written, now):
                     self.registry.change_rows(self.place, found, "adopting")
-            elif not same_spec(state.spec, declared.spec):
+            elif not same_entries(declared, state):
                 raise SchemaMismatch("The live index has another layout.", table=self.place.table, index=self.name)
             elif self._over(state.since, self.drain.written, now):
-                self.registry.change_index(self.place, self.name, found, state=BUILDING)
+                self._change(found, state, state=BUILDING)
 
     def _over(self, since: int, drain: int, now: int) -> bool:
         left = since + drain - now
@@ -145,25 +159,25 @@ class IndexStates:
         """Creates the index table under a name that no table of the index has had; its entries are kept from then on."""
         schema = self._schema
         index = schema.index(self.name)
-        if state is None or not state.entry.get("creating") or not same_spec(state.spec, index.spec):
+        if state is None or not state.entry.get("creating") or not same_entries(index, state):
             existing, generation = set(self.store.tables()), 0 if state is None else state.generation
             name = index.table if generation == 0 else f"{index.table}.{generation + 1}"
             while name in existing:
                 generation += 1
                 name = f"{index.table}.{generation + 1}"
-            changes: dict[str, Any] = {"state": ABSENT, "table": name, "spec": index.spec, "generation": generation, "creating": True}
-            self.registry.change_index(self.place, self.name, found, **changes)
+            spec = {"spec": index.spec, "stored": index.stored_spec}
+            self._change(found, state, state=ABSENT, table=name, generation=generation, creating=True, **spec)
             return
         planned = next(t for t in plan_tables([schema], splits, self.registry.table) if t.index is index)
         create_declared(self.store, evolve(planned, name=state.table))
-        self.registry.change_index(self.place, self.name, found, state=WRITE_ONLY, creating=False)
+        self._change(found, state, state=WRITE_ONLY, creating=False)
 
     def change(self, before: str, after: str) -> None:
         """From one state to the next, unless another program has done that."""
         found = self.registered()
-        state = found.indexes.get(self.name)
+        state = self.state(found)
         if state is not None and state.state == before:
-            self.registry.change_index(self.place, self.name, found, state=after)
+            self._change(found, state, state=after)
 
     @property
     def rows_are_adopted(self) -> bool:
@@ -181,24 +195,15 @@ class IndexStates:
         Queries end first, writes next, then the table goes: in any other order a session would read an index that others do not
         keep, or write into a table that is gone.
         """
-        if not isinstance(self.name, str) or self.name not in self.registered().indexes:
+        if not isinstance(self.name, str) or self.state(self.registered()) is None:
             raise UnknownIndex("The table has no such index.", table=self.place.table, index=str(self.name))
+        self.leave()
         while True:
             found = self.registered()
-            state = found.indexes.get(self.name)
-            if state is None:  # its tables were dropped meanwhile
+            state = self.state(found)
+            if state is None or state.state != ABSENT or not state.entry.get("left"):  # somebody else was faster
                 return []
-            now = self.registry.server_time()
-            if state.state not in {ABSENT, WRITE_ONLY}:
-                self.registry.change_index(self.place, self.name, found, state=WRITE_ONLY, dropping=True)
-            elif state.state == WRITE_ONLY:
-                if not state.entry.get("dropping") or self._over(state.since, self.drain.read, now):
-                    self._leave(found, state)
-            elif state.entry.get("creating"):  # its table may be there
-                self._leave(found, state)
-            elif not state.entry.get("left"):
-                return []
-            elif self._over(state.since, self.drain.written, now):
+            if self._over(state.since, self.drain.written, self.registry.server_time()):
                 tables = list(state.entry["left"])
                 existing = set(self.store.tables())
                 dropped = [table for table in tables if table in existing]
@@ -207,11 +212,28 @@ class IndexStates:
                         self.store.delete_table(table)
                 rows = [work_row(registry_row(self.place), table, work) for table in tables for work in WORK]
                 self.store.delete(self.registry.table, [Delete(row) for row in rows])
-                self.registry.change_index(self.place, self.name, found, left=[])
+                self._change(found, state, left=[])
                 return dropped
+
+    def hide(self) -> None:
+        """Lets no more queries begin that use the index."""
+        while (state := self.state(found := self.registered())) is not None and state.state not in {ABSENT, WRITE_ONLY}:
+            self._change(found, state, state=WRITE_ONLY, dropping=True)
+
+    def leave(self) -> None:
+        """Lets writes keep the index no longer, once no query uses it."""
+        while (state := self.state(found := self.registered())) is not None:
+            if state.state == ABSENT and not state.entry.get("creating"):  # else its table may be there
+                return
+            if state.state not in {ABSENT, WRITE_ONLY}:
+                self.hide()
+                continue
+            hidden = state.state == WRITE_ONLY and state.entry.get("dropping")
+            if not hidden or self._over(state.since, self.drain.read, self.registry.server_time()):
+                self._leave(found, state)
 
     def _leave(self, found: Registration, state: IndexState) -> None:
         """Makes an index absent whose table is to go."""
         left = sorted({*state.entry.get("left", ()), state.table})
         changes: dict[str, Any] = {"state": ABSENT, "dropping": False, "creating": False, "generation": state.generation + 1, "left": left}
-        self.registry.change_index(self.place, self.name, found, **changes)
+        self._change(found, state, **changes)

@@ -11,10 +11,12 @@ from attrs import define, field, frozen
 
 from hbmodel.errors import IndexUnavailable
 from hbmodel.mapping.schema import Index
+from hbmodel.protocol.claim_check import claim_existing, unclaimed_rows
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.index_build import RowEntries, RowIndexer, index_rows
 from hbmodel.protocol.index_verify import RowFindings, find_missing
+from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
@@ -96,6 +98,7 @@ class Sweeps:
         report: called with how far the work has come, or None.
         claim_life: seconds for which a range belongs to a program that gives no sign of life.
         then: what goes on once all rows are adopted, or None where they are.
+        claims: knows the claims of a unique index; None for any other.
     """
 
     store: Store
@@ -108,6 +111,7 @@ class Sweeps:
     report: Report | None = None
     claim_life: float = CLAIM_LIFE
     then: Sweeps | None = None
+    claims: VersionedRowPlanner | None = None
 
     def build(self) -> Counts:
         """Puts the entries of all rows, together with whoever else does."""
@@ -122,7 +126,7 @@ class Sweeps:
         for work in WORK:
             claims = self._claims(work)
             progress = claims.progress()
-            if progress is not None and progress.done == progress.ranges and progress.counts.refused:
+            if progress is not None and progress.done == progress.ranges and progress.counts.unfinished:
                 claims.begin_again(progress, self._ranges())
 
     def forget(self) -> None:
@@ -215,13 +219,24 @@ class Sweeps:
 
     def _build(self, rows: Sequence[Row], since: int) -> Counts | None:
         made = drive(self.store, index_rows(self.indexer, rows, since), self.clock)
-        return None if made is None else counted(made)
+        return None if made is None else counted(made) + self.claim(rows)
+
+    def claim(self, rows: Sequence[Row]) -> Counts:
+        """Claims the values of rows in a unique index."""
+        found = [] if self.claims is None else drive(self.store, claim_existing(self.claims, rows), self.clock)
+        duplicated = tuple((repr(each.value), each.key.hex(), each.owner.hex()) for each in found)
+        return Counts(duplicates=len(found), duplicated=duplicated)
+
+    def unclaimed(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Those of the rows that lack a claim in a unique index."""
+        return [] if self.claims is None else drive(self.store, unclaimed_rows(self.claims, rows), self.clock)
 
     def _verify(self, rows: Sequence[Row], since: int) -> Counts | None:
         found = drive(self.store, find_missing(self.indexer, rows), self.clock)
         if found.missing and self.put_missing(found) is None:
             return None
-        return Counts(rows=found.live, missing=len(found.missing), refused=len(found.refused), samples=_samples(found.refused))
+        counts = Counts(rows=found.live, missing=len(found.missing), refused=len(found.refused), samples=_samples(found.refused))
+        return counts + self.claim(rows)
 
     def put_missing(self, found: RowFindings) -> Counts | None:
         """Puts the entries that were found missing, of the rows as they are now; None if that took too long."""
@@ -233,8 +248,9 @@ class Sweeps:
     def _state(self) -> IndexState:
         """Of the index; raises `IndexUnavailable` where it was dropped under the work."""
         found = self.registry.read(self.indexer.schema)
-        state = None if found is None else found.indexes.get(self.index.name)
-        if state is None or state.state == ABSENT or state.entry.get("dropping") or state.table != self.index.table:
+        states = () if found is None else found.indexes.values()
+        state = next((state for state in states if state.table == self.index.table), None)
+        if state is None or state.state == ABSENT or state.entry.get("dropping"):
             raise IndexUnavailable("The index was dropped meanwhile.", table=self.indexer.schema.table, index=self.index.name)
         return state
 

@@ -10,11 +10,13 @@ from attrs import asdict, define, evolve, frozen
 
 from hbmodel.errors import CapabilityError, DeclarationError, SessionError
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
+from hbmodel.protocol.claim_check import FoundClaim, check_claims, release_unheld
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, check_grace
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.index_build import RowIndexer
 from hbmodel.protocol.index_repair import repair_entries
 from hbmodel.protocol.index_verify import Entry, find_missing, find_stale
+from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store.checks.numbers import is_finite
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Row, Scan
@@ -22,7 +24,7 @@ from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import Drain, IndexStates
 from hbmodel.tables.index_sweeps import LOOK, IndexProgress, Report, Sweeps, Throttle, counted
 from hbmodel.tables.range_claims import CLAIM_LIFE, SAMPLES, Counts
-from hbmodel.tables.registration import ABSENT, LEASE, READABLE
+from hbmodel.tables.registration import ABSENT, LEASE
 from hbmodel.tables.registry import Registry
 from hbmodel.tables.sampling import Sample, sample_rows
 
@@ -125,12 +127,10 @@ class IndexWork:
         return cls(store, catalog, schema, declared, times, states, progress)
 
     def check_buildable(self) -> None:
-        """Raises `CapabilityError` for a unique index that is not readable: rows that are there may share a value."""
-        found = self.states.registered()
-        state = found.indexes.get(self.index.name)
-        if self.index.unique and (state is None or state.state != READABLE):
+        """Raises `CapabilityError` for a unique index in a store that cannot claim values."""
+        if self.index.unique and not self.store.capabilities.check_and_mutate:
             raise CapabilityError(
-                "A unique index is created together with its table; it cannot be built on rows that are there.",
+                "A unique index needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.",
                 table=self.schema.table, index=self.index.name,
             )  # fmt: skip
 
@@ -140,13 +140,15 @@ class IndexWork:
         indexer = RowIndexer(self.schema, (live,), adopting, plain)
         clock = self.times.clock(self.registry, lambda: not (adopting and self.states.rows_are_adopted))
         then = self.sweeps(table, "indexed", throttle, batch_size, claim_life) if adopting else None
-        return Sweeps(self.store, self.registry, indexer, live, clock, throttle, batch_size, self.progress, claim_life, then)
+        claims = VersionedRowPlanner(self.schema, (live,), clock.bound, adopting=adopting) if live.unique else None
+        return Sweeps(self.store, self.registry, indexer, live, clock, throttle, batch_size, self.progress, claim_life, then, claims)
 
     def built(self, state: str, counts: Counts, missing: int) -> IndexBuild:
         """What a build did."""
         return IndexBuild(
             self.schema.table, self.index.name, state,
             counts.rows, counts.entries, counts.adopted, counts.missing + missing, counts.refused, counts.samples,
+            counts.duplicates, counts.duplicated,
         )  # fmt: skip
 
     def dry_build(self, throttle: Throttle, batch_size: int) -> IndexBuild:
@@ -159,7 +161,7 @@ class IndexWork:
             made = [entries for row in rows if (entries := sweeps.indexer.of(row)) is not None]
             total += counted(made)
             throttle.passed(rows)
-        state = found.indexes.get(self.index.name)
+        state = self.states.state(found)
         return self.built(ABSENT if state is None else state.state, total, 0)
 
     # --- both directions ----------------------------------------------------------------------------------------------
@@ -177,6 +179,11 @@ class IndexWork:
             self._check_rows(sweeps, rows, mend, tally)
             throttle.passed(rows)
             self._show(phase, tally)
+        if self.index.unique:
+            for rows in self._read(state.table, (self.schema.claim_column,), sample, batch_size).batches:
+                self._check_claims(sweeps, rows, mend, tally)
+                throttle.passed(rows)
+                self._show(phase, tally)
         # What has no version cell is a claim of a unique value.
         for rows in self._read(state.table, (self.schema.version_column,), sample, batch_size).batches:
             self._check_entries(sweeps, [Entry(row.row, max(c.timestamp for c in row.columns.values())) for row in rows], mend, tally)
@@ -197,10 +204,32 @@ class IndexWork:
         tally.add(rows=found.live, missing=len(found.missing), refused=len(found.refused))
         tally.note("missing", (entries.row for entries in found.missing))
         tally.note("refused", (entries.row for entries in found.refused))
+        self._check_claimed(sweeps, rows, mend, tally)
         if not mend or not found.missing:
             return
         put = sweeps.put_missing(found)
         tally.add(put=0 if put is None else put.entries)
+
+    def _check_claimed(self, sweeps: Sweeps, rows: Sequence[Row], mend: bool, tally: _Tally) -> None:
+        """Rows without a claim of theirs: those that have changed meanwhile are read once more."""
+        lacking = sweeps.unclaimed(rows)
+        if lacking:
+            again = self.store.get(self.schema.table, [row.row for row in lacking], sweeps.indexer.columns)
+            lacking = sweeps.unclaimed([row for row in again if row is not None])
+        tally.add(unclaimed=len(lacking))
+        tally.note("unclaimed", (row.row for row in lacking))
+        if mend and lacking:
+            tally.add(claimed=len(lacking) - sweeps.claim(lacking).duplicates)
+
+    def _check_claims(self, sweeps: Sweeps, rows: Sequence[Row], mend: bool, tally: _Tally) -> None:
+        """Claims without a row."""
+        assert sweeps.claims is not None, "only unique indexes have claims"
+        claims = [FoundClaim(row.row, row.columns[self.schema.claim_column]) for row in rows]
+        found = drive(self.store, check_claims(sweeps.claims, sweeps.index, claims, round(self.times.grace * 1000)), sweeps.clock)
+        tally.add(unheld=len(found.unheld), released=len(found.released), pending=len(found.pending))
+        tally.note("unheld", (claim.key for claim in found.unheld))
+        if mend and found.unheld:
+            tally.add(freed=len(drive(self.store, release_unheld(sweeps.claims, sweeps.index, found.unheld), sweeps.clock)))
 
     def _check_entries(self, sweeps: Sweeps, entries: Sequence[Entry], mend: bool, tally: _Tally) -> None:
         grace = round(self.times.grace * 1000)

@@ -18,9 +18,9 @@ from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import Report, Throttle
 from hbmodel.tables.index_work import TIMES, IndexTimes, IndexWork, check_times, waiting
-from hbmodel.tables.layout_text import check_layout
+from hbmodel.tables.matching import check_layout, match_indexes
 from hbmodel.tables.range_claims import CLAIM_LIFE, Counts
-from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING
+from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING, IndexState
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
 BATCH = 500
@@ -65,13 +65,13 @@ def build_index(
         registry: name of the registry table.
 
     Returns:
-        What was done, by all programs together. Its `state` is `building` or `verifying` where rows were refused: too long an
-        entry, or values that cannot be read. Mend those rows and call again.
+        What was done, by all programs together. Its `state` is `building` or `verifying` where rows were refused, too long an entry
+        or values that cannot be read, or where rows share a value of a unique index. Mend those rows and call again.
 
     Raises:
         SchemaMismatch: the table is not registered, or has another layout.
         UnknownIndex: the model does not declare the index.
-        CapabilityError: the index is unique, and not there since the table was created.
+        CapabilityError: the index is unique, and the store has no check-and-mutate.
         IndexUnavailable: the index was dropped meanwhile.
         DeclarationError: an argument cannot be used.
     """
@@ -86,7 +86,8 @@ def build_index(
     first = True
     while True:
         found = work.states.until_building(splits)
-        state = found.indexes[work.index.name]
+        state = work.states.state(found)
+        assert state is not None, "an index is registered before it is built"
         sweeps = work.sweeps(state.table, found.rows, throttle, batch_size, claim_life)
         if first:
             sweeps.begin_again()
@@ -96,14 +97,15 @@ def build_index(
             return work.built(READABLE, total, missing)
         if state.state == BUILDING:
             total = sweeps.build()
-            if total.refused:
+            if total.unfinished:
                 return work.built(BUILDING, total, missing)
             work.states.change(BUILDING, VERIFYING)
         elif state.state == VERIFYING:
             checked = sweeps.verify()
             missing = checked.missing
-            if checked.refused:
-                return work.built(VERIFYING, evolve(total, refused=checked.refused, samples=checked.samples), missing)
+            if checked.unfinished:
+                found_now = {name: getattr(checked, name) for name in ("refused", "samples", "duplicates", "duplicated")}
+                return work.built(VERIFYING, evolve(total, **found_now), missing)
             work.states.rows_adopted()
             work.states.change(VERIFYING, READABLE)
 
@@ -287,7 +289,11 @@ def index_status(
     check_work(sample=sample, least=0)
     schema = schema_of(model)
     found = Registry(store, registry).read(schema)
-    live = {} if found is None else found.indexes
+    live: dict[str, IndexState] = {}
+    if found is not None:
+        matched = match_indexes(schema, found)
+        known = {state.cell for state in matched.states.values()}
+        live = {**{state.name: state for cell, state in found.indexes.items() if cell not in known}, **matched.states}
     reports: list[IndexReport] = []
     for name in sorted({*schema.indexes, *live}):
         state = live[name].state if name in live else ABSENT

@@ -6,10 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hbmodel.errors import SchemaMismatch
-from hbmodel.mapping.schema import TableSchema
-from hbmodel.tables.registration import ABSENT, Registration
-
 
 def differing(declared: Any, live: Any) -> tuple[str, str]:
     """Two descriptions as text, without what is the same in both."""
@@ -62,21 +58,6 @@ def canonical_json(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
-def check_layout(schema: TableSchema, found: Registration) -> None:
-    """Raises `SchemaMismatch` with every difference that would make the model misread or misplace rows."""
-    differences = layout_differences(schema.layout_spec, found.layout)
-    for name, index in schema.indexes.items():
-        state = found.indexes.get(name)
-        if state is not None and state.state != ABSENT and not same_spec(index.spec, state.spec):
-            differences.append(_line(f"index {name}", index.spec, state.spec))
-    if differences:
-        raise SchemaMismatch(
-            "The live table has another layout than the model declares, which cannot be changed.",
-            table=schema.table,
-            differences=differences,
-        )
-
-
 def same_spec(declared: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
     """Whether two descriptions of an index say the same."""
     return canonical_json(declared) == canonical_json(live)
@@ -84,7 +65,7 @@ def same_spec(declared: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
 
 def layout_differences(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
     """What differs between two layouts, a line each; columns that only one side has do not matter."""
-    return [_line(what, mine, theirs) for what, mine, theirs in compare_layouts(declared, live)]
+    return [difference_line(what, mine, theirs) for what, mine, theirs in compare_layouts(declared, live)]
 
 
 def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
@@ -101,6 +82,7 @@ def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> lis
     return found
 
 
-def _line(what: str, declared: Any, live: Any) -> str:
+def difference_line(what: str, declared: Any, live: Any) -> str:
+    """One difference as text."""
     mine, theirs = differing(declared, live)
     return f"{what}: declared {mine}, live {theirs}"

@@ -10,6 +10,7 @@ from hbmodel.errors import CapabilityError
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
 from hbmodel.tables.declared import DeclaredTable
+from hbmodel.tables.matching import state_of_index
 from hbmodel.tables.registration import ABSENT, IndexState, Registration
 from hbmodel.tables.registry import Registry
 
@@ -50,7 +51,7 @@ def is_live(state: IndexState | None) -> bool:
 def state_of(table: DeclaredTable, entries: Mapping[TableSchema, Registration | None]) -> IndexState | None:
     """What the registry says of an index table; None for a primary table, or where it says nothing."""
     entry = entries[table.schemas[0]]
-    return None if table.index is None or entry is None else entry.indexes.get(table.index.name)
+    return None if table.index is None or entry is None else state_of_index(table.schemas[0], entry, table.index.name)
 
 
 def needs_creation(table: DeclaredTable, existing: Collection[str]) -> bool:

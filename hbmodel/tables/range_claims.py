@@ -45,6 +45,8 @@ class Counts:
         missing: entries that were not there.
         refused: rows whose entries cannot be made.
         samples: some of those, as (row key in hex, why).
+        duplicates: rows whose value in a unique index another row holds.
+        duplicated: some of those, as (value, row key in hex, row key of the other in hex).
     """
 
     rows: int = 0
@@ -53,6 +55,8 @@ class Counts:
     missing: int = 0
     refused: int = 0
     samples: Sequence[Sequence[str]] = ()
+    duplicates: int = 0
+    duplicated: Sequence[Sequence[str]] = ()
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -62,19 +66,31 @@ class Counts:
             self.missing + other.missing,
             self.refused + other.refused,
             tuple([*self.samples, *other.samples][:SAMPLES]),
+            self.duplicates + other.duplicates,
+            tuple([*self.duplicated, *other.duplicated][:SAMPLES]),
         )
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there are rows for which the index cannot be made."""
+        return bool(self.refused or self.duplicates)
 
     @property
     def as_json(self) -> Mapping[str, Any]:
         """As the registry holds it."""
-        numbers = {"rows": self.rows, "entries": self.entries, "adopted": self.adopted, "missing": self.missing, "refused": self.refused}
-        return {**numbers, "samples": [list(sample) for sample in self.samples]}
+        numbers = {name: getattr(self, name) for name in _NUMBERS}
+        return {**numbers, **{name: [list(sample) for sample in getattr(self, name)] for name in _LISTS}}
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> Counts:
         """The inverse; what a newer version has added is left out."""
-        numbers = {name: int(found.get(name, 0)) for name in ("rows", "entries", "adopted", "missing", "refused")}
-        return cls(**numbers, samples=tuple(tuple(sample) for sample in found.get("samples", ())))
+        kept: dict[str, Any] = {name: int(found.get(name, 0)) for name in _NUMBERS}
+        kept |= {name: tuple(tuple(sample) for sample in found.get(name, ())) for name in _LISTS}
+        return cls(**kept)
+
+
+_NUMBERS = ("rows", "entries", "adopted", "missing", "refused", "duplicates")
+_LISTS = ("samples", "duplicated")
 
 
 class ClaimLost(Exception):

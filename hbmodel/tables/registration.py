@@ -52,6 +52,9 @@ class IndexState:
         spec: as the index was declared.
         since: when the registry took this in, in ms by its server's clock.
         generation: how many tables the index has had before this one.
+        name: that it has.
+        cell: the name that it was first registered with, by which the registry keeps it.
+        was: the names that it has had.
         entry: all that the registry holds of it, in JSON; a newer version of this library may have added to it.
     """
 
@@ -60,6 +63,9 @@ class IndexState:
     spec: Mapping[str, Any]
     since: int = 0
     generation: int = 0
+    name: str = ""
+    cell: str = ""
+    was: Sequence[str] = ()
     entry: Mapping[str, Any] = field(factory=dict, repr=False)
 
 
@@ -69,7 +75,7 @@ class Registration:
 
     Attributes:
         layout: of keys and columns.
-        indexes: by name.
+        indexes: by the name that each was first registered with.
         rows: how rows say that they are live.
         cells: of the registry's row.
         rows_since: when the registry took `rows` in, in ms by its server's clock.
@@ -80,6 +86,11 @@ class Registration:
     rows: RowState
     cells: Mapping[bytes, bytes] = field(repr=False)
     rows_since: int = 0
+
+    def named(self, name: str) -> IndexState | None:
+        """The index that has a name, else the one that has had it."""
+        states = self.indexes.values()
+        return next((state for state in states if state.name == name), None) or next((s for s in states if name in s.was), None)
 
 
 @frozen(eq=False)
@@ -129,6 +140,6 @@ class Binding:
         if self.unknown:
             raise IndexUnavailable(
                 "The table has a live index that the model does not declare: it may read, but a write would leave the index behind. "
-                "Declare it, or drop it with hb.drop_index() or `hbmodel index drop`.",
+                "Declare it, or drop it with hb.alter(..., drop=True), hb.drop_index() or `hbmodel index drop`.",
                 table=self.schema.table, index=self.unknown[0],
             )  # fmt: skip

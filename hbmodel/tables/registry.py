@@ -18,7 +18,8 @@ from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Cell, Family, Put, Row, Scan
-from hbmodel.tables.layout_text import canonical_json, check_layout
+from hbmodel.tables.layout_text import canonical_json
+from hbmodel.tables.matching import SAFE, check_layout, field_renames, match_indexes, renamed_index, renamed_layout
 from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, Binding, IndexState, Registration, RowState
 
 REGISTRY_TABLE = "hbmodel"
@@ -80,7 +81,7 @@ class Registry:
         try:
             layout = json.loads(row.columns[LAYOUT].value)
             indexes = {
-                column[len(INDEX_PREFIX) :].decode(): _index_state(cell)
+                (name := column[len(INDEX_PREFIX) :].decode()): _index_state(name, cell)
                 for column, cell in row.columns.items()
                 if column.startswith(INDEX_PREFIX) and cell.value
             }
@@ -109,13 +110,14 @@ class Registry:
             return Binding(schema, (), (), ())
         check_layout(schema, found)
         _check_rows(schema, found)
-        live = {name: state for name, state in found.indexes.items() if state.state != ABSENT}
+        matched = match_indexes(schema, found)
+        live = {name: state for name, state in matched.states.items() if state.state != ABSENT}
         written = tuple(evolve(index, table=live[name].table) for name, index in schema.indexes.items() if name in live)
         return Binding(
             schema=schema,
             written=written,
             readable=tuple(index for index in written if live[index.name].state == READABLE),
-            unknown=tuple(sorted(set(live) - set(schema.indexes))),
+            unknown=tuple(sorted(state.name for state in matched.unknown)),
             rows=found.rows,
         )
 
@@ -134,19 +136,24 @@ class Registry:
             cells = {} if held is None else _cells_of(held)
             found = self._parse(schema, held)
             layout = dict(schema.layout_spec)
+            states: Mapping[str, IndexState] = {}
             if found is not None:
                 check_layout(schema, found)
                 _check_rows(schema, found)
-                layout["columns"] = {
-                    **found.layout["columns"],
-                    **{c: s for c, s in layout["columns"].items() if c not in found.layout["columns"]},
-                }
-            wanted = {
-                INDEX_PREFIX + name.encode(): canonical_json({**_begun(found, index, new_state), "state": new_state, "spec": index.spec})
-                for name, index in schema.indexes.items()
-                # An absent index has no entries, so that its declaration may still change.
-                if found is None or name not in found.indexes or found.indexes[name].state == ABSENT
-            }
+                columns = {c: s for c, s in layout["columns"].items() if c not in found.layout["columns"]}
+                said = [rename for rename in field_renames(schema, found.layout) if rename.how == "said"]
+                layout = renamed_layout({**layout, **found.layout, "columns": {**found.layout["columns"], **columns}}, said)
+                states = _matched(schema, found)
+            wanted: dict[bytes, bytes] = {}
+            for name, index in schema.indexes.items():
+                state = states.get(name)
+                cell = INDEX_PREFIX + (name if state is None else state.cell).encode()
+                renamed = None if state is None else renamed_index(index, state)
+                if state is None or state.state == ABSENT:  # without entries, so that its declaration may still change
+                    entry = {**_begun(state, index, new_state), "state": new_state, "spec": index.spec, "stored": index.stored_spec}
+                    wanted[cell] = canonical_json({**entry, **(renamed or {})})
+                elif renamed is not None:
+                    wanted[cell] = canonical_json({**state.entry, **renamed})
             if found is None or (new_state == READABLE and schema.indexes and found.rows != "indexed"):
                 # An index that is readable at once stands beside a table that is not there yet: all of its rows will be indexed,
                 # however far a build had come with those of a table that was dropped.
@@ -154,6 +161,14 @@ class Registry:
             # The layout is written last: an entry without one is not an entry, so an interrupted registration is begun anew.
             wanted[LAYOUT] = canonical_json(layout)
             if all(self._change(row, column, cells.get(column), value) for column, value in wanted.items() if cells.get(column) != value):
+                return
+
+    def rename_fields(self, schema: TableSchema) -> None:
+        """Takes in the names that a model has for fields whose bytes allow no other; does nothing where the table is not registered."""
+        while (found := self.read(schema)) is not None:
+            renames = [rename for rename in field_renames(schema, found.layout) if rename.how in SAFE]
+            layout = canonical_json(renamed_layout(found.layout, renames))
+            if not renames or self._change(registry_row(schema), LAYOUT, found.cells[LAYOUT], layout):
                 return
 
     def check_neighbours(self, schema: TableSchema) -> None:
@@ -189,7 +204,7 @@ class Registry:
         return self._change(registry_row(schema), ROWS, found.cells.get(ROWS), canonical_json({"state": rows}))
 
     def change_index(self, schema: TableSchema | Place, name: str, found: Registration, **changes: Any) -> bool:
-        """Changes the entry of an index, if nobody has since it was read; returns whether it is so."""
+        """Changes the entry of an index, by the name of its cell, if nobody has since it was read; returns whether it is so."""
         column = INDEX_PREFIX + name.encode()
         entry = dict(found.indexes[name].entry) if name in found.indexes else {}
         return self._change(registry_row(schema), column, found.cells.get(column), canonical_json({**entry, **changes}))
@@ -235,22 +250,34 @@ class Registry:
         return row.columns[CLOCK].timestamp
 
 
-def _begun(found: Registration | None, index: Index, new_state: str) -> dict[str, Any]:
+def _matched(schema: TableSchema, found: Registration) -> Mapping[str, IndexState]:
+    """The registered indexes by their names in the model; raises `SchemaMismatch` where it cannot be said which is which."""
+    matched = match_indexes(schema, found)
+    if matched.ambiguous:
+        raise SchemaMismatch(
+            "Several indexes have the same entries, so it cannot be said which of them was renamed: say hb.index(..., was=...).",
+            table=schema.table, index=matched.ambiguous[0], known=sorted(state.name for state in matched.unknown),
+        )  # fmt: skip
+    return matched.states
+
+
+def _begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, Any]:
     """What stays of the entry of an absent index.
 
     A build may have begun it: the table that it has named is the one to be built. Beside a new primary table it is the declared one.
     """
-    entry = {} if found is None or index.name not in found.indexes else dict(found.indexes[index.name].entry)
+    entry = {} if state is None else dict(state.entry)
     if new_state == READABLE:
         return {**entry, "table": index.table, "creating": False} if "creating" in entry else {**entry, "table": index.table}
     return {"table": index.table, **entry}
 
 
-def _index_state(cell: Cell) -> IndexState:
-    """One index's entry; what a newer version of this library has added to it is left alone."""
+def _index_state(name: str, cell: Cell) -> IndexState:
+    """One index's entry, by the name of its cell; what a newer version of this library has added to it is left alone."""
     entry = json.loads(cell.value)
     state, table, spec = str(entry["state"]), str(entry["table"]), dict(entry["spec"])
-    return IndexState(state, table, spec, cell.timestamp, int(entry.get("generation", 0)), entry)
+    generation, current, was = int(entry.get("generation", 0)), str(entry.get("name", name)), tuple(map(str, entry.get("was", ())))
+    return IndexState(state, table, spec, cell.timestamp, generation, current, name, was, entry)
 
 
 def _check_rows(schema: TableSchema, found: Registration) -> None:

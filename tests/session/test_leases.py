@@ -118,6 +118,57 @@ def test_an_index_that_comes_alive_during_a_write_is_kept_before_it_is_acknowled
         check_queries(inner, Order)
 
 
+@hb.model(table="leased", family="d")
+class Leased:
+    """Versioned, with two indexes."""
+
+    name: hb.Key[str] = hb.key()
+    topic: hb.Column[str] = hb.column("t")
+    version: hb.Column[int] = hb.version()
+
+    by_topic = hb.index("topic")
+    by_topic_down = hb.index(hb.desc("topic"))
+
+
+@pytest.mark.parametrize("before", ["put leased.by_topic", "check_and_mutate_many leased"])
+def test_a_versioned_write_that_an_index_overtakes_is_made_by_the_indexes_of_then(
+    before: str, time_passes: Callable[[float], None]
+) -> None:
+    """The lease runs out right before or after the entries are put: the change of the row was not sent, and is no unknown one."""
+    with fresh(Leased) as inner:
+        session = hb.Session(inner)
+        session.add(Leased(name="a", topic="x"))
+        session.commit()
+        set_state(inner, Leased, "by_topic_down", ABSENT)
+        session = hb.Session(Overtaken(inner, before, lambda: (set_state(inner, Leased, "by_topic_down", READABLE), time_passes(61))))
+        session.update(Leased(name="a", topic=""), topic="y")
+        assert [outcome.action for outcome in session.commit()] == ["put"]
+        assert hb.verify_index(inner, Leased, "by_topic_down").missing == 0
+
+
+class Overtaken(RecordingStore):
+    """A store in which something happens before a call, once."""
+
+    def __init__(self, store: hb.Store, before: str, change: Callable[[], object]) -> None:
+        super().__init__(store)
+        self.before, self.change = before, change
+
+    def get(self, table: str, *arguments: Any) -> Any:
+        found = super().get(table, *arguments)
+        if self.before.startswith("put") and table == "leased":
+            self._now()
+        return found
+
+    def put(self, table: str, puts: Any) -> None:
+        super().put(table, puts)
+        if self.before.startswith("check") and table == "leased.by_topic":
+            self._now()
+
+    def _now(self) -> None:
+        change, self.change = self.change, lambda: None
+        change()
+
+
 def test_indexes_that_change_without_end_stop_a_commit(time_passes: Callable[[float], None]) -> None:
     with fresh(Order) as inner:
         states = itertools.cycle([ABSENT, "write-only"])

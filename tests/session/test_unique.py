@@ -7,8 +7,9 @@ import threading
 import pytest
 
 import hbmodel as hb
+from hbmodel.protocol.claim_check import claim_existing
 from hbmodel.protocol.driver import drive
-from hbmodel.protocol.unique_claim import CLAIMED, claim_existing
+from hbmodel.protocol.unique_claim import CLAIMED
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store import Put
 from hbmodel.tables.registration import ABSENT

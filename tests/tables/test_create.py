@@ -91,11 +91,14 @@ def test_what_the_registry_holds(store: hb.Store) -> None:
     assert cells == {
         b"m:layout": json.loads(json.dumps(schema.layout_spec)),
         b"m:rows": {"state": "indexed"},
-        b"m:i.by_name": {"state": "readable", "table": "actions.by_name", "spec": json.loads(json.dumps(schema.indexes["by_name"].spec))},
-        b"m:i.by_amount": {
-            "state": "readable",
-            "table": "actions.by_amount",
-            "spec": json.loads(json.dumps(schema.indexes["by_amount"].spec)),
+        **{
+            f"m:i.{name}".encode(): {
+                "state": "readable",
+                "table": f"actions.{name}",
+                "spec": json.loads(json.dumps(schema.indexes[name].spec)),
+                "stored": json.loads(json.dumps(schema.indexes[name].stored_spec)),
+            }
+            for name in ("by_name", "by_amount")
         },
     }
     assert row.columns[b"m:layout"].value == json.dumps(schema.layout_spec, sort_keys=True, separators=(",", ":")).encode()

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.unique_claim import CLAIMED
 from hbmodel.store import Delete, Put, Row, Scan
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry import Registry
@@ -589,8 +590,6 @@ def test_an_index_is_added_to_a_versioned_table(bed: Bed) -> None:
     hb.create_tables(bed.store, two.after)
     built = build(bed.store, two.after)
     assert (built.readable, built.rows, built.entries, built.adopted) == (True, 3, 3, 0)
-    with pytest.raises(hb.CapabilityError, match="created together"):
-        build(bed.store, two.after, "by_note")
     session = open_session(bed.store)
     read = session.get(two.after, name="a")
     session.update(read, topic="new")
@@ -626,3 +625,143 @@ def test_claims_of_unique_values_are_no_entries() -> None:
         session.add(two.after(name="d", topic="t", note="na"))
         with pytest.raises(hb.UniqueViolation):
             session.commit()
+
+
+# --- unique indexes of tables in use ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bed", ["memory", HBASE[1]], indirect=True)
+def test_a_unique_index_is_built_once_no_two_rows_share_a_value(bed: Bed) -> None:
+    two = versioned()
+    hb.create_tables(bed.store, two.before)
+    with open_session(bed.store) as session:
+        session.add_all(two.before(name=f"{n:02}", topic="t", note=f"n{n % 10}") for n in range(12))
+        session.add_all(two.before(name=name, topic="t") for name in ("none", "also none"))
+    hb.create_tables(bed.store, two.after)
+    built = build(bed.store, two.after, "by_note", batch_size=5)
+    assert (built.state, built.duplicates, built.refused, built.rows) == ("building", 2, 0, 14)
+    assert sorted(built.duplicated) == [("'n0'", b"10".hex(), b"00".hex()), ("'n1'", b"11".hex(), b"01".hex())]
+    assert "rows whose value another row holds: 2" in str(built)
+    assert built.as_json["duplicated"][0][0] in {"'n0'", "'n1'"}
+    session = open_session(bed.store)
+    with pytest.raises(hb.IndexUnavailable):
+        session.query(two.after).where(two.after.note == "n0").use_index("by_note").all()
+    for note in ("n0", "n5"):  # kept for new writes
+        session.add(two.after(name="new", topic="t", note=note))
+        with pytest.raises(hb.UniqueViolation):
+            session.commit()
+    session.update(session.get(two.after, name="10"), note="mine")
+    session.delete_key(two.after, name="01")  # the one that has the claim
+    session.commit()
+    again = build(bed.store, two.after, "by_note")
+    assert (again.readable, again.duplicates, again.rows) == (True, 0, 13)
+    report = check_sound(bed.store, two.after, "by_note")
+    assert (report.rows, report.unclaimed, report.unheld, report.released) == (13, 0, 0, 0)
+    session = open_session(bed.store)
+    assert [item.name for item in session.query(two.after).where(two.after.note == "n1").use_index("by_note")] == ["11"]
+    session.add(two.after(name="new", topic="t", note="n1"))
+    with pytest.raises(hb.UniqueViolation):
+        session.commit()
+    hb.drop_tables(bed.store, two.after)
+
+
+@pytest.mark.parametrize("bed", ["memory", HBASE[1]], indirect=True)
+def test_a_unique_index_is_built_while_programs_write(bed: Bed) -> None:
+    """Every value ends with one row and its claim, whoever wrote it, and however the writers met the builders."""
+    two = versioned()
+    hb.create_tables(bed.store, two.before)
+    with open_session(bed.store) as session:
+        session.add_all(two.before(name=f"{n:03}", topic="t", note=f"n{n}") for n in range(120))
+    ended, errors = threading.Event(), list[BaseException]()
+
+    def write(own: int) -> None:
+        random, session = Random(own), open_session(bed.store)
+        try:
+            while not ended.is_set():
+                name, note = f"{random.randrange(150):03}", random.choice([None, f"n{random.randrange(150)}"])
+                try:
+                    if random.random() < 0.2:
+                        session.delete_key(two.after, name=name)
+                    else:
+                        session.add(two.after(name=name, topic="t", note=note))
+                    session.commit()
+                except (hb.UniqueViolation, hb.ConflictError):
+                    session.discard()
+        except BaseException as error:
+            errors.append(error)
+
+    hb.create_tables(bed.store, two.after)
+    threads = [threading.Thread(target=write, args=(own,)) for own in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda _: build(bed.store, two.after, "by_note", batch_size=10), range(2)))
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert not errors
+    found: list[hb.IndexBuild] = []
+    while not (built := build(bed.store, two.after, "by_note")).readable:  # writers of before the build may have shared values
+        found.append(built)
+        session = open_session(bed.store)
+        for _, row, _ in built.duplicated:
+            session.delete_key(two.after, name=bytes.fromhex(row).decode())
+        session.commit()
+        assert len(found) < 20
+    check_sound(bed.store, two.after, "by_note")
+    items = open_session(bed.store).query(two.after).allow_full_scan().all()
+    held = [item.note for item in items if item.note is not None]
+    assert len(held) == len(set(held))
+    session = open_session(bed.store)
+    for note in held[:20]:
+        session.add(two.after(name="other", topic="t", note=note))
+        with pytest.raises(hb.UniqueViolation):
+            session.commit()
+    hb.drop_tables(bed.store, two.after)
+
+
+@pytest.mark.parametrize("bed", ["memory", HBASE[1]], indirect=True)
+def test_claims_are_checked_and_repaired(bed: Bed) -> None:
+    two = versioned()
+    hb.create_tables(bed.store, two.after)
+    table = f"{two.schema.table}.by_note"
+    session = open_session(bed.store)
+    session.add_all(two.after(name=name, topic="t", note=f"n{name}") for name in "abc")
+    session.commit()
+    session.update(session.get(two.after, name="c"), note="other")
+    session.commit()
+    claims = [row for row, cells in cells_of(bed.store, table).items() if b"d:_u" in cells]
+    assert len(claims) == 4
+    lost, stray = next(row for row in claims if b"na" in row), next(row for row in claims if b"nb" in row).replace(b"nb", b"no")
+    bed.store.delete(table, [Delete(lost)])
+    now = Registry(bed.store).server_time()
+    bed.store.put(table, [Put(stray, {b"d:_u": CLAIMED + b"crashed!" + b"a"}, now - 5_000)])
+    time.sleep(0.8)
+    report = hb.verify_index(bed.store, two.after, "by_note", times=TIMES)
+    assert (report.unclaimed, report.unheld, report.released, report.missing) == (1, 1, 1, 0)
+    assert not report.sound
+    assert {what for what, _ in report.samples} == {"unclaimed", "unheld"}
+    assert hb.repair_index(bed.store, two.after, "by_note", dry_run=True, times=TIMES).claimed == 0
+    done = hb.repair_index(bed.store, two.after, "by_note", times=TIMES)
+    assert (done.claimed, done.freed) == (1, 1)
+    after = check_sound(bed.store, two.after, "by_note")
+    assert (after.unclaimed, after.unheld, after.released) == (0, 0, 2)
+    [status] = [each for each in hb.index_status(bed.store, two.after, times=TIMES) if each.index == "by_note"]
+    assert status.released
+    session.add(two.after(name="d", topic="t", note="na"))
+    with pytest.raises(hb.UniqueViolation):
+        session.commit()
+    session.add(two.after(name="d", topic="t", note="no"))
+    session.commit()
+    hb.drop_tables(bed.store, two.after)
+
+
+def test_a_unique_index_needs_a_store_that_claims() -> None:
+    two = versioned()
+    with RecordingStore(EmbeddedStore(None), limited=True) as store:
+        hb.create_tables(store, two.before)
+        hb.create_tables(store, two.after)
+        with pytest.raises(hb.CapabilityError, match="check-and-mutate"):
+            build(store, two.after, "by_note")

@@ -169,7 +169,7 @@ def build(
 ) -> None:  # fmt: skip
     """Build an index on a table with rows and make it readable; several may run at once and share the work.
 
-    Exit status 1 if rows were refused, so that the index stays unreadable.
+    Exit status 1 if rows were refused or share a value, so that the index stays unreadable.
     """
     with connect(url) as store, _shown(as_json) as progress:
         built: IndexBuild = build_index(
@@ -177,7 +177,7 @@ def build(
             dry_run=dry_run, progress=progress, times=_times(options), registry=registry,
         )  # fmt: skip
     _print(built, as_json)
-    ctx.exit(1 if built.refused else 0)
+    ctx.exit(1 if built.refused or built.duplicates else 0)
 
 
 def _checked(
@@ -187,7 +187,7 @@ def _checked(
         with connect(url) as store, _shown(as_json) as progress:
             report = check(store, progress)
         _print(report, as_json)
-        return 0 if report.missing <= report.put and not report.refused else 1
+        return 0 if report.missing <= report.put and report.unclaimed <= report.claimed and not report.refused else 1
 
     ctx.exit(_repeatedly(every, once))
 
@@ -298,7 +298,8 @@ def _registered(store: Store, table: str, registry: str) -> list[IndexReport]:
     reports: list[IndexReport] = []
     for place in catalog.places(table):
         found = catalog.read(place)
-        reports += [] if found is None else [IndexReport(table, name, state.state) for name, state in sorted(found.indexes.items())]
+        states = () if found is None else sorted(found.indexes.values(), key=lambda state: state.name)
+        reports += [IndexReport(table, state.name, state.state) for state in states]
     return reports
 
 
@@ -323,6 +324,6 @@ def drop(table: str, name: str, named: str | None, url: str, registry: str, as_j
 def _place_of(catalog: Registry, table: str, name: str) -> Place | TableSchema:
     for place in catalog.places(table):
         found = catalog.read(place)
-        if found is not None and name in found.indexes:
+        if found is not None and found.named(name) is not None:
             return place
     raise UnknownIndex("The registry knows no such index.", table=table, index=name)

@@ -1,0 +1,88 @@
+"""Where stored fields stand in the bytes: what an index is over, whatever its fields are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import attrs
+
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.errors import DeclarationError
+from hbmodel.mapping.computed import ComputedField
+from hbmodel.mapping.model_field import Field
+
+Spec = TypeVar("Spec")
+
+
+@attrs.frozen
+class Placed:
+    """The fields of a model, each called by its place: `key 0` in the row key, or its column. A computed field keeps its name.
+
+    Attributes:
+        names: from the names in the model to the places.
+        fields: by place.
+        layout: of the primary row key.
+    """
+
+    names: Mapping[str, str]
+    fields: Mapping[str, Field]
+    layout: KeyLayout
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Field], layout: KeyLayout) -> Placed:
+        """Those of a model's fields, computed ones among them."""
+        keys = [f.name for f in layout.fields]
+        names = {f.name: _place(f, keys) for f in fields.values()}
+        placed = {names[f.name]: _called(f, names) for f in fields.values()}
+        return cls(names, placed, KeyLayout(tuple(attrs.evolve(f, name=names[f.name]) for f in layout.fields)))
+
+    def spec(self, spec: Spec) -> Spec:
+        """A declared index over these fields."""
+        declared: Any = spec
+        names, where, salt = self.names, declared.where, declared.salt
+        elements = {f"{name}[]": f"{place}[]" for name, place in names.items()}
+        if salt is not None and salt.by:
+            salt = attrs.evolve(salt, by=tuple({**elements, **names}[name] for name in salt.by))
+
+        def placed_where(model: SimpleNamespace) -> Any:
+            return where(SimpleNamespace(**{name: vars(model)[place] for name, place in names.items()}))
+
+        made: Spec = attrs.evolve(
+            declared,
+            parts=tuple(attrs.evolve(part, name=names[part.name]) for part in declared.parts),
+            covers=tuple(names[name] for name in declared.covers),
+            salt=salt,
+            where=None if where is None else placed_where,
+        )
+        return made
+
+
+def _place(of: Field, keys: list[str]) -> str:
+    if isinstance(of, ComputedField):
+        return of.name
+    return f"key {keys.index(of.name)}" if of.is_key else of.column.decode("latin-1")
+
+
+def _called(of: Field, names: Mapping[str, str]) -> Field:
+    if isinstance(of, ComputedField):
+        return attrs.evolve(of, of=tuple(names[name] for name in of.of))
+    return attrs.evolve(of, name=names[of.name])
+
+
+def check_former(model: str, former: Mapping[str, str | None], kind: str) -> None:
+    """Raises `DeclarationError` for former names of fields or indexes that cannot be.
+
+    Args:
+        model: its name.
+        former: what `was` says, by the name of the field or index.
+        kind: `field` or `index`.
+    """
+    given = [was for was in former.values() if was is not None]
+    for name, was in former.items():
+        if was is not None and (not isinstance(was, str) or not was or was == name or given.count(was) > 1):
+            raise DeclarationError(
+                'was takes the name that the field or index had before, and no two the same: was="old_name".',
+                **{"model": model, kind: name, "found": repr(was)},
+            )  # fmt: skip

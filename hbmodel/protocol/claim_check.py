@@ -1,0 +1,190 @@
+"""Claims of unique values held against rows, for builds, checks and repairs of unique indexes, as sans-IO generators.
+
+Every writer must keep the index, and with it its claims, before any of this begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from hbmodel.errors import UniqueViolation
+from hbmodel.mapping.schema import Index
+from hbmodel.protocol.clock import time_above
+from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol, ReadClock
+from hbmodel.protocol.unique_claim import (
+    RELEASED,
+    Claim,
+    RowClaims,
+    change_claim,
+    claim_values,
+    fence,
+    held_claims,
+    owner_of,
+    read_claims,
+)
+from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.store.values import Cell, Row
+
+LOOKS = 5
+"""How often a row that changes meanwhile is looked at, before what was found of it last counts."""
+
+
+def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[Row]]:
+    """Those of the rows that hold a value which is not claimed for them.
+
+    A writer claims a value before it writes the row, so a row that was read has its claim, unless it has changed since or was written
+    before the index was kept.
+
+    Args:
+        planner: with the one index.
+        rows: read with what the planner's reader decodes, and the system cells.
+    """
+    held = {row.row: held_claims(planner, planner.old(row)) for row in rows}
+    found = yield from read_claims(planner, [claim for claims in held.values() for claim in claims])
+    return [row for row in rows if any((cell := found.get(c)) is None or owner_of(cell.value) != row.row for c in held[row.row])]
+
+
+def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[UniqueViolation]]:
+    """Claims the values that rows hold, for whoever builds a unique index on them or repairs it.
+
+    Returns what stands in the way: each row whose value another row holds. A row that has changed since it was read may leave a claim
+    behind, which the next one to want the value takes over.
+
+    Args:
+        planner: with the one index.
+        rows: as for `unclaimed_rows`.
+    """
+    found: list[UniqueViolation] = []
+    for look in range(LOOKS):
+        lacking = yield from unclaimed_rows(planner, rows)
+        violations = yield from _claim(planner, lacking)
+        if not violations:
+            break
+        before = {row.row: row for row in lacking}
+        again: Sequence[Row | None] = yield GetRows(planner.schema.table, list(violations), planner.schema.family_names)
+        rows = []
+        for key, row in zip(violations, again, strict=True):
+            if row is None:
+                continue
+            if look + 1 == LOOKS or planner.stored(planner.old(row)) == planner.stored(planner.old(before[key])):
+                found.append(violations[key])  # both rows held the value when it was found
+            else:
+                rows.append(row)
+    return found
+
+
+def _claim(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[dict[bytes, UniqueViolation]]:
+    claims = {row.row: RowClaims(held_claims(planner, planner.old(row))) for row in rows}
+    found: dict[bytes, UniqueViolation] = {}
+    while claims:
+        claimed = yield from claim_values(planner, claims, (yield ReadClock()))
+        for row, each in claimed.items():
+            if isinstance(each.error, UniqueViolation):
+                found[row] = each.error
+            elif each.error is not None:
+                raise each.error
+        claims = {row: claims[row] for row, each in claimed.items() if each.refused and each.error is None}
+    return found
+
+
+# --- claims without rows ----------------------------------------------------------------------------------------------
+
+
+@frozen
+class FoundClaim:
+    """A claim as it was found: its row key in the index table, and its cell."""
+
+    key: bytes
+    cell: Cell
+
+
+@frozen(eq=False)
+class ClaimFindings:
+    """What was found of claims.
+
+    Attributes:
+        released: those of values that were given up.
+        unheld: those for rows that do not hold the value, old enough that no writer is about to put it.
+        pending: the same, but not that old.
+    """
+
+    released: Sequence[FoundClaim]
+    unheld: Sequence[FoundClaim]
+    pending: Sequence[FoundClaim]
+
+
+def check_claims(planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim], grace: int) -> Protocol[ClaimFindings]:
+    """Holds claims against the rows that they are for.
+
+    Args:
+        planner: with the one index.
+        index: whose claims these are, with its live table.
+        claims: just read.
+        grace: G in ms.
+    """
+    rows = yield from _owners(planner, claims)
+    now = yield ReadClock()
+    released = [claim for claim in claims if owner_of(claim.cell.value) is None]
+    odd = [claim for claim in claims if not _holds(planner, index, claim, rows)]
+    old = [claim for claim in odd if now - _newest(planner, claim, rows) > grace]
+    return ClaimFindings(released, old, [claim for claim in odd if claim not in old])
+
+
+def release_unheld(planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim]) -> Protocol[list[FoundClaim]]:
+    """Gives up the values of claims whose rows do not hold them; returns the claims that were.
+
+    The rows are fenced first, so that a writer that has claimed the value and is about to put its row is refused.
+
+    Args:
+        planner: with the one index.
+        index: whose claims these are, with its live table.
+        claims: found to be unheld.
+    """
+    rows = yield from _owners(planner, claims)
+    now = yield ReadClock()
+    fenced: dict[bytes, list[FoundClaim]] = {}
+    fences = []
+    for claim in claims:
+        owner = owner_of(claim.cell.value)
+        if owner is None or _holds(planner, index, claim, rows):
+            continue
+        if owner not in fenced:
+            old = planner.old(rows[owner])
+            timestamp, error = time_above(planner.schema.table, owner, old.newest, now, planner.bound)
+            if error is not None:
+                continue
+            fences.append(fence(planner, owner, old, timestamp))
+        fenced.setdefault(owner, []).append(claim)
+    if not fences:
+        return []
+    through = yield CheckAndMutateRows(planner.schema.table, fences)
+    freed = [claim for applied, of_owner in zip(through, fenced.values(), strict=True) if applied for claim in of_owner]
+    if not freed:
+        return []
+    changes = [
+        change_claim(planner, Claim(index.table, claim.key, index, ()), claim.cell, RELEASED + planner.nonce(), now) for claim in freed
+    ]
+    done = yield CheckAndMutateRows(index.table, changes)
+    return [claim for claim, applied in zip(freed, done, strict=True) if applied]
+
+
+def _owners(planner: VersionedRowPlanner, claims: Sequence[FoundClaim]) -> Protocol[dict[bytes, Row | None]]:
+    owners = list(dict.fromkeys(owner for claim in claims if (owner := owner_of(claim.cell.value)) is not None))
+    if not owners:
+        return {}
+    rows: Sequence[Row | None] = yield GetRows(planner.schema.table, owners, planner.schema.family_names)
+    return dict(zip(owners, rows, strict=True))
+
+
+def _holds(planner: VersionedRowPlanner, index: Index, claim: FoundClaim, rows: dict[bytes, Row | None]) -> bool:
+    """Whether the row of a claim holds its value, or it is released."""
+    owner = owner_of(claim.cell.value)
+    return owner is None or Claim(index.table, claim.key, index, ()) in held_claims(planner, planner.old(rows[owner]))
+
+
+def _newest(planner: VersionedRowPlanner, claim: FoundClaim, rows: dict[bytes, Row | None]) -> int:
+    """The time of a claim or of its row's version, whichever is later."""
+    owner = owner_of(claim.cell.value)
+    return claim.cell.timestamp if owner is None else max(claim.cell.timestamp, planner.version_time(planner.old(rows[owner])))

@@ -1,0 +1,256 @@
+"""Which registered fields and indexes are those that a model declares, whatever they are called there, and whether they agree.
+
+A key field is known by its place, a column by its family and qualifier, an index by its name and its entries. The registry keeps
+the names that each has had, so that programs from before and after a rename use the same tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from attrs import frozen
+
+from hbmodel.errors import SchemaMismatch
+from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.tables.layout_text import canonical_json, compare_layouts, difference_line, jsonable, same_spec
+from hbmodel.tables.registration import ABSENT, IndexState, Registration
+
+How = Literal["said", "seen", "ambiguous"]
+"""How a rename is known: the declaration says it; it is the only one that the bytes allow; there are others."""
+
+
+SAFE: Sequence[How] = ("said", "seen")
+"""The renames that `hb.alter` makes."""
+
+
+@frozen
+class Rename:
+    """A field that is registered under another name than it is declared with.
+
+    Attributes:
+        what: `key field` or `column d:n`.
+        place: in the bytes: `key 0`, or the column.
+        live: the name in the registry.
+        declared: the name in the model.
+        how: it is known.
+    """
+
+    what: str
+    place: str
+    live: str
+    declared: str
+    how: How
+
+
+@frozen
+class MatchedIndexes:
+    """The indexes of a model and those of the registry.
+
+    Attributes:
+        states: of declared indexes that are registered, by the declared name.
+        undeclared: the others that are registered.
+        ambiguous: names of declared indexes of which it cannot be said which registered one they are.
+        taken: declared indexes that are not registered, whose names another one has had, by name.
+    """
+
+    states: Mapping[str, IndexState]
+    undeclared: Sequence[IndexState]
+    ambiguous: Sequence[str]
+    taken: Mapping[str, IndexState]
+
+    @property
+    def unknown(self) -> Sequence[IndexState]:
+        """Those of the others that are live."""
+        return [state for state in self.undeclared if state.state != ABSENT]
+
+
+# --- fields -----------------------------------------------------------------------------------------------------------
+
+
+def names_at(layout: Mapping[str, Any], place: str) -> list[str]:
+    """The names of a registered field: the one that it has, and those before."""
+    spec = layout["key"][int(place[4:])] if place.startswith("key ") else layout["columns"][place]
+    return [spec["name"], *layout.get("was", {}).get(place, ())]
+
+
+def field_renames(schema: TableSchema, layout: Mapping[str, Any]) -> list[Rename]:
+    """The fields whose declared names the registry has not got."""
+    return [*_key_renames(schema, layout), *_column_renames(schema, layout)]
+
+
+def _key_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[Rename]:
+    declared, live = jsonable([f.spec for f in schema.layout.fields]), layout.get("key", [])
+    if [_nameless(f) for f in declared] != [_nameless(f) for f in live]:
+        return
+    names = [names_at(layout, f"key {at}") for at in range(len(live))]
+    changed = [at for at, f in enumerate(schema.key_fields) if f.name not in names[at]]
+    unsaid = [at for at in changed if schema.key_fields[at].was not in names[at]]
+    own, known = {f.name for f in schema.key_fields}, {each[0] for each in names}
+    for at in changed:
+        of = schema.key_fields[at]
+        how: How = "said" if at not in unsaid else "seen"
+        alike = [other for other in unsaid if _nameless(live[other]) == _nameless(live[at])]
+        if how == "seen" and (len(alike) > 1 or of.name in known or names[at][0] in own):
+            how = "ambiguous"
+        yield Rename("key field", f"key {at}", names[at][0], of.name, how)
+
+
+def _column_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[Rename]:
+    columns, declared = layout.get("columns", {}), jsonable(schema.layout_spec["columns"])
+    for of in schema.columns:
+        place = of.column.decode("latin-1")
+        if place not in columns or place not in declared or _nameless(columns[place]) != _nameless(declared[place]):
+            continue
+        names = names_at(layout, place)
+        if of.name in names:
+            continue
+        how: How = "said" if of.was in names else "seen"
+        if how == "seen" and any(
+            other != place and _nameless(spec) == _nameless(columns[place]) and of.name == spec["name"] for other, spec in columns.items()
+        ):
+            how = "ambiguous"
+        yield Rename(f"column {place}", place, names[0], of.name, how)
+
+
+def _nameless(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in spec.items() if name != "name"}
+
+
+def as_registered_names(schema: TableSchema, layout: Mapping[str, Any], renames: Sequence[Rename]) -> Mapping[str, Any]:
+    """The declared layout under the names of the registry, for key fields that have had the declared names or are renamed so."""
+    declared: Mapping[str, Any] = schema.layout_spec
+    renamed = {rename.place for rename in renames}
+    names: dict[str, str] = {}
+    for at, of in enumerate(schema.key_fields[: len(layout.get("key", ()))]):
+        known = names_at(layout, f"key {at}")
+        if of.name in known or f"key {at}" in renamed:
+            names[of.name] = known[0]
+    key = [{**spec, "name": names.get(spec["name"], spec["name"])} for spec in declared["key"]]
+    salt = {**declared["salt"], "by": [names.get(name, name) for name in declared["salt"]["by"]]}
+    return {**declared, "key": key, "salt": salt}
+
+
+def renamed_layout(layout: Mapping[str, Any], renames: Collection[Rename]) -> dict[str, Any]:
+    """A registered layout with other names for fields, and the ones before kept."""
+    found: dict[str, Any] = {**layout, "key": [dict(spec) for spec in layout["key"]], "columns": dict(layout["columns"])}
+    was = {place: list(names) for place, names in layout.get("was", {}).items()}
+    names = {rename.live: rename.declared for rename in renames if rename.place.startswith("key ")}
+    found["salt"] = {**layout["salt"], "by": [names.get(name, name) for name in layout["salt"]["by"]]}
+    for rename in renames:
+        if rename.place.startswith("key "):
+            found["key"][int(rename.place[4:])]["name"] = rename.declared
+        else:
+            found["columns"][rename.place] = {**found["columns"][rename.place], "name": rename.declared}
+        was[rename.place] = sorted({rename.live, *was.get(rename.place, ())})
+    return {**found, "was": was} if was else found
+
+
+def layout_mismatches(schema: TableSchema, layout: Mapping[str, Any], hows: Sequence[How] = ("said",)) -> list[tuple[str, Any, Any]]:
+    """What differs between the layouts of a model and of the registry, each with what is declared and what is live.
+
+    Args:
+        schema: of the model.
+        layout: as registered.
+        hows: which renames are none.
+    """
+    renames = field_renames(schema, layout)
+    found = compare_layouts(as_registered_names(schema, layout, [r for r in renames if r.how in hows]), layout)
+    return found + [(r.what, r.declared, r.live) for r in renames if r.how == "ambiguous" and not r.place.startswith("key ")]
+
+
+def rename_hints(renames: Sequence[Rename]) -> list[str]:
+    """What to do about renames that no declaration says."""
+    lines: list[str] = []
+    for rename in renames:
+        is_key = rename.place.startswith("key ")
+        say = f'if it was called {rename.live} before, say {"hb.key" if is_key else "hb.column"}(was="{rename.live}")'
+        if rename.how == "ambiguous":
+            lines.append(f"{rename.what} {rename.declared}: {say}")
+        elif rename.how == "seen" and is_key:
+            lines.append(f"{rename.what} {rename.declared}: {say} or call hb.alter()")
+    return lines
+
+
+# --- indexes ----------------------------------------------------------------------------------------------------------
+
+
+def same_entries(index: Index, state: IndexState) -> bool:
+    """Whether a registered index has the entries of a declared one."""
+    stored = state.entry.get("stored")
+    return same_spec(index.spec, state.spec) if stored is None else canonical_json(stored) == canonical_json(index.stored_spec)
+
+
+def specs_to_compare(index: Index, state: IndexState) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What is declared and what is registered of an index: by the names of fields, or their places where only these differ."""
+    if same_spec(index.spec, state.spec) and not same_entries(index, state):
+        return index.stored_spec, dict(state.entry["stored"])
+    return dict(index.spec), dict(state.spec)
+
+
+def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:
+    """Finds the registered index of each declared one: by a name that it has or has had, else by its entries if only one has them."""
+    free = dict(found.indexes)
+    states: dict[str, IndexState] = {}
+    by_name = [
+        (_likeness(index, state), name, cell)
+        for name, index in schema.indexes.items()
+        for cell, state in found.indexes.items()
+        if {name, index.was} & {state.name, *state.was}
+    ]
+    for _, name, cell in sorted(by_name, key=lambda pair: pair[0], reverse=True):
+        if name not in states and cell in free:
+            states[name] = free.pop(cell)
+    ambiguous: list[str] = []
+    wanting = [index for name, index in schema.indexes.items() if name not in states]
+    for index in wanting:
+        alike = [state for state in free.values() if state.state != ABSENT and same_entries(index, state)]
+        others = [other for other in wanting if canonical_json(other.stored_spec) == canonical_json(index.stored_spec)]
+        if len(alike) == len(others) == 1:
+            states[index.name] = free.pop(alike[0].cell)
+        elif alike:
+            ambiguous.append(index.name)
+    taken = {name: found.indexes[name] for name in schema.indexes if name not in states and name in found.indexes}
+    return MatchedIndexes(states, list(free.values()), ambiguous, taken)
+
+
+def _likeness(index: Index, state: IndexState) -> tuple[bool, ...]:
+    return same_entries(index, state), state.state != ABSENT, state.name == index.name, index.was in {state.name, *state.was}
+
+
+def state_of_index(schema: TableSchema, found: Registration, name: str) -> IndexState | None:
+    """What the registry says of an index, by its name in the model or, if the model has none of that name, in the registry."""
+    return match_indexes(schema, found).states.get(name) if name in schema.indexes else found.named(name)
+
+
+def renamed_index(index: Index, state: IndexState) -> Mapping[str, Any] | None:
+    """What changes in the registry's entry of an index that has got another name; None where it knows the name."""
+    if index.name in {state.name, *state.was}:
+        return None
+    return {"name": index.name, "was": sorted({state.name, *state.was})}
+
+
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+def check_layout(schema: TableSchema, found: Registration) -> None:
+    """Raises `SchemaMismatch` with every difference that would make the model misread or misplace rows."""
+    differences = [difference_line(*difference) for difference in layout_mismatches(schema, found.layout)]
+    matched = match_indexes(schema, found)
+    for name, state in sorted(matched.states.items()):
+        index = schema.indexes[name]
+        if state.state != ABSENT and not same_entries(index, state):
+            differences.append(difference_line(f"index {name}", *specs_to_compare(index, state)))
+    differences += [taken_line(name, state) for name, state in matched.taken.items()]
+    if differences:
+        raise SchemaMismatch(
+            "The live table has another layout than the model declares, which cannot be changed.",
+            table=schema.table,
+            differences=differences,
+            renames=rename_hints(field_renames(schema, found.layout)) or None,
+        )
+
+
+def taken_line(name: str, state: IndexState) -> str:
+    """That an index is declared under a name that another one has had."""
+    return f"index {name}: the name belongs to an index that is called {state.name} now; choose another"

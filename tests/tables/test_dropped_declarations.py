@@ -1,0 +1,220 @@
+"""Indexes that a model no longer declares: dropped by `alter`, while programs with the older declaration read and write."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.store.embedded import EmbeddedStore
+from hbmodel.tables.registration import ABSENT
+from hbmodel.tables.registry import Registry
+from tests.support.beds import HBASE, Bed, fresh
+from tests.support.faulty import RecordingStore
+from tests.tables.test_indexes import Killed, Two, declare, versioned
+
+TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
+SESSION: dict[str, Any] = {"lease": 0.15, "longest_call": 0.1, "clock_bound": 2, "grace": 10}
+
+
+def open_session(store: hb.Store) -> hb.Session:
+    return hb.Session(store, **SESSION)
+
+
+@pytest.fixture(params=["memory", "limited", *HBASE])
+def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
+    if request.param.startswith("thrift"):
+        yield Bed(request.param, request.getfixturevalue("real_beds")(request.param).store)
+        return
+    with RecordingStore(EmbeddedStore(None), limited=request.param == "limited") as store:
+        yield Bed(request.param, store)
+
+
+def test_alter_drops_what_is_not_declared_only_when_asked(bed: Bed) -> None:
+    two = declare()
+    table = two.schema.table
+    hb.create_tables(bed.store, two.after)
+    with open_session(bed.store) as session:
+        session.add(two.after(name="a", topic="t"))
+    left = hb.alter(bed.store, two.before)
+    assert (len(left.left), left.dropped) == (2, ())
+    assert "drop=True" in str(left)
+    session = open_session(bed.store)
+    session.add(two.before(name="b", topic="t"))
+    with pytest.raises(hb.IndexUnavailable, match=r"hb\.alter\(\.\.\., drop=True\)"):
+        session.commit()
+    began = time.monotonic()
+    altered = hb.alter(bed.store, two.before, drop=True, times=TIMES)
+    assert sorted(altered.dropped) == [f"{table}.by_note", f"{table}.by_topic"]
+    assert (len(altered.applied), len(altered.left)) == (2, 0)
+    assert time.monotonic() - began >= 0.25
+    session.commit()
+    assert not hb.diff(bed.store, two.before)
+    assert hb.alter(bed.store, two.before, drop=True, times=TIMES).dropped == ()
+    assert [name for name in bed.store.tables() if name.startswith(table)] == [table]
+    hb.create_tables(bed.store, two.after)
+    assert hb.build_index(bed.store, two.after, "by_topic", times=TIMES).readable
+    assert f"{table}.by_topic.2" in bed.store.tables()
+    assert hb.verify_index(bed.store, two.after, "by_topic", times=TIMES).entries == 2
+    hb.drop_tables(bed.store, two.after)
+
+
+def test_writes_wait_for_the_lease_of_readers_and_not_for_the_tables() -> None:
+    """However many indexes there are: the tables go when the longest call is over, which the model's writes need not wait for."""
+    two = declare()
+    times = hb.IndexTimes(lease=0.3, longest_call=1.5, clock_bound=0, grace=4)
+    refused: list[float] = []
+    with fresh(two.after) as store:
+        session = hb.Session(store, lease=0.3, longest_call=1.5, clock_bound=0, grace=4)
+        ended, began = threading.Event(), time.monotonic()
+
+        def write() -> None:
+            n = 0
+            while not ended.is_set():
+                session.add(two.before(name=f"{n}", topic="t"))
+                try:
+                    session.commit()
+                except hb.IndexUnavailable:
+                    refused.append(time.monotonic())
+                    session.discard()
+                n += 1
+                time.sleep(0.02)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            hb.alter(store, two.before, drop=True, times=times)
+        finally:
+            ended.set()
+            thread.join()
+        assert refused
+        assert max(refused) - began < 1.5
+
+
+@pytest.mark.parametrize("make", [declare, versioned])
+def test_programs_of_the_older_declaration_lose_nothing(bed: Bed, make: Callable[[], Two]) -> None:
+    two = make()
+    if two.schema.versioned and not bed.atomic:
+        pytest.skip("versions need check-and-mutate")
+    hb.create_tables(bed.store, two.after)
+    with open_session(bed.store) as session:
+        session.add_all(two.after(name=f"still{n}", topic="still") for n in range(5))
+    ended, errors = threading.Event(), list[BaseException]()
+    expected: list[dict[str, str]] = [{}, {}, {}]
+
+    def carry(work: Callable[[], None]) -> Callable[[], None]:
+        def carried() -> None:
+            try:
+                while not ended.is_set():
+                    work()
+            except BaseException as error:
+                errors.append(error)
+                raise
+
+        return carried
+
+    def writer(own: int, model: type[Any]) -> Callable[[], None]:
+        session, random, mine = open_session(bed.store), Random(own), expected[own]
+
+        def one() -> None:
+            name, topic = f"w{own}{random.randrange(6)}", f"t{random.randrange(3)}"
+            if random.random() < 0.3:
+                session.delete_key(model, name=name)
+            else:
+                session.add(model(name=name, topic=topic))
+            try:
+                session.commit()
+            except hb.IndexUnavailable:
+                assert model is two.before
+                session.discard()
+                return
+            if session.get(model, name=name) is None:
+                mine.pop(name, None)
+            else:
+                mine[name] = topic
+
+        return one
+
+    def reader() -> Callable[[], None]:
+        session = open_session(bed.store)
+        query = session.query(two.after).where(two.after.topic == "still").use_index("by_topic")
+
+        def one() -> None:
+            try:
+                found = [item.name for item in query]
+            except hb.IndexUnavailable:
+                time.sleep(0.01)
+                return
+            assert found == [f"still{n}" for n in range(5)]
+
+        return one
+
+    works = [writer(0, two.after), writer(1, two.after), writer(2, two.before), reader()]
+    threads = [threading.Thread(target=carry(work)) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        time.sleep(0.3)
+        assert len(hb.alter(bed.store, two.before, drop=True, times=TIMES).dropped) == 2
+        time.sleep(0.3)
+        hb.create_tables(bed.store, two.after)
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert not errors
+    whole = {name: topic for mine in expected for name, topic in mine.items()} | {f"still{n}": "still" for n in range(5)}
+    items = open_session(bed.store).query(two.before).allow_full_scan()
+    assert {item.name: item.topic for item in items} == whole
+    assert hb.build_index(bed.store, two.after, "by_topic", times=TIMES).missing == 0
+    report = hb.verify_index(bed.store, two.after, "by_topic", times=TIMES)
+    assert (report.rows, report.missing) == (len(whole), 0)
+    hb.drop_tables(bed.store, two.after)
+
+
+@pytest.mark.parametrize("stop_in", ["write-only", "absent"])
+def test_a_call_that_was_killed_is_finished_by_the_next(stop_in: str) -> None:
+    two = declare()
+    with fresh(two.after) as store:
+
+        def dying(progress: hb.IndexProgress) -> None:
+            found = Registry(store).read(two.schema)
+            assert found is not None
+            if found.indexes["by_topic"].state == stop_in:
+                raise Killed
+
+        with pytest.raises(Killed):
+            hb.alter(store, two.before, drop=True, times=TIMES, progress=dying)
+        assert sorted(hb.alter(store, two.before, drop=True, times=TIMES).dropped) == [
+            f"{two.schema.table}.by_note", f"{two.schema.table}.by_topic",
+        ]  # fmt: skip
+
+
+def test_a_build_that_ends_while_it_is_dropped() -> None:
+    """The index becomes readable between two looks of the drop: queries are stopped first all the same."""
+    two = declare()
+    with fresh(two.before) as store:
+        with hb.Session(store, **SESSION) as session:
+            session.add_all(two.before(name=f"{n}", topic="t") for n in range(20))
+        hb.create_tables(store, two.after)
+        build = threading.Thread(target=lambda: _until_dropped(store, two))
+        build.start()
+        dropped: list[str] = []
+        while not dropped:
+            dropped += hb.alter(store, two.before, drop=True, times=TIMES).dropped
+            time.sleep(0.1)
+        build.join()
+        found = Registry(store).read(two.schema)
+        assert found is not None
+        assert found.indexes["by_topic"].state == ABSENT
+
+
+def _until_dropped(store: hb.Store, two: Two) -> None:
+    with suppress(hb.IndexUnavailable):
+        hb.build_index(store, two.after, "by_topic", times=TIMES)

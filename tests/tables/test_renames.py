@@ -1,0 +1,315 @@
+"""Fields and indexes that get other names while their bytes stay, and programs from before and after that at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from attrs import define
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hbmodel as hb
+from hbmodel.store.embedded import EmbeddedStore
+from hbmodel.tables.registration import ABSENT
+from hbmodel.tables.registry import Registry
+from tests.support.beds import HBASE, Bed, fresh
+from tests.support.faulty import RecordingStore
+
+TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
+SESSION: dict[str, Any] = {"lease": 0.15, "longest_call": 0.1, "clock_bound": 2, "grace": 10}
+
+
+def open_session(store: hb.Store) -> hb.Session:
+    return hb.Session(store, **SESSION)
+
+
+def declare(table: str, fields: Mapping[str, tuple[Any, Any]], **options: Any) -> type[Any]:
+    """A model of a table: fields with their annotations and declarations; a declaration without an annotation is an index."""
+    body = {name: declaration for name, (_, declaration) in fields.items()}
+    hints = {name: hint for name, (hint, _) in fields.items() if hint is not None}
+    return hb.model(table=table, family="d", **options)(type("Declared", (), {**body, "__annotations__": hints}))
+
+
+@define
+class Renamed:
+    """One table before and after everything in it has got another name."""
+
+    before: type[Any]
+    after: type[Any]
+
+
+def renamed(*, said: bool = True, versioned: bool = False, table: str = "") -> Renamed:
+    """Models of one table whose key fields, columns and indexes have different names."""
+    table = table or f"renamed-{uuid4().hex[:10]}"
+
+    def was(name: str) -> dict[str, str]:
+        return {"was": name} if said else {}
+
+    version = {"version": (hb.Column[int], hb.version())} if versioned else {}
+    before = {
+        "user": (hb.Key[str], hb.key()),
+        "at": (hb.Key[int], hb.key(hb.UInt32, desc=True)),
+        "topic": (hb.Column[str], hb.column("t")),
+        "note": (hb.Column[str | None], hb.column("n", default=None)),
+        **version,
+        "by_topic": (None, hb.index("topic", "at", covers=("note",), salt=hb.HashSalt(3, by=("topic",)))),
+        "by_note": (None, hb.index("note", none=False, where=lambda model: model.topic != "hidden")),
+    }
+    after = {
+        "user_id": (hb.Key[str], hb.key(**was("user"))),
+        "moment": (hb.Key[int], hb.key(hb.UInt32, desc=True, **was("at"))),
+        "subject": (hb.Column[str], hb.column("t", **was("topic"))),
+        "remark": (hb.Column[str | None], hb.column("n", default=None, **was("note"))),
+        **version,
+        "by_subject": (None, hb.index("subject", "moment", covers=("remark",), salt=hb.HashSalt(3, by=("subject",)), **was("by_topic"))),
+        "by_remark": (None, hb.index("remark", none=False, where=lambda model: model.subject != "hidden", **was("by_note"))),
+    }
+    salt = hb.HashSalt(4, by=("user",)), hb.HashSalt(4, by=("user_id",))
+    return Renamed(declare(table, before, salt=salt[0]), declare(table, after, salt=salt[1]))
+
+
+@pytest.fixture(params=["memory", "limited", *HBASE])
+def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
+    if request.param.startswith("thrift"):
+        yield Bed(request.param, request.getfixturevalue("real_beds")(request.param).store)
+        return
+    with RecordingStore(EmbeddedStore(None), limited=request.param == "limited") as store:
+        yield Bed(request.param, store)
+
+
+def write(session: hb.Session, both: Renamed, random: Random, expected: dict[tuple[str, int], tuple[str, str | None]], old: bool) -> None:
+    """One write by the program from before or after."""
+    key = random.choice("ab"), random.randrange(3)
+    topic, note = random.choice(["x", "y", "hidden"]), random.choice([None, "n", "m"])
+    model = both.before if old else both.after
+    names = ("user", "at", "topic", "note") if old else ("user_id", "moment", "subject", "remark")
+    at_key = dict(zip(names[:2], key, strict=True))
+    match random.randrange(4):
+        case 0:
+            session.delete_key(model, **at_key)
+            expected.pop(key, None)
+        case 1 if key in expected:
+            session.update(model(**at_key, **{names[2]: ""}), **{names[2]: topic})
+            expected[key] = (topic, expected[key][1])
+        case 2 if key in expected:
+            session.update(model(**at_key, **{names[2]: ""}), **{names[3]: note})
+            expected[key] = (expected[key][0], note)
+        case _:
+            session.add(model(**at_key, **{names[2]: topic, names[3]: note}))
+            expected[key] = (topic, note)
+    session.commit()
+
+
+def check(store: hb.Store, both: Renamed, expected: Mapping[tuple[str, int], tuple[str, str | None]]) -> None:
+    """Both programs find every row through their indexes, which are the same ones and lack nothing."""
+    session = open_session(store)
+    before, after = both.before, both.after
+    for topic in ("x", "y", "hidden"):
+        found = sorted(key for key, values in expected.items() if values[0] == topic)
+        old = session.query(before).where(before.topic == topic).use_index("by_topic")
+        new = session.query(after).where(after.subject == topic).use_index("by_subject")
+        assert sorted((item.user, item.at) for item in old) == found
+        assert sorted((item.user_id, item.moment) for item in new) == found
+    for note in ("n", "m"):
+        found = sorted(key for key, values in expected.items() if values[1] == note and values[0] != "hidden")
+        old = session.query(before).where(before.note == note, before.topic != "hidden").use_index("by_note")
+        new = session.query(after).where(after.remark == note, after.subject != "hidden").use_index("by_remark")
+        assert sorted((item.user, item.at) for item in old) == found
+        assert sorted((item.user_id, item.moment) for item in new) == found
+    for model, indexes in ((before, ("by_topic", "by_note")), (after, ("by_subject", "by_remark"))):
+        for index in indexes:
+            report = hb.verify_index(store, model, index, times=TIMES)
+            assert (report.missing, report.refused, report.rows) == (0, 0, len(expected)), str(report)
+
+
+@pytest.mark.parametrize("versioned", [False, True], ids=["last write wins", "versioned"])
+@pytest.mark.parametrize("said", [True, False], ids=["said", "seen"])
+def test_programs_from_before_and_after_write_in_turns(bed: Bed, said: bool, versioned: bool) -> None:
+    if versioned and not bed.atomic:
+        pytest.skip("versions need check-and-mutate")
+    both = renamed(said=said, versioned=versioned)
+    table = hb.schema_of(both.before).table
+    hb.create_tables(bed.store, both.before)
+    random, expected = Random(7), dict[tuple[str, int], tuple[str, str | None]]()
+    old = hb.Session(bed.store, **{**SESSION, "lease": 60})  # learns nothing of the rename
+    write(old, both, random, expected, True)
+    if not said:
+        with pytest.raises(hb.SchemaMismatch, match="was="):
+            hb.create_tables(bed.store, both.after)
+        hb.alter(bed.store, both.after)
+    new = open_session(bed.store)
+    for turn in range(40):
+        if turn == 10:  # until then the registry says nothing of it, if the declaration does
+            hb.create_tables(bed.store, both.after)
+        if turn == 20:
+            hb.create_tables(bed.store, both.before)  # a program from before starts
+        write(*((old, both, random, expected, True) if random.random() < 0.5 else (new, both, random, expected, False)))
+    check(bed.store, both, expected)
+    assert sorted(name for name in bed.store.tables() if name.startswith(table)) == [table, f"{table}.by_note", f"{table}.by_topic"]
+    assert not hb.diff(bed.store, both.after)
+    assert not hb.diff(bed.store, both.before)
+    hb.drop_tables(bed.store, both.after)
+    assert not [name for name in bed.store.tables() if name.startswith(table)]
+
+
+def test_what_is_renamed_is_shown_and_altered() -> None:
+    both = renamed(said=False)
+    table = hb.schema_of(both.after).table
+    with fresh(both.before) as store:
+        lines = str(hb.diff(store, both.after)).splitlines()
+        assert lines == [
+            f"~ {table}: key field: renamed user -> user_id (its bytes stay the same)",
+            f"~ {table}: key field: renamed at -> moment (its bytes stay the same)",
+            f"~ {table}: column d:t: renamed topic -> subject (its bytes stay the same)",
+            f"~ {table}: column d:n: renamed note -> remark (its bytes stay the same)",
+            f"~ {table}: index: renamed by_note -> by_remark (its entries stay the same)",
+            f"~ {table}: index: renamed by_topic -> by_subject (its entries stay the same)",
+        ]
+        altered = hb.alter(store, both.after)
+        assert len(altered.applied) == 6
+        assert not hb.diff(store, both.after)
+        assert hb.index_status(store, both.after, sample=0, times=TIMES)[0].index == "by_remark"
+        found = Registry(store).read(hb.schema_of(both.after))
+        assert found is not None
+        assert {state.name for state in found.indexes.values()} == {"by_remark", "by_subject"}
+        # Once more renamed, a program from the beginning still works.
+        third = declare(
+            table,
+            {
+                "owner": (hb.Key[str], hb.key()),
+                "moment": (hb.Key[int], hb.key(hb.UInt32, desc=True)),
+                "subject": (hb.Column[str], hb.column("t")),
+                "remark": (hb.Column[str | None], hb.column("n", default=None)),
+                "by_title": (None, hb.index("subject", "moment", covers=("remark",), salt=hb.HashSalt(3, by=("subject",)))),
+                "by_remark": (None, hb.index("remark", none=False, where=lambda model: model.subject != "hidden")),
+            },
+            salt=hb.HashSalt(4, by=("owner",)),
+        )
+        hb.alter(store, third)
+        expected = dict[tuple[str, int], tuple[str, str | None]]()
+        session = open_session(store)
+        session.add(third(owner="a", moment=1, subject="x"))
+        session.commit()
+        expected["a", 1] = ("x", None)
+        check(store, both, expected)
+
+
+def key_model(names: str, **was: str) -> type[Any]:
+    """Key fields that are alike."""
+    keys = {name: (hb.Key[int], hb.key(hb.UInt32, was=was.get(name))) for name in names}
+    return declare("alike", {**keys, "x": (hb.Column[int], hb.column("x"))})
+
+
+@settings(max_examples=60)
+@given(st.permutations("abcd"), st.sets(st.sampled_from("abcd")))
+def test_fields_that_are_alike_are_renamed_only_as_is_said(after: list[str], said: set[str]) -> None:
+    """Three key fields of the same bytes: whatever names they get, each program reads what the other wrote, or is refused."""
+    names = "".join(after[:3])
+    was = {new: old for new, old in zip(names, "abc", strict=True) if new != old and new in said}
+    changed = [new for new, old in zip(names, "abc", strict=True) if new != old]
+    before, model = key_model("abc"), key_model(names, **was)
+    with fresh(before) as store:
+        with hb.Session(store) as session:
+            session.add(before(a=1, b=2, c=3, x=4))
+        unsaid = [name for name in changed if name not in was]
+        plain = len(unsaid) == 1 and unsaid[0] == "d" and not any(old in names for new, old in zip(names, "abc", strict=True) if new == "d")
+        if unsaid and not plain:
+            for call in (hb.create_tables, hb.alter):
+                with pytest.raises(hb.SchemaMismatch, match="was="):
+                    call(store, model)
+            assert "was=" in str(hb.diff(store, model))
+            return
+        (hb.alter if unsaid else hb.create_tables)(store, model)
+        for reader, order in ((model, names), (before, "abc")):
+            (found,) = hb.Session(store).query(reader).allow_full_scan()
+            assert [getattr(found, name) for name in order] == [1, 2, 3]
+        assert not hb.diff(store, before)
+
+
+def test_columns_that_change_places_must_say_so() -> None:
+    def model(**columns: Any) -> type[Any]:
+        return declare("swapped", {"a": (hb.Key[int], hb.key()), **{n: (hb.Column[str], c) for n, c in columns.items()}})
+
+    before = model(x=hb.column("1"), y=hb.column("2"))
+    with fresh(before) as store:
+        for call in (hb.create_tables, hb.alter):
+            with pytest.raises(hb.SchemaMismatch, match="was="):
+                call(store, model(x=hb.column("2"), y=hb.column("1")))
+        swapped = model(x=hb.column("2", was="y"), y=hb.column("1", was="x"))
+        hb.create_tables(store, swapped)
+        with hb.Session(store) as session:
+            session.add(swapped(a=1, x="two", y="one"))
+        assert hb.Session(store).get(before, a=1) == before(a=1, x="one", y="two")
+
+
+def test_an_index_of_which_two_could_be_meant_must_say_so() -> None:
+    def model(**indexes: Any) -> type[Any]:
+        fields = {"a": (hb.Key[int], hb.key()), "x": (hb.Column[str], hb.column("x")), "y": (hb.Column[str], hb.column("y"))}
+        return declare("meant", {**fields, **{name: (None, index) for name, index in indexes.items()}})
+
+    before = model(one=hb.index("x"), two=hb.index("x"))
+    with fresh(before) as store:
+        unclear = model(three=hb.index("x"))
+        for call in (hb.create_tables, hb.alter):
+            with pytest.raises(hb.SchemaMismatch, match="was="):
+                call(store, unclear)
+        hb.Session(store).query(unclear).allow_full_scan().all()
+        with pytest.raises(hb.IndexUnavailable), hb.Session(store) as session:
+            session.add(unclear(a=1, x="", y=""))
+        clear = model(three=hb.index("x", was="one"), two=hb.index("x"))
+        hb.create_tables(store, clear)
+        again = model(one=hb.index("y"), three=hb.index("x"), two=hb.index("x"))
+        with pytest.raises(hb.SchemaMismatch, match="choose another"):  # `one` is still what older programs call `three`
+            hb.create_tables(store, again)
+
+
+def test_indexes_that_exchange_their_names() -> None:
+    def model(**indexes: Any) -> type[Any]:
+        fields = {"a": (hb.Key[int], hb.key()), "x": (hb.Column[str], hb.column("x")), "y": (hb.Column[str], hb.column("y"))}
+        return declare("exchanged", {**fields, **{name: (None, index) for name, index in indexes.items()}})
+
+    before = model(one=hb.index("x"), two=hb.index("y"))
+    with fresh(before) as store:
+        with pytest.raises(hb.SchemaMismatch):
+            hb.create_tables(store, model(one=hb.index("y"), two=hb.index("x")))
+        after = model(one=hb.index("y", was="two"), two=hb.index("x", was="one"))
+        for declared in (after, before, after):
+            hb.create_tables(store, declared)
+            with hb.Session(store) as session:
+                session.add(declared(a=1 if declared is after else 2, x="x", y="y"))
+        session = hb.Session(store)
+        assert session.query(after).where(after.y == "y").use_index("one").count() == 2
+        assert session.query(before).where(before.x == "x").use_index("one").count() == 2
+        for declared in (before, after):
+            for name in ("one", "two"):
+                assert hb.verify_index(store, declared, name, times=TIMES).missing == 0
+
+
+def test_an_index_that_was_renamed_is_dropped_and_built_by_either_name() -> None:
+    both = renamed(said=False)
+    with fresh(both.before) as store:
+        hb.alter(store, both.after)
+        with open_session(store) as session:
+            session.add(both.after(user_id="a", moment=1, subject="x"))
+        table = hb.schema_of(both.before).table
+        assert hb.drop_index(store, both.before, "by_topic", times=TIMES) == [f"{table}.by_topic"]
+        found = Registry(store).read(hb.schema_of(both.after))
+        assert found is not None
+        assert found.indexes["by_topic"].state == ABSENT
+        assert hb.build_index(store, both.after, "by_subject", times=TIMES).readable
+        check(store, both, {("a", 1): ("x", None)})
+
+
+@pytest.mark.parametrize("was", ["a", "", 3])
+def test_a_former_name_that_cannot_be(was: Any) -> None:
+    with pytest.raises(hb.DeclarationError, match="was takes"):
+        declare("never", {"a": (hb.Key[int], hb.key(was=was)), "x": (hb.Column[int], hb.column("x"))})
+
+
+def test_two_fields_cannot_have_had_one_name() -> None:
+    with pytest.raises(hb.DeclarationError, match="was takes"):
+        declare("never", {"a": (hb.Key[int], hb.key(was="c")), "b": (hb.Key[int], hb.key(was="c")), "x": (hb.Column[int], hb.column("x"))})
