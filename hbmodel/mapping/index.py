@@ -35,6 +35,7 @@ class Index:
         operands: what stands at each place of `layout`, by its name there.
         where: what a row must satisfy to have entries; no predicates for every row.
         unique: whether no two rows may have the same values in its fields.
+        kept_by_all: whether every program that writes the table keeps the index by now.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Index:
     operands: Mapping[str, Field] = attrs.field(repr=False, eq=False)
     where: Sequence[Predicate] = attrs.field(repr=False, eq=False, default=())
     unique: bool = False
+    kept_by_all: bool = attrs.field(default=True, repr=False, eq=False)
 
     @property
     def fields(self) -> Sequence[str]:
@@ -73,6 +75,11 @@ class Index:
     def is_plain(self) -> bool:
         """Whether every row has just the one entry of its fields' values."""
         return not self.conditions and all(part.is_field for part in self.parts)
+
+    @cached_property
+    def has_one_entry(self) -> bool:
+        """Whether no row has more than one entry."""
+        return all(part.has_one_value for part in self.parts)
 
     def on_entries(self, predicates: Sequence[Predicate]) -> Sequence[Condition] | None:
         """The conditions of a query with what they mean for entries; None where a part has no entries of rows that satisfy them.

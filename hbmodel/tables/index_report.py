@@ -70,11 +70,14 @@ class IndexReport:
         expiring: entries that differ from a row that expires; they end with it.
         refused: rows whose entries cannot be made or whose values cannot be read.
         put: missing entries that were put.
-        deleted: stale entries that were deleted.
+        deleted: stale entries and bare marks that were deleted.
         sampled: whether only a part of the table was looked at.
         seconds: that it took.
         whole: an estimate of the seconds that it would take for the whole table.
         samples: some of what is wrong, as (what, key in hex).
+        unverified: entries of a covering index that are right, but whose rows must be read to know it; older than the grace time.
+        verified: those of them that were verified.
+        bare: marks of deleted entries, older than the grace time.
     """
 
     table: str
@@ -93,6 +96,9 @@ class IndexReport:
     seconds: float = 0.0
     whole: float | None = None
     samples: Sequence[Sequence[str]] = ()
+    unverified: int = 0
+    verified: int = 0
+    bare: int = 0
 
     @property
     def sound(self) -> bool:
@@ -117,8 +123,10 @@ class IndexReport:
             f"  looked at {self.rows} rows and {self.entries} entries{part} in {self.seconds:.1f} s",
             f"  missing {self.missing}, stale {self.stale}, pending {self.pending}, expiring {self.expiring}, refused {self.refused}",
         ]
-        if self.put or self.deleted:
-            lines.append(f"  put {self.put}, deleted {self.deleted}")
+        if self.unverified or self.bare:
+            lines.append(f"  unverified {self.unverified}, bare marks {self.bare}")
+        if self.put or self.deleted or self.verified:
+            lines.append(f"  put {self.put}, deleted {self.deleted}" + (f", verified {self.verified}" if self.verified else ""))
         if self.sampled and self.whole is not None:
             lines.append(f"  the whole table would take about {self.whole:.0f} s")
         return "\n".join([*lines, *(f"    {what}: {key}" for what, key in self.samples)])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from hbmodel.errors import IndexUnavailable
 from hbmodel.mapping.mapper import RowDecoder
@@ -16,6 +16,9 @@ ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE = "absent", "write-only", "bui
 STATES = (ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE)
 """The life of an index; writes keep it from the second state on, reads use it in the last. One that this version does not know is
 none of the ends: writes keep it, reads do not use it."""
+
+KEPT_BY_ALL = frozenset((BUILDING, VERIFYING, READABLE))
+"""The states in which no session is left that does not keep the index."""
 
 LEASE = 60.0
 """Seconds for which a session trusts what it read from the registry, unless it was opened with another lease."""
@@ -59,6 +62,11 @@ class IndexState:
     since: int = 0
     generation: int = 0
     entry: Mapping[str, Any] = field(factory=dict, repr=False)
+
+
+def as_live(index: Index, state: IndexState) -> Index:
+    """A declared index as the registry has it: with its live table."""
+    return evolve(index, table=state.table, kept_by_all=state.state in KEPT_BY_ALL)
 
 
 @frozen

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from hbmodel.errors import SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
 from hbmodel.mapping.schema import Index, TableSchema
@@ -19,7 +19,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Cell, Family, Put, Row, Scan
 from hbmodel.tables.layout_text import canonical_json, check_layout
-from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, Binding, IndexState, Registration, RowState
+from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, Binding, IndexState, Registration, RowState, as_live
 
 REGISTRY_TABLE = "hbmodel"
 FAMILY = b"m"
@@ -109,7 +109,7 @@ class Registry:
             return Binding(schema, (), (), ())
         check_layout(schema, found)
         live = {name: state for name, state in found.indexes.items() if state.state != ABSENT}
-        written = tuple(evolve(index, table=live[name].table) for name, index in schema.indexes.items() if name in live)
+        written = tuple(as_live(index, live[name]) for name, index in schema.indexes.items() if name in live)
         return Binding(
             schema=schema,
             written=written,
