@@ -48,8 +48,8 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
 def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
     """Puts entries of a covering index once more, verified, where a writer that was stopped or lost has left a mark; returns those.
 
-    Only where entry and row are older than the grace time: whoever left the mark is over then, and whoever changes the row from now on
-    puts a mark above it. The entry is put whole, from the row read after that, at the time of the mark.
+    Only where entry and row are older than the grace time, and the row, read once more after that, is still the same: whoever left the
+    mark is over by then, and whoever changes the row from now on puts a mark above it. The entry is put whole, at the time of the mark.
 
     Args:
         indexer: says which entries a row has.
@@ -59,25 +59,25 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
     """
     schema = indexer.schema
     rows_of = KeyMapper(schema).rows_of_entry_code(index)
-    now = yield ReadClock()
-    old = {rows_of(entry.key)[0]: entry for entry in entries if now - entry.timestamp > grace}
-    if not old:
+    asked = {rows_of(entry.key)[0]: entry for entry in entries}
+    if not asked:
         return []
-    rows: Sequence[Row | None] = yield GetRows(schema.table, list(old), indexer.columns)
-    puts: list[Put] = []
-    done: list[Entry] = []
-    for row in rows:
-        made = indexer.of(row)
-        if row is None or made is None or expires(indexer, row):
+    rows: Sequence[Row | None] = yield GetRows(schema.table, list(asked), indexer.columns)
+    now = yield ReadClock()
+    seen = {key: row for key, row in zip(asked, rows, strict=True) if now - newest_time(indexer, asked[key], row) > grace}
+    if not seen:
+        return []
+    again: Sequence[Row | None] = yield GetRows(schema.table, list(seen), indexer.columns)
+    puts: dict[bytes, Put] = {}
+    for key, row in zip(seen, again, strict=True):
+        before, made, entry = indexer.of(seen[key]), indexer.of(row), asked[key]
+        if before is None or made is None or before.version != made.version or expires(indexer, row):
             continue
-        entry = old[row.row]
-        for put in [put for table, put in made.entries if table == index.table and put.row == entry.key]:
-            if now - newest_time(indexer, entry, row) > grace:
-                puts.append(evolve(put, timestamp=max(entry.timestamp, made.version)))
-                done.append(entry)
+        own = [put for table, put in made.entries if (table, put.row) == (index.table, entry.key)]
+        puts |= {entry.key: evolve(put, timestamp=max(entry.timestamp, made.version)) for put in own}
     if puts:
-        yield PutRows(index.table, puts)
-    return done
+        yield PutRows(index.table, list(puts.values()))
+    return [entry for entry in entries if entry.key in puts]
 
 
 def purge_markers(schema: TableSchema, rows: Sequence[Row], grace: int, delete: bool = True) -> Protocol[list[bytes]]:
