@@ -76,14 +76,6 @@ class EntryDecoder:
     index: Index
     names: frozenset[str] | None = None
 
-    @classmethod
-    def of(cls, schema: TableSchema, index: Index, names: frozenset[str] | None) -> EntryDecoder | None:
-        """The decoder of an index for these fields; None where its entries do not answer for them."""
-        wanted = frozenset(f.name for f in schema.fields) if names is None else names
-        if index.name not in schema.covering or not wanted <= fields_held(schema, index):
-            return None
-        return cls(schema, index, names)
-
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The cell fields that are decoded from cells, not from the key of the entry."""

@@ -73,8 +73,9 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
         before, made, entry = indexer.of(seen[key]), indexer.of(row), asked[key]
         if before is None or made is None or before.version != made.version or expires(indexer, row):
             continue
-        own = [put for table, put in made.entries if (table, put.row) == (index.table, entry.key)]
-        puts |= {entry.key: evolve(put, timestamp=max(entry.timestamp, made.version)) for put in own}
+        for table, put in made.entries:
+            if (table, put.row) == (index.table, entry.key):
+                puts[put.row] = evolve(put, timestamp=max(entry.timestamp, made.version))
     if puts:
         yield PutRows(index.table, list(puts.values()))
     return [entry for entry in entries if entry.key in puts]

@@ -103,15 +103,22 @@ class Plan:
     def covering(self) -> EntryDecoder | None:
         """Decodes verified entries where they hold all that the query needs; None where rows must be read."""
         query, index = self.query, self.path.index
-        if index is None:
+        if index is None or self.lacking or index.name not in query.schema.covering:
             return None
-        names: frozenset[str] | None = None
-        if query.selection is not None:
-            names = frozenset[str]().union(*(f.reads for f in query.selection))
-        opened = frozenset[str]().union(*(p.reads() for p in self._open_on_entries))
-        if names is None and not opened <= fields_held(query.schema, index):
-            return None
-        return EntryDecoder.of(query.schema, index, None if names is None else names | opened)
+        return EntryDecoder(query.schema, index, None if query.selection is None else self._needed)
+
+    @cached_property
+    def _needed(self) -> frozenset[str]:
+        """Names of the fields that must be known of a verified entry."""
+        query = self.query
+        asked = query.schema.fields if query.selection is None else query.selection
+        return frozenset[str]().union(*(f.reads for f in asked), *(p.reads() for p in self._open_on_entries))
+
+    @cached_property
+    def lacking(self) -> Sequence[str]:
+        """Names of the fields that the query needs and the entries of its index do not hold."""
+        index = self.path.index
+        return () if index is None else sorted(self._needed - fields_held(self.query.schema, index))
 
     @cached_property
     def _open_on_entries(self) -> Sequence[Predicate]:

@@ -98,6 +98,7 @@ class Binding:
         readable: indexes that queries may use.
         unknown: names of live indexes that the model does not declare; it may then read but not write.
         rows: which rows of the table are live.
+        states: of the declared indexes, by name.
     """
 
     schema: TableSchema
@@ -105,6 +106,7 @@ class Binding:
     readable: Sequence[Index]
     unknown: Sequence[str]
     rows: RowState = "unindexed"
+    states: Mapping[str, str] = field(factory=dict)
 
     @property
     def indexed(self) -> bool:

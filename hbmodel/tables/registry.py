@@ -116,6 +116,7 @@ class Registry:
             readable=tuple(index for index in written if live[index.name].state == READABLE),
             unknown=tuple(sorted(set(live) - set(schema.indexes))),
             rows=found.rows,
+            states={name: found.indexes[name].state if name in found.indexes else ABSENT for name in schema.indexes},
         )
 
     def register(self, schema: TableSchema, new_state: str) -> None:
