@@ -345,7 +345,7 @@ def test_what_fails_after_the_acknowledgement_is_done_at_the_next_commit(caplog:
     session.add(event(3, "b"))
     store.told()
     session.commit()
-    store.at, store.mode = store.told().index("put cov_events") + 1, "before"  # the first call after the row
+    store.at, store.mode, store.times = store.told().index("put cov_events") + 1, "before", 2  # what follows the row, tried twice
     session.add(event(2))
     assert [outcome.action for outcome in session.commit()] == ["put"]
     assert "could not be brought up to date" in caplog.text
