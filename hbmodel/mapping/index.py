@@ -38,6 +38,7 @@ class Index:
         was: the name that it had before, or None.
         stored_spec: as `spec`, with the place of each stored field in the bytes for its name: indexes with equal ones have the same
             entries, whatever the names.
+        kept_by_all: whether every program that writes the table keeps the index by now.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Index:
     unique: bool = False
     was: str | None = attrs.field(repr=False, eq=False, default=None)
     stored_spec: Mapping[str, Any] = attrs.field(repr=False, eq=False, factory=dict)
+    kept_by_all: bool = attrs.field(default=True, repr=False, eq=False)
 
     @property
     def fields(self) -> Sequence[str]:
@@ -78,6 +80,11 @@ class Index:
     def is_plain(self) -> bool:
         """Whether every row has just the one entry of its fields' values."""
         return not self.conditions and all(part.is_field for part in self.parts)
+
+    @cached_property
+    def has_one_entry(self) -> bool:
+        """Whether no row has more than one entry."""
+        return all(part.has_one_value for part in self.parts)
 
     def on_entries(self, predicates: Sequence[Predicate]) -> Sequence[Condition] | None:
         """The conditions of a query with what they mean for entries; None where a part has no entries of rows that satisfy them.

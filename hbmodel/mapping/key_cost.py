@@ -11,7 +11,7 @@ from attrs import frozen
 
 from hbmodel.encoding.codecs import Codec
 from hbmodel.encoding.key_layout import KeyLayout
-from hbmodel.mapping.schema import schema_of
+from hbmodel.mapping.schema import Index, TableSchema, schema_of
 
 
 @frozen
@@ -54,11 +54,16 @@ def describe(model: type[Any]) -> Description:
     if schema.indexes or schema.versioned:
         columns += [schema.version_column, schema.liveness_column]
     indexes = tuple(
-        _describe(index.table, index.salt.width, index.layout, [schema.version_column, *(schema.by_name[n].column for n in index.covers)])
-        for index in schema.indexes.values()
+        _describe(index.table, index.salt.width, index.layout, _entry_columns(schema, index)) for index in schema.indexes.values()
     )
     made = _describe(schema.table, schema.salt.width, schema.layout, columns)
     return Description(made.table, made.key_bytes, made.fixed_key_bytes, made.cell_overhead, made.cells, indexes)
+
+
+def _entry_columns(schema: TableSchema, index: Index) -> list[bytes]:
+    """The cells of an entry."""
+    status = [schema.status_column] if index.name in schema.covering else []
+    return [schema.version_column, *status, *(schema.by_name[name].column for name in index.covers)]
 
 
 def _describe(table: str, salt_width: int, layout: KeyLayout, columns: list[bytes]) -> Description:

@@ -16,18 +16,23 @@ from hbmodel.mapping.schema import Field, Index, TableSchema
 from hbmodel.store.values import MAX_ROW_LENGTH, Row
 
 
-def compile_decode(schema: TableSchema, fields: Sequence[Field], slow: Callable[[Row], dict[str, Any]]) -> Callable[[Row], dict[str, Any]]:
-    """A function from a row to the values of its key and of `fields`.
+def compile_decode(
+    schema: TableSchema, fields: Sequence[Field], slow: Callable[[Row], dict[str, Any]], index: Index | None = None
+) -> Callable[[Row], dict[str, Any]]:
+    """A function from a row, or an index entry, to the values of the stored fields in its key and of `fields`.
 
     Args:
         schema: of the model.
         fields: columns to decode.
         slow: does the same for every row, or raises what is wrong with it; asked whenever the generated code raises.
+        index: whose entries are decoded, or None.
     """
+    layout, salt = (schema.layout, schema.salt) if index is None else (index.layout, index.salt)
     code = Code("def decode(row):")
     code.add("try:")
-    code.add("data, cells, start = row.row, row.columns, " + str(schema.salt.width), 2)
-    pairs = dict(zip(schema.layout.names, schema.layout.unpack_code(code, 2), strict=True))
+    code.add("data, cells, start = row.row, row.columns, " + str(salt.width), 2)
+    in_key = dict(zip(layout.names, layout.unpack_code(code, 2), strict=True))
+    pairs = in_key if index is None else {name: value for name, value in in_key.items() if schema.by_name[name].kind != "computed"}
     for of in fields:
         pairs[of.name] = _cell_value(code, of)
     items = ", ".join(f"{code.name(name)}: {value}" for name, value in pairs.items())

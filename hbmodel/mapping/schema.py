@@ -26,6 +26,7 @@ __all__ = [
     "PRIMARY",
     "REQUIRED",
     "STAMP_QUALIFIER",
+    "STATUS_QUALIFIER",
     "VERSION_QUALIFIER",
     "Field",
     "FieldKind",
@@ -42,6 +43,7 @@ LIVENESS_QUALIFIER = b"_l"
 EXPIRY_QUALIFIER = b"_t"
 STAMP_QUALIFIER = b"_p"
 CLAIM_QUALIFIER = b"_u"
+STATUS_QUALIFIER = b"_s"
 LIVE = b"\x01"
 """First byte of the liveness cell of a live row, followed by the row's end (8 bytes) if it expires; a dead row holds 00 and a nonce."""
 
@@ -156,6 +158,27 @@ class TableSchema:
     def claim_column(self) -> bytes:
         """`family:qualifier` of the claims of unique values, in index tables."""
         return self.family + b":" + CLAIM_QUALIFIER
+
+    @cached_property
+    def status_column(self) -> bytes:
+        """`family:qualifier` of the cell of an entry that says whether the entry is verified; see `covering`."""
+        return self.family + b":" + STATUS_QUALIFIER
+
+    @cached_property
+    def covering(self) -> frozenset[str]:
+        """Names of the indexes whose verified entries answer queries without their rows.
+
+        Whoever changes a row must know which entries to take back: it has read the row, or rows never change. Where cells expire, or a
+        row has several entries or several places to stand in, entries say nothing by themselves; nor where others write the table.
+        """
+        if (
+            not (self.versioned or self.immutable)
+            or self.foreign
+            or self.salt.random
+            or any(family.ttl is not None for family in self.families)
+        ):
+            return frozenset()
+        return frozenset(name for name, index in self.indexes.items() if index.covers and index.has_one_entry)
 
     @cached_property
     def expiry_column(self) -> bytes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 from typing import Protocol as Port
 
-from hbmodel.errors import SchemaMismatch, StoreClosed, StoreUnavailable, TableNotFound, UnknownOutcome
+from hbmodel.errors import SchemaMismatch, StoreClosed, StoreError, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.protocol.operations import (
     Acknowledge,
     Change,
@@ -29,6 +30,8 @@ from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import PipelinedStore, Store
 
 R = TypeVar("R")
+
+log = logging.getLogger("hbmodel")
 
 
 class Clock(Port):
@@ -107,6 +110,8 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
 def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check: Callable[[], None] | None = None) -> R:
     """Runs a protocol to its end; an error of the store, or of the clock, ends it.
 
+    A protocol that acknowledges returns what it has acknowledged. What follows is not needed for that to hold, so an error there is logged.
+
     Args:
         store: to run it against.
         protocol: to run.
@@ -118,19 +123,26 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
     """
     answer: Any = None
     changed = False
+    acknowledged: Any = None
     try:
         while True:
             operation = protocol.send(answer)
             if check is not None and not changed and isinstance(operation, Change):
                 check()
+            if isinstance(operation, Acknowledge):
+                acknowledged = operation.outcomes
             answer = perform(store, operation, clock)
             changed = changed or (isinstance(operation, CheckAndMutate) and answer)
             changed = changed or (isinstance(operation, CheckAndMutateRows) and any(answer))
     except StopIteration as stop:
         result: R = stop.value
         return result
-    except StoreUnavailable as error:
-        if not changed:
+    except StoreError as error:
+        if acknowledged is not None:
+            log.warning("index entries could not be brought up to date: %s", error.message)
+            returned: R = acknowledged
+            return returned
+        if not changed or not isinstance(error, StoreUnavailable):
             raise
         raise UnknownOutcome("The row was put, but the store could not be reached to see that it stays.", **error.details) from error
     finally:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import HbmodelError
+from hbmodel.mapping.covering import unverified, verified
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.mapping.version_cell import LAST_WRITE_WINS, NONCE_LENGTH, entry_version
@@ -75,6 +76,13 @@ class RowIndexer:
             return self.schema.family_names
         return self.reader.columns if self.plain else tuple(sorted({*self.reader.columns, self.schema.version_column}))
 
+    @property
+    def entry_columns(self) -> Sequence[bytes]:
+        """What must be read of an entry to hold it against its row."""
+        schema = self.schema
+        has_status = any(index.name in schema.covering for index in self.indexes)
+        return (schema.version_column, schema.status_column) if has_status else (schema.version_column,)
+
     def of(self, row: Row | None) -> RowEntries | None:
         """The entries of a row that was read with `columns`, or None where it is no object."""
         if row is None or not self.reader.exists(row):
@@ -124,6 +132,8 @@ class RowIndexer:
         for index in self.indexes:
             entries = self._keys.entries(index, values, row.row)
             cells = {schema.version_column: version}
+            if index.name in schema.covering:
+                cells[schema.status_column] = verified(version) if index.kept_by_all and end is None else unverified(version)
             for name in index.covers if entries else ():
                 covered = schema.by_name[name]
                 cells[covered.column] = cell = encode_cell(schema, covered, values[name])
@@ -140,25 +150,30 @@ def index_rows(indexer: RowIndexer, rows: Sequence[Row], since: int, again: bool
         rows: read with its `columns`.
         since: the reading of the clock from before they were read.
         again: whether entries are put that were lost: at the time `since`, above whatever deleted them. That makes no wrong entry:
-            one too many goes by repair, which waits until every writer has passed that time.
+            one too many goes by repair, which waits until every writer has passed that time. They are not verified, since they lie
+            above the marks of whoever changes their rows now.
 
     Returns:
         What was made of the rows that are objects; None if they were read too long ago, so that they must be read again.
     """
     made = [entries for row in rows if (entries := indexer.of(row)) is not None]
-    puts = by_table((table, _moved(put, since) if again else put) for one in made for table, put in one.entries)
+    schema = indexer.schema
+    puts = by_table((table, _moved(schema, put, since) if again else put) for one in made for table, put in one.entries)
     if puts:
         yield Together([PutRows(table, of_table) for table, of_table in puts.items()])
     adoptions = [one.adoption for one in made if one.adoption is not None]
     if not (yield CheckLease(since)):
         return None
     if adoptions:
-        yield PutRows(indexer.schema.table, adoptions)
+        yield PutRows(schema.table, adoptions)
     return made
 
 
-def _moved(put: Put, timestamp: int) -> Put:
-    """The same put no earlier than at a time; where it expires, it does so when it would have, or at once."""
+def _moved(schema: TableSchema, put: Put, timestamp: int) -> Put:
+    """The same put no earlier than at a time, unverified; where it expires, it does so when it would have, or at once."""
     if put.timestamp is None or put.timestamp >= timestamp:
         return put
-    return evolve(put, timestamp=timestamp, ttl=None if put.ttl is None else max(1, put.timestamp + put.ttl - timestamp))
+    cells = put.cells
+    if schema.status_column in cells:
+        cells = {**cells, schema.status_column: unverified(cells[schema.version_column])}
+    return evolve(put, cells=cells, timestamp=timestamp, ttl=None if put.ttl is None else max(1, put.timestamp + put.ttl - timestamp))

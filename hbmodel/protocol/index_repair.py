@@ -1,19 +1,25 @@
-"""Takes away what crashes have left, entries without a row and the markers of deleted rows, as sans-IO generators (rules 4 and 6)."""
+"""Takes away what crashes have left, entries without a row and the markers of deleted rows, as sans-IO generators (rules 4 and 6).
+
+Entries of covering indexes that are right but not verified, since a writer was stopped or lost, are put once more.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attrs import evolve
+
+from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.index_build import RowIndexer
 from hbmodel.protocol.index_verify import Entry, differing, expires, newest_time
 from hbmodel.protocol.indexed_plan import DEAD
-from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, Protocol, ReadClock
-from hbmodel.store.values import Cell, Delete, Row
+from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, Protocol, PutRows, ReadClock
+from hbmodel.store.values import Cell, Delete, Put, Row
 
 
 def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
-    """Deletes entries that stand for no row, each at exactly its own time; returns those.
+    """Deletes entries that stand for no row, and marks, each up to its own time; returns those.
 
     Only where entry and row are older than the grace time, and the row, read once more after that, still does not have the entry:
     its writers are over by then. Entries of rows that expire are left alone.
@@ -37,6 +43,42 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
     if stale:
         yield DeleteRows(index.table, [Delete(entry.key, timestamp=entry.timestamp) for entry in stale])
     return stale
+
+
+def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
+    """Puts entries of a covering index once more, verified, where a writer that was stopped or lost has left a mark; returns those.
+
+    Only where entry and row are older than the grace time, and the row, read once more after that, is still the same: whoever left the
+    mark is over by then, and whoever changes the row from now on puts a mark above it. The entry is put whole, at the time of the mark.
+
+    Args:
+        indexer: says which entries a row has.
+        index: whose entries these are.
+        entries: just read, all of them current ones of their rows.
+        grace: G in ms.
+    """
+    schema = indexer.schema
+    rows_of = KeyMapper(schema).rows_of_entry_code(index)
+    asked = {rows_of(entry.key)[0]: entry for entry in entries}
+    if not asked:
+        return []
+    rows: Sequence[Row | None] = yield GetRows(schema.table, list(asked), indexer.columns)
+    now = yield ReadClock()
+    seen = {key: row for key, row in zip(asked, rows, strict=True) if now - newest_time(indexer, asked[key], row) > grace}
+    if not seen:
+        return []
+    again: Sequence[Row | None] = yield GetRows(schema.table, list(seen), indexer.columns)
+    puts: dict[bytes, Put] = {}
+    for key, row in zip(seen, again, strict=True):
+        before, made, entry = indexer.of(seen[key]), indexer.of(row), asked[key]
+        if before is None or made is None or before.version != made.version or expires(indexer, row):
+            continue
+        for table, put in made.entries:
+            if (table, put.row) == (index.table, entry.key):
+                puts[put.row] = evolve(put, timestamp=max(entry.timestamp, made.version))
+    if puts:
+        yield PutRows(index.table, list(puts.values()))
+    return [entry for entry in entries if entry.key in puts]
 
 
 def purge_markers(schema: TableSchema, rows: Sequence[Row], grace: int, delete: bool = True) -> Protocol[list[bytes]]:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from attrs import frozen
 
 from hbmodel.errors import DecodingError
+from hbmodel.mapping.covering import is_bare, is_verified
 from hbmodel.mapping.mapper import KeyMapper
-from hbmodel.mapping.schema import Index
+from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.expiry import end_of_live
 from hbmodel.protocol.index_build import RowEntries, RowIndexer
 from hbmodel.protocol.operations import GetRows, Protocol, ReadClock
@@ -20,10 +21,26 @@ LOOKS = 5
 
 @frozen
 class Entry:
-    """An entry as it was found: its row key, and the time of its newest cell in ms."""
+    """An entry as it was found.
+
+    Attributes:
+        key: its row key.
+        timestamp: of its newest cell in ms, be it a mark.
+        bare: whether nothing but a mark is left of it.
+        unverified: whether it belongs to a covering index and its row must answer for it.
+    """
 
     key: bytes
     timestamp: int
+    bare: bool = False
+    unverified: bool = False
+
+    @classmethod
+    def of(cls, schema: TableSchema, index: Index, row: Row) -> Entry:
+        """An entry that was read with `RowIndexer.entry_columns`."""
+        bare = is_bare(schema, row)
+        unverified = index.name in schema.covering and not bare and not is_verified(schema, row)
+        return cls(row.row, max(cell.timestamp for cell in row.columns.values()), bare, unverified)
 
 
 @frozen(eq=False)
@@ -49,11 +66,15 @@ class EntryFindings:
         stale: entries that stand for no row as it is, and are old enough for repair.
         pending: the same, but not that old: a writer may be about to put their row.
         expiring: entries that differ from a row that will expire. They end with it, and what lies under it may show again.
+        unverified: entries that are right, and old enough for repair, but whose rows must answer for them: a writer was stopped.
+        bare: marks of deleted entries, old enough for repair. No query reads them.
     """
 
     stale: Sequence[Entry]
     pending: Sequence[Entry]
     expiring: Sequence[Entry]
+    unverified: Sequence[Entry] = ()
+    bare: Sequence[Entry] = ()
 
 
 def find_missing(indexer: RowIndexer, rows: Sequence[Row]) -> Protocol[RowFindings]:
@@ -113,10 +134,14 @@ def find_stale(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grac
     """
     odd = yield from differing(indexer, index, entries)
     now = yield ReadClock()
+    wrong = {entry.key for entry, _ in odd}
+    unverified = [entry for entry in entries if entry.unverified and entry.key not in wrong and now - entry.timestamp > grace]
+    marks = [entry for entry, row in odd if entry.bare and now - newest_time(indexer, entry, row) > grace]
+    odd = [(entry, row) for entry, row in odd if not entry.bare]
     expiring = [entry for entry, row in odd if expires(indexer, row)]
     rest = [(entry, row) for entry, row in odd if not expires(indexer, row)]
     old = [entry for entry, row in rest if now - newest_time(indexer, entry, row) > grace]
-    return EntryFindings(old, [entry for entry, _ in rest if entry not in old], expiring)
+    return EntryFindings(old, [entry for entry, _ in rest if entry not in old], expiring, unverified, marks)
 
 
 def differing(indexer: RowIndexer, index: Index, entries: Sequence[Entry]) -> Protocol[list[tuple[Entry, Row | None]]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from attrs import frozen
 
+from hbmodel.mapping.covering import unverified
 from hbmodel.mapping.version_cell import LAST_WRITE_WINS
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner, RowPlan
 from hbmodel.protocol.writes import Outcome, PutObject
@@ -24,6 +26,7 @@ class BatchPlan:
         row_deletes: in the rows.
         stale: deletes, each with its index table.
         outcomes: by position of the write.
+        marks: puts, each with its index table.
     """
 
     entries: Mapping[str, Sequence[Put]]
@@ -31,6 +34,7 @@ class BatchPlan:
     row_deletes: Sequence[Delete]
     stale: Sequence[tuple[str, Delete]]
     outcomes: Sequence[Outcome]
+    marks: Sequence[tuple[str, Put]] = ()
 
     @classmethod
     def of(cls, plans: Sequence[RowPlan]) -> BatchPlan:
@@ -41,7 +45,15 @@ class BatchPlan:
             [plan.row_delete for plan in plans if plan.row_delete is not None],
             [delete for plan in plans for delete in plan.stale],
             [plan.outcome for plan in plans],
+            [mark for plan in plans for mark in plan.marks],
         )
+
+    @property
+    def before_rows(self) -> Mapping[str, Sequence[Put]]:
+        """What all must land before the rows: entries and marks, by index table."""
+        if not self.marks:
+            return self.entries
+        return by_table(chain(((table, put) for table, puts in self.entries.items() for put in puts), self.marks))
 
 
 def by_table(mutations: Iterable[tuple[str, Any]]) -> Mapping[str, list[Any]]:
@@ -56,16 +68,20 @@ def plan_unread(planner: IndexedRowPlanner, writes: Sequence[PutObject], now: in
     """The plan of writes that need no old row (`IndexedRowPlanner.needs_read`): the same as row by row, in one pass over them."""
     schema, nonce, version_column, marks = planner.schema, planner.nonce, planner.schema.version_column, planner.marks
     entries: dict[str, list[Put]] = defaultdict(list)
+    status_column = schema.status_column
     places = [
-        (entries[index.table].append, index.name, [schema.by_name[name].column for name in index.covers]) for index in planner.indexes
+        (entries[index.table].append, index.name, [schema.by_name[name].column for name in index.covers], index.table in planner.covering)
+        for index in planner.indexes
     ]
     puts: list[Put] = []
     for write in writes:
         version = LAST_WRITE_WINS + nonce()
         cells, keys = write.cells, write.entries
-        for add, name, covers in places:
+        for add, name, covers, has_status in places:
             covered = {column: cells[column] for column in covers} if covers else {}
             covered[version_column] = version
+            if has_status:
+                covered[status_column] = unverified(version)
             for entry in keys[name]:
                 add(Put(entry, covered, now))
         puts.append(Put(write.row, {**cells, version_column: version, **marks}, now))

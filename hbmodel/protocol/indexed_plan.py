@@ -13,6 +13,7 @@ from typing import Any
 from attrs import field, frozen
 
 from hbmodel.errors import ComputedFieldError, DecodingError, EncodingError, HbmodelError, IncompleteRow, KeyTooLong
+from hbmodel.mapping.covering import UNVERIFIED, unverified, verification
 from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE, Index, TableSchema
 from hbmodel.mapping.version_cell import LAST_WRITE_WINS, NONCE_LENGTH
@@ -40,6 +41,7 @@ class RowPlan:
         put: the one put of the row.
         row_delete: what the put of a dead marker or of an expiring row leaves to delete in the row, at one below its time.
         stale: deletes by index table; they start after the acknowledgement.
+        marks: puts by index table, which take back verified entries; all land before the row.
     """
 
     outcome: Outcome
@@ -47,6 +49,7 @@ class RowPlan:
     put: Put | None = None
     row_delete: Delete | None = None
     stale: Sequence[tuple[str, Delete]] = ()
+    marks: Sequence[tuple[str, Put]] = ()
 
 
 @frozen(eq=False)
@@ -78,6 +81,7 @@ class IndexedRowPlanner:
         group: fields that decide the entries of an index, or are covered; a put of one of them writes them all.
         group_columns: their columns.
         marks: the cells, beside the version, that make a row live.
+        covering: tables of the indexes whose entries have a status.
     """
 
     schema: TableSchema
@@ -91,6 +95,7 @@ class IndexedRowPlanner:
     group: frozenset[str] = field(init=False)
     group_columns: frozenset[bytes] = field(init=False)
     marks: Mapping[bytes, bytes] = field(init=False)
+    covering: frozenset[str] = field(init=False)
     _rests: dict[frozenset[str], RowDecoder] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -102,6 +107,8 @@ class IndexedRowPlanner:
         object.__setattr__(self, "group_columns", frozenset(self.schema.by_name[name].column for name in self.group))
         flag = {} if self.schema.exists_column is None else {self.schema.exists_column: FLAG}
         object.__setattr__(self, "marks", {self.schema.liveness_column: LIVE, **flag})
+        covering = frozenset(index.table for index in self.indexes if index.name in self.schema.covering)
+        object.__setattr__(self, "covering", covering)
 
     def needs_read(self, write: RowWrite) -> bool:
         """Whether the old row must be read first; full writes of immutable models need not (rule 3), unless they expire (rule 10)."""
@@ -147,7 +154,9 @@ class IndexedRowPlanner:
         """Puts of entries that cover some of the row's cells."""
         puts: list[tuple[str, Put]] = []
         for index, entry in entries:
-            own = {self.schema.version_column: self.entry_version(version)}
+            own = {self.schema.version_column: (held := self.entry_version(version))}
+            if index.table in self.covering:
+                own[self.schema.status_column] = unverified(held)
             for name in index.covers:
                 covered = self.schema.by_name[name]
                 own[covered.column] = cell = cells[covered.column]
@@ -172,6 +181,26 @@ class IndexedRowPlanner:
                 found += [(index.table, entry) for entry in self.keys.entries(index, values, old.row.row)]
         return [(table, Delete(entry, timestamp=timestamp - 1)) for table, entry in found if (table, entry) not in kept]
 
+    def _marks(
+        self, stale: Sequence[tuple[str, Delete]], nonce: bytes, timestamp: int, own: Sequence[tuple[str, Put]] = ()
+    ) -> list[tuple[str, Put]]:
+        """Takes back the entries that are to be deleted, and `own` ones, so that none of them answers for the row as it will be.
+
+        Rows of immutable models are put without a check of what is there. A put that ties with a delete may win, and must find its
+        entry no more than unverified: the mark stands one above them. Marks do not expire with what they take back.
+        """
+        if not self.covering:
+            return []
+        timestamp += not self.schema.versioned
+        cells = {self.schema.status_column: UNVERIFIED + nonce}
+        entries = dict.fromkeys([*((table, delete.row) for table, delete in stale), *((table, put.row) for table, put in own)])
+        return [(table, Put(entry, cells, timestamp)) for table, entry in entries if table in self.covering]
+
+    def verifications(self, entries: Sequence[tuple[str, Put]]) -> list[tuple[str, Put]]:
+        """What verifies the entries of acknowledged writes; none that expire, and none of an index that some program does not keep."""
+        tables = frozenset(index.table for index in self.indexes if index.table in self.covering and index.kept_by_all)
+        return [(table, verification(self.schema, put)) for table, put in entries if table in tables and put.ttl is None]
+
     def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
         """Every cell of a full write: over a dead or absent row also zero counters and blanks for whatever its read showed (rule 4).
 
@@ -191,13 +220,13 @@ class IndexedRowPlanner:
         return cells
 
     def _full(self, write: PutObject, old: OldRow, timestamp: int) -> RowPlan:
-        version = self.version(self.nonce(), old, timestamp)
+        version = self.version(nonce := self.nonce(), old, timestamp)
         places = [(index, entry) for index in self.indexes for entry in write.entries[index.name]]
         entries = self._puts(places, write.cells, version, timestamp, write.ttl)
         cells = self.full_cells(write, old, version)
         if write.ttl is not None:
             cells |= self._end_cells(timestamp + write.ttl)
-        return self._whole(old, Put(write.row, cells, timestamp, write.ttl), entries)
+        return self._whole(old, Put(write.row, cells, timestamp, write.ttl), entries, nonce)
 
     def _end_cells(self, end: int | None) -> dict[bytes, bytes]:
         """The cells that say that a row is live, until when; those who do not look for a liveness cell find the other."""
@@ -210,14 +239,16 @@ class IndexedRowPlanner:
         """When a live row expires, or None."""
         return end_of_adopted(self.schema, row) if self.adopting else end_of_live(row, self.schema.liveness_column)
 
-    def _whole(self, old: OldRow, put: Put, entries: Sequence[tuple[str, Put]]) -> RowPlan:
+    def _whole(self, old: OldRow, put: Put, entries: Sequence[tuple[str, Put]], nonce: bytes) -> RowPlan:
         """A put of the whole row; where it expires, nothing older may be left under it or its entries (rule 10)."""
         assert put.timestamp is not None
         outcome = Outcome("put", put.row, put.timestamp)
         if put.ttl is None:
-            return RowPlan(outcome, entries, put, None, self._stale(old, entries, put.timestamp))
+            stale = self._stale(old, entries, put.timestamp)
+            return RowPlan(outcome, entries, put, None, stale, self._marks(stale, nonce, put.timestamp))
         older = Delete(put.row, families=self.schema.family_names, timestamp=put.timestamp - 1)
-        return RowPlan(outcome, entries, put, older, self._stale(old, (), self.version_time(old) + 1))
+        stale = self._stale(old, (), self.version_time(old) + 1)
+        return RowPlan(outcome, entries, put, older, stale, self._marks(stale, nonce, put.timestamp, entries))
 
     def version_time(self, old: OldRow) -> int:
         """When the old entries were put: what another writer has put since may be the row's again once this put expires."""
@@ -237,16 +268,18 @@ class IndexedRowPlanner:
         # The whole group and the version go in one put, so that no reader ever sees half of an index key (rule 2).
         rest = self._rest(frozenset(write.changes))
         values = {**rest.values(old.row), **write.changes}
-        version = self.version(self.nonce(), old, timestamp)
+        version = self.version(nonce := self.nonce(), old, timestamp)
         for name in self.group:
             cells.setdefault(schema.by_name[name].column, encode_cell(schema, schema.by_name[name], values[name]))
         cells[schema.version_column] = version
         entries = self._puts(self._entries(values, write.row), cells, version, timestamp)
+        stale = self._stale(old, entries, timestamp)
         return RowPlan(
             outcome=Outcome("put", write.row, timestamp),
             entries=entries,
             put=Put(write.row, cells, timestamp),
-            stale=self._stale(old, entries, timestamp),
+            stale=stale,
+            marks=self._marks(stale, nonce, timestamp),
         )
 
     def _rewritten(self, write: UpdateFields, row: Row, changed: Mapping[bytes, bytes], timestamp: int, end: int | None) -> RowPlan:
@@ -259,14 +292,14 @@ class IndexedRowPlanner:
         if end is not None and end <= timestamp:
             return RowPlan(Outcome("failed", write.row, error=not_found(schema, write.row)))
         ttl = None if end is None else end - timestamp
-        version = LAST_WRITE_WINS + self.nonce()
+        version = LAST_WRITE_WINS + (nonce := self.nonce())
         values = {**self._rest(frozenset(write.changes)).values(row), **write.changes}
         unrepeated = self._unrepeated(row)
         cells = {**{column: cell.value for column, cell in row.columns.items() if column not in unrepeated}, **changed}
         cells |= {schema.version_column: version, **self._end_cells(end)}
         group = {(of := schema.by_name[name]).column: encode_cell(schema, of, values[name]) for name in self.group}
         entries = self._puts(self._entries(values, write.row), group, version, timestamp, ttl)
-        return self._whole(OldRow(True, -1, row), Put(write.row, cells, timestamp, ttl), entries)
+        return self._whole(OldRow(True, -1, row), Put(write.row, cells, timestamp, ttl), entries, nonce)
 
     def _unrepeated(self, row: Row) -> frozenset[bytes]:
         """Columns of a row that are not put again with it: counters, which others increment, and what belongs to another writer."""
@@ -292,9 +325,11 @@ class IndexedRowPlanner:
         cells = {schema.by_name[name].column: b"" for name in self.group}
         cells[schema.version_column] = self.version(nonce, old, timestamp)
         cells[schema.liveness_column] = DEAD + nonce
+        stale = self._stale(old, (), timestamp)
         return RowPlan(
             outcome=Outcome("deleted", write.row, timestamp),
             put=Put(write.row, cells, timestamp),
             row_delete=Delete(write.row, families=schema.family_names, timestamp=timestamp - 1),
-            stale=self._stale(old, (), timestamp),
+            stale=stale,
+            marks=self._marks(stale, nonce, timestamp),
         )

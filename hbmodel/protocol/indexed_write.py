@@ -32,8 +32,9 @@ from hbmodel.store.values import Delete, Put, Row
 def write_indexed_batch(planner: IndexedRowPlanner, writes: Sequence[RowWrite], atomic_rows: bool) -> Protocol[None]:
     """Writes rows of an indexed model, each row at most once, in four phases with one call per table and phase.
 
-    Read the old rows; put the new entries and await all; put the rows; acknowledge; delete the old-key entries. A driver that
-    could not carry out an operation repeats that very operation, timestamps included.
+    Read the old rows; put the new entries, and marks over the old ones of covering indexes, and await all; put the rows; acknowledge;
+    verify the new entries and delete the old-key ones. A driver that could not carry out an operation repeats that very operation,
+    timestamps included.
 
     Args:
         planner: plans the mutations.
@@ -54,8 +55,8 @@ def write_indexed_batch(planner: IndexedRowPlanner, writes: Sequence[RowWrite], 
             plan = BatchPlan.of([planner.plan(write, found.get(write.row, UNREAD), now) for write in writes])
         else:
             plan = plan_unread(planner, cast(Sequence[PutObject], writes), now)  # no other kind of write goes without a read
-        if plan.entries:
-            yield Together([PutRows(name, puts) for name, puts in plan.entries.items()])
+        if first := plan.before_rows:
+            yield Together([PutRows(name, puts) for name, puts in first.items()])
         yield from _write_rows(table, plan, atomic_rows)
         if (yield CheckLease(now)):
             break
@@ -66,8 +67,15 @@ def write_indexed_batch(planner: IndexedRowPlanner, writes: Sequence[RowWrite], 
     if earlier:
         kept = {(name, put.row) for name, puts in plan.entries.items() for put in puts}
         stale = [*stale, *((name, delete) for name, delete in earlier if (name, delete.row) not in kept)]
-    if stale:
-        yield Together([DeleteRows(name, deletes) for name, deletes in by_table(stale).items()])
+    yield from finish(planner.verifications([(name, put) for name, puts in plan.entries.items() for put in puts]), stale)
+
+
+def finish(verifications: Sequence[tuple[str, Put]], stale: Sequence[tuple[str, Delete]]) -> Protocol[None]:
+    """What follows the acknowledgement, in any order or never: entries are verified, and old-key entries deleted."""
+    last: list[PutRows | DeleteRows] = [PutRows(name, puts) for name, puts in by_table(verifications).items()]
+    last += [DeleteRows(name, deletes) for name, deletes in by_table(stale).items()]
+    if last:
+        yield Together(last)
 
 
 def _write_rows(table: str, plan: BatchPlan, atomic_rows: bool) -> Protocol[None]:
@@ -80,11 +88,11 @@ def _write_rows(table: str, plan: BatchPlan, atomic_rows: bool) -> Protocol[None
         yield DeleteRows(table, plan.row_deletes)
 
 
-def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[Outcome]:
+def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[list[Outcome]]:
     """Puts an object if its key is free: entries first, then one check-and-mutate on the exact liveness cell that was read.
 
     A loser keeps its entries (they are orphans until repair); one that lost to its own repeated call finds its nonce in the
-    version cell. Raises `RowExists`.
+    version cell. Returns the one outcome, which it has acknowledged. Raises `RowExists`.
     """
     schema = planner.schema
     while True:
@@ -97,7 +105,7 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[Out
         if plan.put is None or plan.outcome.error is not None:
             raise plan.outcome.error or AssertionError("a full write always puts its row")
         if plan.entries:
-            yield Together([PutRows(name, puts) for name, puts in by_table(plan.entries).items()])
+            yield Together([PutRows(name, puts) for name, puts in by_table([*plan.entries, *plan.marks]).items()])
         seen = None if row is None else row.columns.get(schema.liveness_column)
         mutations: Sequence[Put | Delete] = [plan.put] if plan.row_delete is None else [plan.put, plan.row_delete]
         applied = yield CheckAndMutate(schema.table, write.row, schema.liveness_column, None if seen is None else seen.value, mutations)
@@ -107,15 +115,18 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[Out
             applied = version is not None and version.value == plan.put.cells[schema.version_column]
         if not applied:
             continue
+        verifications = planner.verifications(plan.entries)
         while not (yield CheckLease(now)):
             # A repairer may have taken the entries for orphans while the row was not there yet, so they are put anew (rule 3). The
-            # row is not: others may have found it since, and changed or deleted it.
+            # row is not: others may have found it since, and changed or deleted it. So nobody knows whether these answer for it.
+            verifications = []
             now = yield ReadClock(planner.mixed)
             fresh = max(now, (plan.outcome.timestamp or now) + 1)
             entries = [(name, at_time(put, fresh)) for name, put in plan.entries]
             yield Together([PutRows(name, puts) for name, puts in by_table(entries).items()])
         yield Acknowledge([plan.outcome])
-        return plan.outcome
+        yield from finish(verifications, ())
+        return [plan.outcome]
 
 
 def at_time(put: Put, timestamp: int) -> Put:

@@ -9,6 +9,7 @@ from itertools import chain
 
 from attrs import frozen
 
+from hbmodel.mapping.covering import EntryDecoder, is_bare, is_verified
 from hbmodel.mapping.index_entries import Entries
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, Values
 from hbmodel.mapping.schema import Index, TableSchema
@@ -101,6 +102,45 @@ class EntryVerifier:
         if len(current) > 1:
             return self.scope.first(current) == entry
         return len(current) == 1 and current[0] == entry
+
+
+@frozen(eq=False)
+class CoveringReader:
+    """Answers from verified entries, and has the rows of the others answer (rule 11).
+
+    A verified entry is what its row was at the time of the scan: whoever changes the row marks the entry before.
+
+    Attributes:
+        decoder: of verified entries.
+        accepts: what the query wants of a verified entry, over the values that it holds.
+        verifier: for the other entries.
+    """
+
+    decoder: EntryDecoder
+    accepts: Callable[[Values], bool] | None
+    verifier: EntryVerifier
+
+    def read(self, entries: Sequence[Row]) -> Protocol[list[Values | None]]:
+        """The values behind each entry, or None for one that must not be returned; one multi-get for those that are not verified.
+
+        Args:
+            entries: that the query asks for, read with the columns of the decoder.
+        """
+        schema, decode, accepts = self.decoder.schema, self.decoder.values, self.accepts
+        found: list[Values | None] = [None] * len(entries)
+        doubtful: list[int] = []
+        for at, entry in enumerate(entries):
+            if is_verified(schema, entry):
+                held = decode(entry)
+                if accepts is None or accepts(held):
+                    found[at] = held
+            elif not is_bare(schema, entry):
+                doubtful.append(at)
+        if doubtful:
+            answers = yield from self.verifier.verify([entries[at].row for at in doubtful])
+            for at, values in zip(doubtful, answers, strict=True):
+                found[at] = values
+        return found
 
 
 def newest_of(rows: Sequence[Row]) -> Row | None:

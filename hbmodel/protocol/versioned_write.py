@@ -10,12 +10,11 @@ from attrs import define, field
 from hbmodel.errors import ConflictError, RowExists, SchemaMismatch, UnknownOutcome
 from hbmodel.protocol.indexed_batch import by_table
 from hbmodel.protocol.indexed_plan import OldRow, RowPlan
-from hbmodel.protocol.indexed_write import at_time
+from hbmodel.protocol.indexed_write import at_time, finish
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutateRows,
     CheckLease,
-    DeleteRows,
     GetRows,
     LetClockTick,
     Protocol,
@@ -41,8 +40,8 @@ def write_versioned_batch(
 
     A round reads the rows; puts the new entries and awaits all; changes the rows, each if its version cell is still the one that
     was read. Those that were refused are in the next round; where a call whose answer was lost may have been carried out, that begins
-    with looking for the own nonce. After the last round it acknowledges and deletes the old-key entries. A loser never deletes
-    its entries: they may be the winner's.
+    with looking for the own nonce. After the last round it acknowledges, verifies the entries of covering indexes and deletes the
+    old-key ones. A loser never deletes its entries: they may be the winner's.
 
     Args:
         planner: plans the mutations.
@@ -56,18 +55,17 @@ def write_versioned_batch(
         remaining = yield from batch.round(remaining)
     outcomes = [batch.outcomes[write.row] for write in writes]
     yield Acknowledge(outcomes)
-    if batch.stale:
-        yield Together([DeleteRows(name, deletes) for name, deletes in by_table(batch.stale).items()])
+    yield from finish([put for puts in batch.verifications.values() for put in puts], batch.stale)
     yield from release(batch.releases)
     return outcomes
 
 
-def insert_versioned(planner: VersionedRowPlanner, write: RowWrite, sent: SentChanges) -> Protocol[Outcome]:
-    """Puts an object of a versioned model if its key is free. Raises `RowExists`."""
-    (outcome,) = yield from write_versioned_batch(planner, [write], sent, insert=True)
+def insert_versioned(planner: VersionedRowPlanner, write: RowWrite, sent: SentChanges) -> Protocol[list[Outcome]]:
+    """Puts an object of a versioned model if its key is free; returns the one outcome, which it has acknowledged. Raises `RowExists`."""
+    (outcome,) = outcomes = yield from write_versioned_batch(planner, [write], sent, insert=True)
     if outcome.error is not None:
         raise outcome.error
-    return outcome
+    return outcomes
 
 
 @define
@@ -77,6 +75,7 @@ class _Batch:
     Attributes:
         outcomes: of the writes that are done, by row.
         stale: deletes of old-key entries, each with its index table.
+        verifications: of the entries that were put, each with its index table, by the row.
         releases: of unique values that rows have given up, each with its index table.
         rounds: how many rounds the rows that want unique values have taken.
     """
@@ -86,6 +85,7 @@ class _Batch:
     insert: bool
     outcomes: dict[bytes, Outcome] = field(factory=dict)
     stale: list[tuple[str, Delete]] = field(factory=list)
+    verifications: dict[bytes, Sequence[tuple[str, Put]]] = field(factory=dict)
     releases: list[Release] = field(factory=list)
     rounds: Counter[bytes] = field(factory=Counter)
 
@@ -110,7 +110,7 @@ class _Batch:
         notes: SentChanges = {}
         for row_key, releases in claimed.items():
             plan, old = planned[row_key]
-            entries += plan.entries
+            entries += [*plan.entries, *plan.marks]
             changes[row_key] = planner.change(plan, old)
             notes[row_key] = Sent(planner, plan, planner.put_cell(plan), not planner.cell(old).version, now, releases)
         if entries:
@@ -181,12 +181,14 @@ class _Batch:
     def _note(self, sent: Sent) -> None:
         self.outcomes[sent.plan.outcome.key] = sent.plan.outcome
         self.stale += sent.plan.stale
+        self.verifications[sent.plan.outcome.key] = sent.planner.verifications(sent.plan.entries)
         self.releases += sent.releases
 
     def _keep_entries(self, rows: Sequence[bytes]) -> Protocol[None]:
         """Puts the entries of changes that took too long once more: a repairer may have taken them for orphans (rule 3).
 
-        The rows are not put again: others may have found them since, and changed or deleted them.
+        The rows are not put again: others may have found them since, and changed or deleted them. So nobody knows whether the entries
+        answer for them.
         """
         done = [sent for row in rows if self.outcomes[row].error is None and (sent := self.sent.get(row)) is not None]
         if not done:
@@ -194,6 +196,8 @@ class _Batch:
         since = min(sent.since for sent in done)
         while not (yield CheckLease(since)):
             since = yield ReadClock()
+            for sent in done:
+                self.verifications.pop(sent.plan.outcome.key, None)
             late = [(name, at_time(put, max(since, (put.timestamp or 0) + 1))) for sent in done for name, put in sent.plan.entries]
             if late:
                 yield put_entries(late)

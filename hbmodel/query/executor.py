@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 from hbmodel.errors import IndexUnavailable, QueryError, TokenError
 from hbmodel.mapping.mapper import Values
 from hbmodel.protocol.driver import drive
-from hbmodel.protocol.verify_entries import EntryVerifier, newest
+from hbmodel.protocol.verify_entries import CoveringReader, EntryVerifier, newest
 from hbmodel.query.paging import Page, Seal, Token, decode_token, encode_token
 from hbmodel.query.plan import Bucket, Plan
 from hbmodel.query.query import Query
@@ -68,7 +68,7 @@ class PlanExecutor:
             return self._decoded(self._got(self._remaining(plan.rows, after)))
         ranges = plan.buckets if after is None else plan.after(after)
         if plan.path.index is not None:
-            return self._through_index(self._merged(ranges, plan.filter, (plan.reader.schema.version_column,)))
+            return self._through_index(self._merged(ranges, plan.entry_filter, plan.entry_columns))
         return self._decoded(self._merged(ranges, plan.filter, plan.reader.columns))
 
     def taken(self, count: int, after: bytes | None = None) -> list[Found]:
@@ -241,17 +241,19 @@ class PlanExecutor:
         every = plan.accepts
         accepts = every if every is not None else _anything
         verifier = EntryVerifier(plan.reader.schema, plan.path.index, plan.reader, accepts, plan.scope)
+        covering = None if plan.covering is None else CoveringReader(plan.covering, plan.accepts_entry, verifier)
         key_test = plan.entry_test
         sizes = self._get_sizes()
         with closing(batches):
             entries = itertools.chain.from_iterable(batches)
-            while batch := [row.row for row in itertools.islice(entries, next(sizes))]:
-                kept = [entry for entry in batch if key_test is None or key_test(entry)]
-                verified = drive(self.store, verifier.verify(kept))
+            while batch := list(itertools.islice(entries, next(sizes))):
+                kept = [entry for entry in batch if key_test is None or key_test(entry.row)]
+                reading = verifier.verify([entry.row for entry in kept]) if covering is None else covering.read(kept)
+                answers = drive(self.store, reading)
                 self.check()
-                for entry, values in zip(kept, verified, strict=True):
+                for entry, values in zip(kept, answers, strict=True):
                     if values is not None:
-                        yield plan.path.position(entry), values
+                        yield plan.path.position(entry.row), values
 
 
 def _behind(scan: Scan, last: bytes) -> Scan | None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from attrs import frozen
+from attrs import field, frozen
 
 from hbmodel.store.filters import And as AllOf
 from hbmodel.store.filters import Filter, RowContains, ValueFilter
 from hbmodel.store.filters import Or as AnyOf
 
 Access = Literal["get", "scan", "scan + get", "nothing"]
+
+Covering = Literal["verified", "incomplete", "copy"]
+"""What the covered columns of an index are to a query: verified entries answer it; they would, but lack fields; or a copy for others."""
 
 
 @frozen
@@ -35,6 +38,14 @@ class Explanation:
         round_trips: how often their answers are waited for.
         calls_saved: how many of the calls a store with one-call scans would save (`Capabilities.one_call_scans`).
         full_scan: whether nothing bounds the scan.
+        scan_calls: how many of the calls are for scans; a page costs as many, unless it is longer than a batch of rows.
+        gets: how many are multi-gets. A query that verified entries answer takes none, but one more where it meets unverified ones.
+        covering: of an index that covers columns: `verified` (its verified entries answer the query without a read of the row),
+            `incomplete` (entries lack fields that the query needs, so rows are read) or `copy` (rows are read always); else None.
+        lacking: names of the fields that the entries lack.
+        state: of the index that is used, else None.
+        unreadable: the declared indexes that no query can use, each with its state.
+        lease: seconds after which a running session notices that the state of an index has changed, or None.
     """
 
     path: str
@@ -53,9 +64,17 @@ class Explanation:
     round_trips: int
     calls_saved: int
     full_scan: bool
+    scan_calls: int = 0
+    gets: int = 0
+    covering: Covering | None = None
+    lacking: Sequence[str] = ()
+    state: str | None = None
+    unreadable: Mapping[str, str] = field(factory=dict)
+    lease: float | None = None
 
     def __str__(self) -> str:
         fixed = ", ".join(self.equalities) or "nothing"
+        calls = f"{self.scan_calls} of scans, {self.gets} of gets"
         lines = [
             f"{self.access} of {self.table} ({', '.join((self.path, *self.kinds))})",
             f"  key:     {fixed} fixed"
@@ -65,10 +84,25 @@ class Explanation:
             + (", backwards" if self.backwards else ""),
             f"  server:  {self.server or 'no filter'}",
             f"  client:  {', '.join(self.client) or 'no check'}",
-            f"  calls:   {self.calls} to the first item, in {self.round_trips} round trip(s)"
+            f"  calls:   {self.calls} to the first item ({calls}), in {self.round_trips} round trip(s)"
             + (f"; {self.calls - self.calls_saved} where a scan is one call (hbase+thrift2:)" if self.calls_saved else ""),
         ]
+        if self.covering is not None:
+            lines.append(f"  covers:  {self._covers}")
+        lease = "" if self.lease is None else f"; a change is noticed within {self.lease:g} s"
+        if self.state is not None:
+            lines.append(f"  index:   {self.state}{lease}")
+        if self.unreadable:
+            lines.append(f"  not yet: {', '.join(f'{name} is {state}' for name, state in self.unreadable.items())}{lease}")
         return "\n".join(lines)
+
+    @property
+    def _covers(self) -> str:
+        if self.covering == "verified":
+            return "verified entries answer without a read of the row"
+        if self.covering == "incomplete":
+            return f"rows are read: entries lack {', '.join(self.lacking)}"
+        return "covered values are a copy; rows are read"
 
 
 def describe_filter(of: Filter) -> str:

@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
+from hbmodel.mapping.covering import EntryDecoder, fields_held
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import And, Predicate, Test
 from hbmodel.mapping.schema import Index
@@ -17,7 +18,8 @@ from hbmodel.protocol.verify_entries import EntryScope
 from hbmodel.query.key_conditions import KeyConditions
 from hbmodel.query.paging import digest_of
 from hbmodel.query.query import Query
-from hbmodel.store.filters import Filter
+from hbmodel.store.filters import And as AllOf
+from hbmodel.store.filters import Filter, ValueFilter
 from hbmodel.store.ranges import KeyRange
 
 
@@ -96,6 +98,52 @@ class Plan:
             return all(test(values) for test in tests)
 
         return passes
+
+    @cached_property
+    def covering(self) -> EntryDecoder | None:
+        """Decodes verified entries where they hold all that the query needs; None where rows must be read."""
+        query, index = self.query, self.path.index
+        if index is None or self.lacking or index.name not in query.schema.covering:
+            return None
+        return EntryDecoder(query.schema, index, None if query.selection is None else self._needed)
+
+    @cached_property
+    def _needed(self) -> frozenset[str]:
+        """Names of the fields that must be known of a verified entry."""
+        query = self.query
+        asked = query.schema.fields if query.selection is None else query.selection
+        return frozenset[str]().union(*(f.reads for f in asked), *(p.reads() for p in self._open_on_entries))
+
+    @cached_property
+    def lacking(self) -> Sequence[str]:
+        """Names of the fields that the query needs and the entries of its index do not hold."""
+        index = self.path.index
+        return () if index is None else sorted(self._needed - fields_held(self.query.schema, index))
+
+    @cached_property
+    def _open_on_entries(self) -> Sequence[Predicate]:
+        """The conditions that neither the key ranges nor the tests of an entry's key settle."""
+        names, settled = frozenset(self.path.layout.names), self.match.consumed
+        tested = [c.asked for c in self.match.conditions if c.on_entry.names() <= names]
+        return [p for p in self.residual if not any(p is done for done in (*settled, *tested))]
+
+    @cached_property
+    def accepts_entry(self) -> Test | None:
+        """What is left to test of a verified entry, over the values that it holds; None where there is nothing."""
+        return And(tuple(self._open_on_entries)).test() if self._open_on_entries else None
+
+    @cached_property
+    def entry_columns(self) -> Sequence[bytes]:
+        """What is read of index entries."""
+        return (self.reader.schema.version_column,) if self.covering is None else self.covering.columns
+
+    @cached_property
+    def entry_filter(self) -> Filter | None:
+        """What the server filters entries by: besides the query's own, marks of deleted entries stay there."""
+        if self.covering is None:
+            return self.filter
+        whole = ValueFilter(self.reader.schema.version_column, "!=", b"")
+        return whole if self.filter is None else AllOf((self.filter, whole))
 
     @cached_property
     def accepts(self) -> Test | None:

@@ -14,7 +14,7 @@ from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable,
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
-from hbmodel.query.explanation import Access, Explanation, describe_filter
+from hbmodel.query.explanation import Access, Covering, Explanation, describe_filter
 from hbmodel.query.index_fit import fit, misfit
 from hbmodel.query.key_conditions import KeyConditions, match
 from hbmodel.query.plan import Bucket, Path, Plan
@@ -263,11 +263,21 @@ def _ranges(path: Path, found: KeyConditions) -> Mapping[int, list[KeyRange]]:
     return gathered
 
 
-def explain(query: Query[Any], made: Plan, one_call_scans: bool) -> Explanation:
-    """Describes a plan, for a store whose scans are one call or not (see `Capabilities`)."""
+def explain(
+    query: Query[Any], made: Plan, one_call_scans: bool, states: Mapping[str, str] | None = None, lease: float | None = None
+) -> Explanation:
+    """Describes a plan.
+
+    Args:
+        query: that it is for.
+        made: the plan.
+        one_call_scans: whether a scan of the store is one call (see `Capabilities`).
+        states: of the declared indexes, by name.
+        lease: seconds after which a session notices that they have changed.
+    """
     ranges = sum(len(bucket.ranges) for bucket in made.buckets)
     through_index = made.path.index is not None
-    access: Access = "scan + get" if through_index else "scan"
+    access: Access = "scan + get" if through_index and made.covering is None else "scan"
     if not made.buckets:
         access = "nothing"
     elif made.rows is not None:
@@ -277,6 +287,7 @@ def explain(query: Query[Any], made: Plan, one_call_scans: bool) -> Explanation:
     scans = len(made.buckets) if access.startswith("scan") else 0
     gets = int(access.endswith("get"))
     opened = 0 if one_call_scans else scans
+    known = {} if states is None else states
     return Explanation(
         path=made.path.name,
         table=made.path.table,
@@ -294,4 +305,21 @@ def explain(query: Query[Any], made: Plan, one_call_scans: bool) -> Explanation:
         round_trips=bool(opened) + bool(scans) + gets,
         calls_saved=opened,
         full_scan=made.full_scan and bool(made.buckets),
+        scan_calls=opened + scans,
+        gets=gets,
+        covering=_covering(made),
+        lacking=made.lacking if _covering(made) == "incomplete" else (),
+        state=known.get(made.path.name) if through_index else None,
+        unreadable={name: state for name, state in known.items() if state != "readable"},
+        lease=lease,
     )
+
+
+def _covering(made: Plan) -> Covering | None:
+    """What the covered columns of the index that a plan takes are to its query."""
+    index = made.path.index
+    if index is None or not index.covers:
+        return None
+    if index.name not in made.query.schema.covering:
+        return "copy"
+    return "incomplete" if made.covering is None else "verified"

@@ -110,7 +110,7 @@ def _insert_versioned(store: Store, bind: Callable[[TableSchema], Binding], cloc
         binding.check_writable()
         planner = VersionedRowPlanner(schema, binding.written, clock.bound, adopting=binding.adopting)
         try:
-            outcome = drive(store, insert_versioned(planner, write, sent), clock)
+            (outcome,) = drive(store, insert_versioned(planner, write, sent), clock)
         except SchemaMismatch:
             if not sent:
                 raise

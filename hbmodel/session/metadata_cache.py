@@ -23,7 +23,7 @@ class MetadataCache:
     """
 
     def __init__(self, lease: float) -> None:
-        self._lease = lease
+        self.lease = lease
         self._bindings: dict[TableSchema, tuple[Binding, float]] = {}
         self.offset = SharedOffset()
 
@@ -31,7 +31,7 @@ class MetadataCache:
         """The binding of a model, from the registry if the last one is too old; raises what `Registry.bind` raises."""
         known = self._bindings.get(schema)
         now = time.monotonic()
-        if known is not None and now - known[1] < (min(self._lease, UNWRITABLE) if known[0].unknown else self._lease):
+        if known is not None and now - known[1] < (min(self.lease, UNWRITABLE) if known[0].unknown else self.lease):
             return known[0]
         binding = registry.bind(schema)
         self._bindings[schema] = (binding, now)

@@ -38,10 +38,13 @@ class QueryRunner:
         bind: gives a model's binding, and raises once the session is closed.
         seal: for continuation tokens, or None.
         guard: of the session; a query that is being read ends with it.
+        lease: seconds for which a binding is trusted, or None.
     """
 
-    def __init__(self, store: Store, bind: Callable[[TableSchema], Binding], seal: Seal | None, guard: Guard) -> None:
-        self._store, self._bind, self._seal, self._guard = store, bind, seal, guard
+    def __init__(
+        self, store: Store, bind: Callable[[TableSchema], Binding], seal: Seal | None, guard: Guard, lease: float | None = None
+    ) -> None:
+        self._store, self._bind, self._seal, self._guard, self._lease = store, bind, seal, guard, lease
         self._plans: dict[tuple[int, str | None], tuple[Query[Any], Binding, Plan]] = {}
 
     def _plan(self, query: Query[Any], path: str | None = None) -> Plan:
@@ -178,4 +181,5 @@ class QueryRunner:
 
     def explain(self, query: Query[Any]) -> Explanation:
         """How a query would be carried out."""
-        return explain(query, self._plan(query), self._store.capabilities.one_call_scans)
+        made, binding = self._planned(query)
+        return explain(query, made, self._store.capabilities.one_call_scans, binding.states, self._lease)

@@ -101,7 +101,7 @@ class Session:
         )
         self._work = UnitOfWork(store, self._bind, self._clock)
         self._guard = Guard()
-        self._runner = QueryRunner(store, self._planning_binding, self._seal, self._guard)
+        self._runner = QueryRunner(store, self._planning_binding, self._seal, self._guard, self._knowledge.lease)
 
     def __reduce__(self) -> NoReturn:
         raise SessionError("A session cannot be pickled: open one in each process, on a store of its own.")

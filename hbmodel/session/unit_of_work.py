@@ -35,7 +35,7 @@ RESTARTS = 5
 """How often a batch begins again because the indexes of its table have changed, each time at least a lease apart."""
 
 UNSWEPT_BATCHES = 16
-"""Most batches whose old index entries could not be deleted that a session remembers."""
+"""Most batches whose index entries could not be brought up to date that a session remembers."""
 
 
 @define(eq=False)
@@ -159,7 +159,7 @@ class UnitOfWork:
         store: to write to.
         bind: gives the current binding of a model; raises if it cannot be used.
         clock: for indexed rows.
-        unswept: batches whose old index entries are still to be deleted; another unit of work may share them.
+        unswept: batches whose index entries are still to be verified or deleted; another unit of work may share them.
     """
 
     def __init__(
@@ -246,9 +246,9 @@ class UnitOfWork:
         except StoreError as error:
             if running.outcomes is None:
                 raise
-            # Everything is acknowledged; what is left are old index entries, which reads never return. Their deletes carry
-            # the time just below their row's, so they are as right at the next commit as they are now.
-            log.warning("old index entries of table %s could not be deleted: %s", current.schema.table, error.message)
+            # Everything is acknowledged; what is left are old index entries, which reads never return, and new ones to verify, for
+            # which reads get the row until then. Both carry the time of their write, so they are as right at the next commit as now.
+            log.warning("index entries of table %s could not be brought up to date: %s", current.schema.table, error.message)
             self._unswept.append(running)
         if current.schema.salt.random:
             # Of the rows of one key in several buckets the newest counts: the next one must not have the same time.

@@ -78,7 +78,7 @@ class IndexReport:
         expiring: entries that differ from a row that expires; they end with it.
         refused: rows whose entries cannot be made or whose values cannot be read.
         put: missing entries that were put.
-        deleted: stale entries that were deleted.
+        deleted: stale entries and bare marks that were deleted.
         unclaimed: rows that hold a value of a unique index which is not claimed for them.
         unheld: claims for rows that do not hold the value, older than the grace time.
         released: claims of values that were given up; they stay.
@@ -88,6 +88,9 @@ class IndexReport:
         seconds: that it took.
         whole: an estimate of the seconds that it would take for the whole table.
         samples: some of what is wrong, as (what, key in hex).
+        unverified: entries of a covering index that are right, but whose rows must be read to know it; older than the grace time.
+        verified: those of them that were verified.
+        bare: marks of deleted entries, older than the grace time.
     """
 
     table: str
@@ -111,6 +114,9 @@ class IndexReport:
     seconds: float = 0.0
     whole: float | None = None
     samples: Sequence[Sequence[str]] = ()
+    unverified: int = 0
+    verified: int = 0
+    bare: int = 0
 
     @property
     def sound(self) -> bool:
@@ -137,8 +143,10 @@ class IndexReport:
         ]
         if self.unclaimed or self.unheld or self.released:
             lines.append(f"  claims: rows without {self.unclaimed}, without rows {self.unheld}, released {self.released}")
-        if self.put or self.deleted:
-            lines.append(f"  put {self.put}, deleted {self.deleted}")
+        if self.unverified or self.bare:
+            lines.append(f"  unverified {self.unverified}, bare marks {self.bare}")
+        if self.put or self.deleted or self.verified:
+            lines.append(f"  put {self.put}, deleted {self.deleted}" + (f", verified {self.verified}" if self.verified else ""))
         if self.claimed or self.freed:
             lines.append(f"  claimed {self.claimed}, freed {self.freed}")
         if self.sampled and self.whole is not None:

@@ -14,7 +14,7 @@ from hbmodel.protocol.claim_check import FoundClaim, check_claims, release_unhel
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, check_grace
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.index_build import RowIndexer
-from hbmodel.protocol.index_repair import repair_entries
+from hbmodel.protocol.index_repair import repair_entries, reverify_entries
 from hbmodel.protocol.index_verify import Entry, find_missing, find_stale
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store.checks.numbers import is_finite
@@ -24,7 +24,7 @@ from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import Drain, IndexStates
 from hbmodel.tables.index_sweeps import LOOK, IndexProgress, Report, Sweeps, Throttle, counted
 from hbmodel.tables.range_claims import CLAIM_LIFE, SAMPLES, Counts
-from hbmodel.tables.registration import ABSENT, LEASE
+from hbmodel.tables.registration import ABSENT, KEPT_BY_ALL, LEASE
 from hbmodel.tables.registry import Registry
 from hbmodel.tables.sampling import Sample, sample_rows
 
@@ -134,10 +134,12 @@ class IndexWork:
                 table=self.schema.table, index=self.index.name,
             )  # fmt: skip
 
-    def sweeps(self, table: str, rows: str, throttle: Throttle, batch_size: int, claim_life: float = CLAIM_LIFE) -> Sweeps:
+    def sweeps(
+        self, table: str, rows: str, throttle: Throttle, batch_size: int, claim_life: float = CLAIM_LIFE, kept_by_all: bool = True
+    ) -> Sweeps:
         """Goes through the rows for the index table that is live."""
-        live, adopting, plain = evolve(self.index, table=table), rows not in {"indexed", "plain"}, rows == "plain"
-        indexer = RowIndexer(self.schema, (live,), adopting, plain)
+        live, adopting = evolve(self.index, table=table, kept_by_all=kept_by_all), rows not in {"indexed", "plain"}
+        indexer = RowIndexer(self.schema, (live,), adopting, plain=rows == "plain")
         clock = self.times.clock(self.registry, lambda: not (adopting and self.states.rows_are_adopted))
         then = self.sweeps(table, "indexed", throttle, batch_size, claim_life) if adopting else None
         claims = VersionedRowPlanner(self.schema, (live,), clock.bound, adopting=adopting) if live.unique else None
@@ -171,7 +173,7 @@ class IndexWork:
     ) -> IndexReport:
         """Looks at rows and entries, all or some, and mends what is wrong if that is wanted."""
         found, state = self.states.live()
-        sweeps = self.sweeps(state.table, found.rows, throttle, batch_size)
+        sweeps = self.sweeps(state.table, found.rows, throttle, batch_size, kept_by_all=state.state in KEPT_BY_ALL)
         tally = _Tally(IndexReport(self.schema.table, self.index.name, state.state, sampled=sample is not None), [])
         began = time.monotonic()
         rows_read = self._read(self.schema.table, sweeps.indexer.columns, sample, batch_size)
@@ -184,9 +186,9 @@ class IndexWork:
                 self._check_claims(sweeps, rows, mend, tally)
                 throttle.passed(rows)
                 self._show(phase, tally)
-        # What has no version cell is a claim of a unique value.
-        for rows in self._read(state.table, (self.schema.version_column,), sample, batch_size).batches:
-            self._check_entries(sweeps, [Entry(row.row, max(c.timestamp for c in row.columns.values())) for row in rows], mend, tally)
+        # What has neither a version cell nor a status is a claim of a unique value.
+        for rows in self._read(state.table, sweeps.indexer.entry_columns, sample, batch_size).batches:
+            self._check_entries(sweeps, [Entry.of(self.schema, sweeps.index, row) for row in rows], mend, tally)
             throttle.passed(rows)
             self._show(phase, tally)
         seconds = time.monotonic() - began
@@ -234,11 +236,16 @@ class IndexWork:
     def _check_entries(self, sweeps: Sweeps, entries: Sequence[Entry], mend: bool, tally: _Tally) -> None:
         grace = round(self.times.grace * 1000)
         found = drive(self.store, find_stale(sweeps.indexer, sweeps.index, entries, grace), sweeps.clock)
-        tally.add(entries=len(entries), stale=len(found.stale), pending=len(found.pending), expiring=len(found.expiring))
+        counted = sum(not entry.bare for entry in entries)
+        tally.add(entries=counted, stale=len(found.stale), pending=len(found.pending), expiring=len(found.expiring))
+        tally.add(unverified=len(found.unverified), bare=len(found.bare))
         tally.note("stale", (entry.key for entry in found.stale))
-        if mend and found.stale:
-            gone = drive(self.store, repair_entries(sweeps.indexer, sweeps.index, found.stale, grace), sweeps.clock)
+        if mend and (wrong := [*found.stale, *found.bare]):
+            gone = drive(self.store, repair_entries(sweeps.indexer, sweeps.index, wrong, grace), sweeps.clock)
             tally.add(deleted=len(gone))
+        if mend and found.unverified and sweeps.index.kept_by_all:
+            put = drive(self.store, reverify_entries(sweeps.indexer, sweeps.index, found.unverified, grace), sweeps.clock)
+            tally.add(verified=len(put))
 
     def _show(self, phase: Literal["verifying", "repairing"], tally: _Tally) -> None:
         if self.progress is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from hbmodel.errors import IndexUnavailable
 from hbmodel.mapping.mapper import RowDecoder
@@ -16,6 +16,9 @@ ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE = "absent", "write-only", "bui
 STATES = (ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE)
 """The life of an index; writes keep it from the second state on, reads use it in the last. One that this version does not know is
 none of the ends: writes keep it, reads do not use it."""
+
+KEPT_BY_ALL = frozenset((BUILDING, VERIFYING, READABLE))
+"""The states in which no session is left that does not keep the index."""
 
 LEASE = 60.0
 """Seconds for which a session trusts what it read from the registry, unless it was opened with another lease."""
@@ -69,6 +72,11 @@ class IndexState:
     entry: Mapping[str, Any] = field(factory=dict, repr=False)
 
 
+def as_live(index: Index, state: IndexState) -> Index:
+    """A declared index as the registry has it: with its live table."""
+    return evolve(index, table=state.table, kept_by_all=state.state in KEPT_BY_ALL)
+
+
 @frozen
 class Registration:
     """One table as the registry knows it, with the bytes that a change must be checked against.
@@ -103,6 +111,7 @@ class Binding:
         readable: indexes that queries may use.
         unknown: names of live indexes that the model does not declare; it may then read but not write.
         rows: which rows of the table are live.
+        states: of the declared indexes, by name.
     """
 
     schema: TableSchema
@@ -110,6 +119,7 @@ class Binding:
     readable: Sequence[Index]
     unknown: Sequence[str]
     rows: RowState = "unindexed"
+    states: Mapping[str, str] = field(factory=dict)
 
     @property
     def indexed(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from hbmodel.errors import SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
 from hbmodel.mapping.schema import Index, TableSchema
@@ -20,7 +20,7 @@ from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Cell, Family, Put, Row, Scan
 from hbmodel.tables.layout_text import canonical_json
 from hbmodel.tables.matching import SAFE, check_layout, field_renames, match_indexes, renamed_index, renamed_layout
-from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, Binding, IndexState, Registration, RowState
+from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, Binding, IndexState, Registration, RowState, as_live
 
 REGISTRY_TABLE = "hbmodel"
 FAMILY = b"m"
@@ -112,13 +112,14 @@ class Registry:
         _check_rows(schema, found)
         matched = match_indexes(schema, found)
         live = {name: state for name, state in matched.states.items() if state.state != ABSENT}
-        written = tuple(evolve(index, table=live[name].table) for name, index in schema.indexes.items() if name in live)
+        written = tuple(as_live(index, live[name]) for name, index in schema.indexes.items() if name in live)
         return Binding(
             schema=schema,
             written=written,
             readable=tuple(index for index in written if live[index.name].state == READABLE),
             unknown=tuple(sorted(state.name for state in matched.unknown)),
             rows=found.rows,
+            states={name: matched.states[name].state if name in matched.states else ABSENT for name in schema.indexes},
         )
 
     def register(self, schema: TableSchema, new_state: str) -> None:
@@ -281,7 +282,12 @@ def _index_state(name: str, cell: Cell) -> IndexState:
 
 
 def _check_rows(schema: TableSchema, found: Registration) -> None:
-    """Raises `SchemaMismatch` where a model keeps indexes without the system cells that the rows of its table have."""
+    """Raises `SchemaMismatch` where a model keeps indexes with system cells and the rows of its table have none, or the other way round."""
+    if schema.indexes and not schema.foreign and found.rows == "plain":
+        raise SchemaMismatch(
+            "The table is one that others fill, whose rows have no system cells: declare the model with foreign=True and immutable=True.",
+            table=schema.table,
+        )
     if schema.foreign and schema.indexes and found.rows not in {"plain", "unindexed"}:
         raise SchemaMismatch(
             "The rows of the table have system cells, as those of a model of its own: declare the model without foreign=True.",

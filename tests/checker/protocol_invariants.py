@@ -9,6 +9,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from hbmodel.errors import HbmodelError
+from hbmodel.mapping.covering import EntryDecoder, fields_held, is_verified
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import LIVE, Index, TableSchema
 from tests.checker.protocol_adapter import (
@@ -61,11 +62,14 @@ class Watch:
     Attributes:
         schema: of the model.
         strict: whether a row whose delete is acknowledged must also be rid of every earlier cell at once.
+        trusts: whether an entry answers by itself.
     """
 
     schema: TableSchema
     strict: bool = True
+    trusts: Callable[[TableSchema, Any], bool] = is_verified
     _views: dict[Any, View] = field(factory=dict)
+    _answers: dict[Any, Any] = field(factory=dict)
     _pools: dict[Any, Pool] = field(factory=dict)
 
     def pool(self, of: Any) -> Pool:
@@ -148,6 +152,7 @@ class Watch:
             if view.wrong is not None:
                 yield f"{view.wrong}; row {row!r}"
             yield from self._entries(store, row, view)
+        yield from self._verified(store)
         if EXPIRED in store:
             yield from self._outlived(store, history)
         for row in {*self.rows(store), *history}:
@@ -159,13 +164,44 @@ class Watch:
         for index, entry in view.entries:
             table = index.table
             cells = {column: value for column, _, value in mc.vis(store, table, entry)}
-            if not cells:
+            if self.schema.version_column not in cells:
                 yield f"MISSING entry {entry!r} in {table} of row {row!r}"
             elif (view.version or b"").startswith(cells[self.schema.version_column]):
                 covered = [self.schema.by_name[name].column for name in index.covers]
                 found = {column: value for column, _, value in visible(store, self.schema.table, row)}
                 if any(cells.get(column) != found.get(column) for column in covered):
                     yield f"COVER: entry {entry!r} has the version of row {row!r} and other values"
+
+    @cached_property
+    def _covering(self) -> dict[str, EntryDecoder]:
+        """Decodes all that the entries of a covering index hold, by its table."""
+        schema = self.schema
+        indexes = [index for index in schema.indexes.values() if index.name in schema.covering]
+        return {index.table: EntryDecoder(schema, index, fields_held(schema, index)) for index in indexes}
+
+    def _verified(self, store: Store) -> Iterator[str]:
+        """A verified entry says what its row says, in every state: a query takes its word."""
+        for table, entry in store:
+            if table not in self._covering:
+                continue
+            state = (table, entry, store[(table, entry)])
+            if state not in self._answers:
+                self._answers[state] = self._answer(store, table, entry)
+            if (answer := self._answers[state]) is None:
+                continue
+            row, held = answer
+            view = self.view(store, row)
+            shown = dict(view.values)
+            entries = [key for index, key in view.entries if index.table == table]
+            if not view.live or entry not in entries or any(shown[name] != value for name, value in held.items()):
+                yield f"VERIFIED: entry {entry!r} in {table} answers {held}, and its row is {shown if view.live else 'not there'}"
+
+    def _answer(self, store: Store, table: str, entry: bytes) -> tuple[bytes, dict[str, Any]] | None:
+        found: Any = found_row(entry, visible(store, table, entry))
+        if found is None or not self.trusts(self.schema, found):
+            return None
+        decoder = self._covering[table]
+        return self._keys.row_of_entry(decoder.index, entry)[0], decoder.values(found)
 
     def _outlived(self, store: Store, history: dict[bytes, dict[int, Began]]) -> Iterator[str]:
         """Entries end with their rows: after that there is none of a process whose every put has ended."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from hbmodel.mapping.covering import VERIFIED
 from hbmodel.mapping.mapper import Values
 from hbmodel.mapping.schema import LIVE
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
@@ -29,13 +30,19 @@ from tests.checker.protocol_adapter import SetClock
 from tests.checker.protocol_processes import Rules
 from tests.checker.protocol_sweeps import Configuration, building, places, purgers, ranges, readers, repairers, two
 
+
+def is_verification(put: Put) -> bool:
+    """Whether a put verifies an entry."""
+    return all(column.endswith(b":_s") and value[:1] == VERIFIED for column, value in put.cells.items())
+
+
 # --- the order of the phases ------------------------------------------------------------------------------------------
 
 
 def phase_of(operation: Operation) -> str:
     """The phase that an operation of `write_indexed_batch` belongs to."""
     match operation:
-        case Together([PutRows(), *_]):
+        case Together([PutRows(_, puts), *_]) if not all(map(is_verification, puts)):
             return "entries"
         case Together():
             return "stale"

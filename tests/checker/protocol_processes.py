@@ -15,13 +15,25 @@ from hbmodel.protocol.index_repair import marker_of, purge_markers, repair_entri
 from hbmodel.protocol.index_verify import Entry
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
-from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, Protocol, ReadClock
+from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, Protocol, PutRows, ReadClock
 from hbmodel.protocol.verify_entries import EntryScope, EntryVerifier
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from hbmodel.store import Delete
 from hbmodel.store.ranges import KeyRange
 from tests.checker.behaviour import once
-from tests.checker.protocol_adapter import BOUND, Sends, SetClock, Step, Steps, Store, Told, Translation, alone, found_row
+from tests.checker.protocol_adapter import (
+    BOUND,
+    Sends,
+    SetClock,
+    Step,
+    Steps,
+    Store,
+    Told,
+    Translation,
+    _changes,
+    alone,
+    found_row,
+)
 
 
 @frozen
@@ -257,6 +269,12 @@ def _repairing(schema: TableSchema, protocol: Protocol[Any], rules: Rules, times
             assert delete.timestamp is not None
             checked = (operation.table, operation.row, operation.column, operation.expected)
             answer = yield Told(("checked_repair", *checked, rules.repair_at(delete.timestamp), timestamp if rules.grace == "wait" else -1))
+        elif isinstance(operation, PutRows):
+            for put in operation.puts:
+                yield ("issue", put.timestamp)  # it may arrive late, like a writer's
+                yield Told(("write", operation.table, put.row, _changes([put], None), None))
+            yield ("issue", LATEST)
+            answer = None
         else:
             assert isinstance(operation, DeleteRows)
             for delete in operation.deletes:

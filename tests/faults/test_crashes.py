@@ -115,7 +115,7 @@ def test_a_failure_at_any_call_and_another_commit(name: str, limited: bool, capl
                 # Only old index entries may be left to delete once everything is acknowledged.
                 assert failing.calls[at].name == "delete"
                 assert failing.calls[at].table in {index.table for index in hb.schema_of(scenario.model).indexes.values()}
-                assert "could not be deleted" in caplog.text
+                assert "could not be brought up to date" in caplog.text
             check_queries(store, scenario.model)
             if outcomes is None:
                 outcomes = session.commit()

@@ -279,6 +279,18 @@ def test_what_cannot_be_is_refused(bed: Bed, given_model: Any) -> None:
     assert registered is not None
     assert registered.rows == "plain"
 
+    @hb.model(table=table, family="d", immutable=True)
+    class Owned:
+        name: hb.Key[str] = hb.key()
+        topic: hb.Column[str] = hb.column("t")
+        size: hb.Column[int] = hb.column("s", hb.UInt8)
+        note: hb.Column[str | None] = hb.column("n", default=None)
+
+        by_topic = hb.index("topic", covers=("note",))
+
+    with pytest.raises(hb.SchemaMismatch, match="that others fill"):
+        open_session(bed.store).get(Owned, name="other1")
+
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["own", "other", "own delete", "other delete", "repair"]), st.integers(0, 5)), min_size=1, max_size=15

@@ -236,7 +236,7 @@ def test_row_values_are_in_no_log_and_no_message(caplog: pytest.LogCaptureFixtur
         session.update(order(1), state="yet another secret")
         with pytest.raises(hb.PartialWrite) as caught:
             session.commit()
-    assert "could not be deleted" in caplog.text
+    assert "could not be brought up to date" in caplog.text
     assert "secret" not in caplog.text + str(caught.value)
 
 

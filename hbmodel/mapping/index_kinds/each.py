@@ -36,6 +36,11 @@ class EachPart(IndexPart):
     def reads(self) -> frozenset[str]:
         return self.of.reads
 
+    @property
+    @override
+    def has_one_value(self) -> bool:
+        return False
+
     @override
     def values_of(self, values: Values) -> Sequence[Any]:
         elements = self.of.value_in(values)

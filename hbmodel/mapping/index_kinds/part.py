@@ -59,6 +59,11 @@ class IndexPart(ABC):
         """Whether the one value is that of the stored field of the operand's name."""
         return False
 
+    @property
+    def has_one_value(self) -> bool:
+        """Whether there is never more than one value for a row."""
+        return True
+
     def on_entries(self, conditions: Sequence[Condition]) -> Sequence[Condition] | None:
         """The conditions of a query with what they mean for this part; None where rows without entries may satisfy the query.
 

@@ -1,0 +1,117 @@
+"""Index entries that answer queries without their rows: their status cell, and the fields that they hold.
+
+An entry is put with the status 00 and the nonce of its write. Once the write is acknowledged the status becomes 01 and the same nonce:
+the entry is verified. Whoever changes the row later marks the entry before: a status 00 with the nonce of that later write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from attrs import frozen
+
+from hbmodel.errors import DecodingError, IncompleteRow
+from hbmodel.mapping.mapper import Values
+from hbmodel.mapping.row_codegen import compile_decode
+from hbmodel.mapping.schema import Field, Index, TableSchema
+from hbmodel.mapping.version_cell import NONCE_LENGTH
+from hbmodel.store.values import Put, Row
+
+UNVERIFIED, VERIFIED = b"\x00", b"\x01"
+"""First byte of the status cell of an entry; the nonce of the write that put it follows."""
+
+
+def unverified(version: bytes) -> bytes:
+    """The status of an entry with this version cell that its row must answer for."""
+    return UNVERIFIED + version[-NONCE_LENGTH:]
+
+
+def verified(version: bytes) -> bytes:
+    """The status of an entry with this version cell that answers by itself."""
+    return VERIFIED + version[-NONCE_LENGTH:]
+
+
+def verification(schema: TableSchema, put: Put) -> Put:
+    """What verifies an entry that was put so: at exactly its time, so that a mark of a later write stays above it."""
+    return Put(put.row, {schema.status_column: verified(put.cells[schema.version_column])}, put.timestamp)
+
+
+def is_bare(schema: TableSchema, entry: Row) -> bool:
+    """Whether nothing but a mark is left of an entry, which was deleted below it."""
+    return schema.version_column not in entry.columns
+
+
+def is_verified(schema: TableSchema, entry: Row) -> bool:
+    """Whether an entry is verified: its status is that of the very write whose version it has."""
+    status, version = entry.columns.get(schema.status_column), entry.columns.get(schema.version_column)
+    return status is not None and version is not None and status.value == verified(version.value)
+
+
+def fields_held(schema: TableSchema, index: Index) -> frozenset[str]:
+    """Names of the fields whose values an entry holds.
+
+    The version is among them only where every write that counts it on puts the entry again: where no column is outside the entry, and
+    no claim of a unique value counts it on alone.
+    """
+    stored = frozenset(f.name for f in schema.fields)
+    held = (frozenset(index.layout.names) & stored) | frozenset(index.covers)
+    version = schema.version_field
+    columns = frozenset(f.name for f in schema.columns if f.kind == "column")
+    whole = columns <= held and not any(other.unique for other in schema.indexes.values())
+    return held | {version.name} if version is not None and whole else held
+
+
+@frozen(eq=False)
+class EntryDecoder:
+    """Decodes verified entries of one index, for one set of fields.
+
+    Attributes:
+        schema: of the model.
+        index: a covering one.
+        names: the fields wanted, all of which entries hold; None means all of the model's.
+    """
+
+    schema: TableSchema
+    index: Index
+    names: frozenset[str] | None = None
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """The cell fields that are decoded from cells, not from the key of the entry."""
+        in_key = frozenset(self.index.layout.names)
+        return tuple(f for f in self.schema.columns if f.name not in in_key and (self.names is None or f.name in self.names))
+
+    @cached_property
+    def columns(self) -> tuple[bytes, ...]:
+        """What a scan of the index must ask for."""
+        schema = self.schema
+        return tuple(sorted({schema.version_column, schema.status_column, *(f.column for f in self.fields)}))
+
+    @cached_property
+    def values(self) -> Callable[[Row], Values]:
+        """Decodes the key and the wanted cells of a verified entry; raises `IncompleteRow` and `DecodingError`."""
+        schema, what = self.schema, ("entry values", self.index.name, self.names)
+        found: Callable[[Row], Values] | None = schema.compiled.get(what)
+        return schema.keep(what, compile_decode(schema, self.fields, self.values_slow, self.index)) if found is None else found
+
+    def values_slow(self, entry: Row) -> Values:
+        """The same field by field: slower, and knows what is wrong with an entry."""
+        schema, index = self.schema, self.index
+        name: str | None = None
+        try:
+            in_key = zip(index.layout.names, index.layout.unpack(entry.row, index.salt.width), strict=True)
+            values = {of: value for of, value in in_key if schema.by_name[of].kind != "computed"}
+            for of in self.fields:
+                name = of.name
+                cell = entry.columns.get(of.column)
+                if cell is not None and (cell.value or not of.empty_is_missing):
+                    values[name] = of.decode_cell(cell.value)
+                elif not of.required:
+                    values[name] = of.default_value()
+                else:
+                    raise IncompleteRow("The entry lacks a covered column.", table=index.table, key=entry.row, field=name)
+        except DecodingError as error:
+            details = {**error.details, "table": index.table, "key": entry.row, "field": error.details.get("field", name)}
+            raise DecodingError(error.message, **details) from None
+        return values
