@@ -79,11 +79,11 @@ def apply_op(store: Store, step: Step, clock: int = 0) -> Any:
     return OPS[step[0]](store, step)
 
 
-def _scan(store: Store, step: Step) -> tuple[Any, int] | None:
-    """The next row with any visible cell after a key within bounds, with the time of its newest cell."""
+def _scan(store: Store, step: Step) -> tuple[Any, Any] | None:
+    """The next row with any visible cell after a key within bounds, with its cells."""
     _, table, after, low, high = step[:5]
     keys = [key for where, key in store if where == table and (after is None or key > after) and low <= key <= high]
-    return next(((key, max(cell[1] for cell in vis(store, table, key))) for key in sorted(keys) if vis(store, table, key)), None)
+    return next(((key, cells) for key in sorted(keys) if (cells := vis(store, table, key))), None)
 
 
 OPS["scan"] = _scan

@@ -282,13 +282,19 @@ class ProtocolModel(Model):
         """The invariants."""
         return self.watch.check(store) if self.always else None
 
-    def unsettled(self, store: Store) -> str | None:
+    def terminal(self, store: Store) -> str | None:
         """What repair has to leave."""
         return self.watch.healed(store)
 
-    def shown(self, store: Store) -> tuple[Any, ...]:
+    def primary(self, store: Store) -> tuple[Any, ...]:
         """The live rows."""
         return self.watch.live(store)
+
+    def remembered(self, answer: Any) -> Any:
+        """Of an entry that a scan found only the key and the time are of interest."""
+        if type(answer) is tuple and len(answer) == 2:
+            return answer[0], max(timestamp for _, timestamp, _ in answer[1])
+        return answer
 
     def acknowledged(self, store: Store, step: Step) -> Store:
         """Notes the writes that are over."""
