@@ -8,6 +8,7 @@ its timestamp, those too that arrive after it. Deletes are of everything up to a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 NEG = -1
@@ -24,8 +25,11 @@ class Violation(Exception):
 def vis(store: Store, table: Any, row: Any) -> tuple[tuple[Any, int, Any], ...]:
     """The visible cells of a row: (column, timestamp, value)."""
     state = store.get((table, row))
-    if state is None:
-        return ()
+    return () if state is None else _vis(state)
+
+
+@lru_cache(100_000)
+def _vis(state: tuple[int, Any]) -> tuple[tuple[Any, int, Any], ...]:
     whole, columns = state
     return tuple((c, ts, value) for c, (tombstone, ts, value) in columns if ts > whole and ts > tombstone and ts >= 0)
 

@@ -11,6 +11,7 @@ from attrs import define, field, frozen
 from hbmodel.errors import HbmodelError
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import LIVE, Index, TableSchema
+from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import (
     ACKNOWLEDGED,
     AGED,
@@ -248,6 +249,12 @@ def _excused(number: int, write: Began, history: dict[int, Began]) -> bool:
         and (write.kind not in {"full", "insert"} or other.timestamp >= write.timestamp or number in other.over)
         for name, other in history.items()
     )
+
+
+@once
+def watch_of(schema: TableSchema, strict: bool = True) -> Watch:
+    """The invariants of one model, with all that was found out about its stores."""
+    return Watch(schema, strict)
 
 
 class ProtocolModel(Model):

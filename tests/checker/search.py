@@ -31,7 +31,7 @@ PURE = frozenset({"read", "scan", "late"})
 BEGINS = frozenset({"begin"})
 """Steps with which a write begins."""
 
-MOST_STORES = 50_000
+MOST_STORES = 100_000
 """A pool with more stores or monitors than this is not used for the next model."""
 
 Move = tuple[int, int, bool, Step]
@@ -78,6 +78,8 @@ class Pool:
     moves: dict[Behaviour, dict[int, Moves]] = field(factory=dict)
     facts: dict[Any, Any] = field(factory=dict)
     broken: dict[int, str | None] = field(factory=dict)
+    over: dict[tuple[int, int], bool] = field(factory=dict)
+    compactions: dict[tuple[int, int], int | None] = field(factory=dict)
     monitors: list[Monitor] = field(factory=list)
     watching: list[bool] = field(factory=list)
     observed: dict[tuple[int, int], int] = field(factory=dict)
@@ -343,16 +345,24 @@ class Model:
             point = self._behaviours[i].after(point, None)
 
     def _crashed(self, code: int, i: int) -> int:
-        over = self.reduced and self._fact("over", code & STORES, lambda store: self.over(store, i), i)
         point = code >> SHIFTS[i] & POINTS
-        return code - (1 << CRASHES_AT) + (((DONE if over else DEAD) - point) << SHIFTS[i])
+        return code - (1 << CRASHES_AT) + (((DONE if self.reduced and self._over(code & STORES, i) else DEAD) - point) << SHIFTS[i])
+
+    def _over(self, store: int, i: int) -> bool:
+        over = self._pool.over
+        if (store, i) not in over:
+            over[(store, i)] = self.over(self._pool.stores[store], i)
+        return over[(store, i)]
 
     def _compaction(self, code: int) -> int | None:
         store, monitor, young = code & STORES, code >> MONITOR_AT & MONITORS, self._youngest(code)
-        made = self._fact("compacted", store, lambda store: self.compacted(store, young), young)
-        if made is None:
+        compactions = self._pool.compactions
+        if (store, young) not in compactions:
+            made = self.compacted(self._pool.stores[store], young)
+            compactions[(store, young)] = None if made is None else self._pool.number(made)
+        after = compactions[(store, young)]
+        if after is None:
             return None
-        after = self._pool.number(made)
         self._check(after)
         seen = self._observe(self._monitor(Monitor(True, self._pool.monitors[monitor].reads)), after)
         return code - store + after + ((seen - monitor) << MONITOR_AT)
