@@ -7,11 +7,12 @@ STORE ?= embedded
 PYTEST_ARGS ?=
 TESTED ?=
 MINUTES ?= 10
+SWEEPS ?=
 
 # The tests start many processes, and each would compile the library and the tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-fast test-all test-pythons lint typecheck bench soak docs format update clean
+.PHONY: demo test test-fast test-all test-pythons check-protocol lint typecheck bench soak docs format update clean
 
 # pip itself first: from 25.3 on it can hold the build backend to the same versions.
 $(STAMP): pyproject.toml constraints.txt hbmodel/_version.py
@@ -34,6 +35,9 @@ test-all: $(STAMP)  ## everything, long runs too
 
 test-pythons:  ## the fast suite on every Python from 3.11 on that this machine has, but those in TESTED
 	.ci/test-pythons $(TESTED)
+
+check-protocol: $(STAMP)  ## every sweep and every mutant of the model checker to the end, on two processes; SWEEPS=text runs those alone
+	$(BIN)/python -m tests.checker "$(SWEEPS)"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -98,9 +98,7 @@ def main(text: str = "") -> int:
     for line in summary(totals, len(wrong)):
         print(line)
     spent = sum(seconds for _, _, seconds in totals.values())
-    print(
-        f"{time.monotonic() - begun:.0f} seconds, {spent:.0f} of a processor, at most {most / 1024:.0f} MiB in each of {PROCESSES} processes"
-    )
+    print(f"{time.monotonic() - begun:.0f} seconds, {spent:.0f} of a processor; at most {most / 1024:.0f} MiB in each process")
     return 1 if wrong or not totals else 0
 
 

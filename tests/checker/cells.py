@@ -8,6 +8,7 @@ its timestamp, those too that arrive after it. Deletes are of everything up to a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 NEG = -1
@@ -24,8 +25,11 @@ class Violation(Exception):
 def vis(store: Store, table: Any, row: Any) -> tuple[tuple[Any, int, Any], ...]:
     """The visible cells of a row: (column, timestamp, value)."""
     state = store.get((table, row))
-    if state is None:
-        return ()
+    return () if state is None else _vis(state)
+
+
+@lru_cache(100_000)
+def _vis(state: tuple[int, Any]) -> tuple[tuple[Any, int, Any], ...]:
     whole, columns = state
     return tuple((c, ts, value) for c, (tombstone, ts, value) in columns if ts > whole and ts > tombstone and ts >= 0)
 
@@ -79,11 +83,11 @@ def apply_op(store: Store, step: Step, clock: int = 0) -> Any:
     return OPS[step[0]](store, step)
 
 
-def _scan(store: Store, step: Step) -> tuple[Any, int] | None:
-    """The next row with any visible cell after a key within bounds, with the time of its newest cell."""
+def _scan(store: Store, step: Step) -> tuple[Any, Any] | None:
+    """The next row with any visible cell after a key within bounds, with its cells."""
     _, table, after, low, high = step[:5]
     keys = [key for where, key in store if where == table and (after is None or key > after) and low <= key <= high]
-    return next(((key, max(cell[1] for cell in vis(store, table, key))) for key in sorted(keys) if vis(store, table, key)), None)
+    return next(((key, cells) for key in sorted(keys) if (cells := vis(store, table, key))), None)
 
 
 OPS["scan"] = _scan

@@ -8,6 +8,7 @@ sees: the invariants need it. Calls of several rows land in any order and, after
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from attrs import define, evolve, field, frozen
@@ -132,7 +133,11 @@ class Began:
 
 def visible(store: Store, table: str, row: bytes, columns: Sequence[bytes] = ()) -> tuple[tuple[bytes, int, bytes], ...]:
     """What a get of these columns or families answers: (column, timestamp, value)."""
-    cells = mc.vis(store, table, row)
+    return _named(mc.vis(store, table, row), tuple(columns))
+
+
+@lru_cache(100_000)
+def _named(cells: tuple[Any, ...], columns: tuple[bytes, ...]) -> tuple[tuple[bytes, int, bytes], ...]:
     families = {column for column in columns if b":" not in column}
     return tuple(
         (column, timestamp, value[0] if isinstance(value, tuple) else value)

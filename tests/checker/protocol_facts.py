@@ -9,7 +9,7 @@ import hbmodel as hb
 from hbmodel.protocol.writes import put_object
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Store
-from tests.checker.protocol_invariants import ProtocolModel, Watch
+from tests.checker.protocol_invariants import ProtocolModel, watch_of
 from tests.checker.protocol_mutants import Mutant, in_order
 from tests.checker.protocol_processes import SHIPPED, Action, Rules, gone, prepared, reader, repairer, writer
 from tests.checker.protocol_sweeps import Configuration, Process
@@ -60,7 +60,7 @@ def readers(rules: Rules) -> list[Process]:
 
 def facts(programs: Sequence[Sequence[str]], clocks: Sequence[int], rules: Rules = SHIPPED) -> Iterator[Configuration]:
     """Writers of one row that never changes, beside a query, a repairer or nobody; deletes are one call or two."""
-    watch = Watch(FACT)
+    watch = watch_of(FACT)
     beside = [None, *readers(rules), *repairers(rules)]
     for kind, names, other, atomic in itertools.product(STORES, programs, beside, (True, False)):
         for readings in itertools.product(clocks, repeat=len(names)):

@@ -12,6 +12,7 @@ from hbmodel.errors import HbmodelError
 from hbmodel.mapping.covering import EntryDecoder, fields_held, is_verified
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import LIVE, Index, TableSchema
+from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import (
     ACKNOWLEDGED,
     AGED,
@@ -286,6 +287,12 @@ def _excused(number: int, write: Began, history: dict[int, Began]) -> bool:
     )
 
 
+@once
+def watch_of(schema: TableSchema, strict: bool = True) -> Watch:
+    """The invariants of one model, with all that was found out about its stores."""
+    return Watch(schema, strict)
+
+
 class ProtocolModel(Model):
     """The checker over the processes of one model.
 
@@ -318,13 +325,19 @@ class ProtocolModel(Model):
         """The invariants."""
         return self.watch.check(store) if self.always else None
 
-    def unsettled(self, store: Store) -> str | None:
+    def terminal(self, store: Store) -> str | None:
         """What repair has to leave."""
         return self.watch.healed(store)
 
-    def shown(self, store: Store) -> tuple[Any, ...]:
+    def primary(self, store: Store) -> tuple[Any, ...]:
         """The live rows."""
         return self.watch.live(store)
+
+    def remembered(self, answer: Any) -> Any:
+        """Of an entry that a scan found only the key and the time are of interest."""
+        if type(answer) is tuple and len(answer) == 2:
+            return answer[0], max(timestamp for _, timestamp, _ in answer[1])
+        return answer
 
     def acknowledged(self, store: Store, step: Step) -> Store:
         """Notes the writes that are over."""

@@ -12,7 +12,7 @@ from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.verify_entries import EntryVerifier
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Store
-from tests.checker.protocol_invariants import ProtocolModel, Watch
+from tests.checker.protocol_invariants import ProtocolModel, watch_of
 from tests.checker.protocol_mutants import Mutant, NoSecondPut, StaleAtTime, writing
 from tests.checker.protocol_processes import SHIPPED, Action, Insert, Rules, change, gone, prepared, put, reader, repairer, writer
 from tests.checker.protocol_sweeps import Configuration, Process
@@ -104,7 +104,7 @@ def kinds(
     **options: Any,
 ) -> Iterator[Configuration]:
     """Two writers of one row, in any order, and one other process or none."""
-    watch = Watch(POST)
+    watch = watch_of(POST)
     pairs = itertools.combinations_with_replacement(list(itertools.product(names, clocks)), count)
     for kind, chosen in itertools.product(stores, list(pairs)):
         for other in others(rules) if others is not None else (None,):

@@ -17,7 +17,7 @@ from hbmodel.protocol.writes import UpdateFields, put_object
 from hbmodel.store import Put
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import END, Step, Steps, Store
-from tests.checker.protocol_invariants import ProtocolModel, Watch
+from tests.checker.protocol_invariants import ProtocolModel, watch_of
 from tests.checker.protocol_mutants import Mutant, writing
 from tests.checker.protocol_processes import SHIPPED, Action, Insert, Rules, change, gone, prepared, reader, repairer, writer
 from tests.checker.protocol_sweeps import Configuration, Process
@@ -109,7 +109,7 @@ def lives(
     **options: Any,
 ) -> Iterator[Configuration]:
     """A writer of a row that expires beside another, and time."""
-    watch = Watch(LEAF)
+    watch = watch_of(LEAF)
     for kind, one, two, *readings in itertools.product(stores, first, second, clocks, clocks):
         for other in others(rules) if others is not None else (None,):
             running: list[Process] = [
@@ -167,7 +167,7 @@ def fading(
     **options: Any,
 ) -> Iterator[Configuration]:
     """Two writers of a row in a family with a TTL, and the moment at which all cells up to an age have expired."""
-    watch, index = Watch(FLEETING), FLEETING.indexes["by_tag"]
+    watch, index = watch_of(FLEETING), FLEETING.indexes["by_tag"]
     rows = ((FLEETING.table, b"k"), *((index.table, tag + b"\x00\x01k") for tag in (b"a", b"b")))
     for kind, age, one, two, *readings in itertools.product(stores, ages, first, second, clocks, clocks):
 

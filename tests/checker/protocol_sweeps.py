@@ -13,7 +13,7 @@ import hbmodel as hb
 from hbmodel.mapping.mapper import Values
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Steps, Store
-from tests.checker.protocol_invariants import ProtocolModel, Watch
+from tests.checker.protocol_invariants import ProtocolModel, watch_of
 from tests.checker.protocol_processes import (
     PLACE,
     SHIPPED,
@@ -182,7 +182,7 @@ def two(
     **options: Any,
 ) -> Iterator[Configuration]:
     """Two writers (or `count`) of one row, each pair of actions and clocks, and one other process or none."""
-    watch = Watch(THING, strict)
+    watch = watch_of(THING, strict)
     for kind, (chosen, readings) in itertools.product(stores, list(combinations(names, clocks, count, ordered=ordered))):
         for other in others(rules) if others is not None else (None,):
             running = writers(chosen, readings, rules, first=first, **options) + ([other] if other is not None else [])
@@ -218,7 +218,7 @@ def building(
         compaction: as for `ProtocolModel`.
         **options: of the writers.
     """
-    watch = Watch(THING)
+    watch = watch_of(THING)
     for kind, (chosen, readings) in itertools.product(stores, list(combinations(names, clocks))):
         store = {key: value for key, value in STORES[kind].items() if key[0] != INDEX.table}
         running = [*writers(chosen, readings, rules, **options), ("B", builder(THING, INDEX, [KEY], again=again), 0)]
@@ -249,7 +249,7 @@ def batches(
 ) -> Iterator[Configuration]:
     """One round over two live rows beside a writer of the first of them; the second has one tag more than the first."""
     store = prepared(THING, (10, put(OLD)), (10, put(Thing(name="m", tag="c", note="old"))))
-    watch = Watch(THING)
+    watch = watch_of(THING)
     for name, single, *readings in itertools.product(names, singles, clocks, clocks):
         for other in others(rules) if others is not None else (None,):
             running = writers((name, single), readings, rules, {**BATCHES, **ACTIONS}, **options) + ([other] if other is not None else [])
@@ -278,7 +278,7 @@ def places(
 ) -> Iterator[Configuration]:
     """Two writers of a row with two indexes, one of them over two columns."""
     store = prepared(PLACE, (10, put(Place(name="k", city="a", street="x", note="old"))))
-    watch = Watch(PLACE)
+    watch = watch_of(PLACE)
     for chosen, readings in combinations(names, clocks):
         running = writers(chosen, readings, rules, PLACES, schema=PLACE, **options)
         if repair:

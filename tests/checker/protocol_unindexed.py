@@ -478,7 +478,7 @@ class RowModel(Model):
         found = [shown(reader, StoredRow(b"k", cells) if cells else None) for reader in self._readers]
         return found[0] if found.count(found[0]) == len(found) else f"different: {found}"
 
-    def unsettled(self, store: Any) -> str | None:
+    def terminal(self, store: Any) -> str | None:
         """Answers that no order of the calls gives."""
         late = store.get(LATE, ())
         if any(number in self._drawn or _expires(call) or isinstance(call, Insert) for number in late for call in [self._calls[number]]):

@@ -109,6 +109,9 @@ class UniqueWatch(VersionWatch):
                     yield f"CLAIM: row {row!r} holds {claim.values}, whose claim is {cells}"
 
 
+WATCH = UniqueWatch(MEMBER)
+
+
 def members(
     names: Sequence[str] = tuple(ACTIONS),
     rules: Rules = SHIPPED,
@@ -121,14 +124,13 @@ def members(
     **options: Any,
 ) -> Iterator[Configuration]:
     """Writers of two rows; `options` are of the first."""
-    watch = UniqueWatch(MEMBER)
     chosen_of = itertools.product(names, repeat=count) if ordered else itertools.combinations_with_replacement(names, count)
     for kind, chosen, clock in itertools.product(stores, list(chosen_of), clocks):
         running: list[Process] = [
             (f"W{n}", writer(MEMBER, n, ACTIONS[name], clock, rules, **(options if n == 1 else {})), clock)
             for n, name in enumerate(chosen, 1)
         ]
-        yield f"{kind}, {chosen}, {options}", ProtocolModel(watch, STORES[kind], running, crashes)
+        yield f"{kind}, {chosen}, {options}", ProtocolModel(WATCH, STORES[kind], running, crashes)
 
 
 # --- rules broken on purpose ------------------------------------------------------------------------------------------

@@ -458,6 +458,12 @@ def readers(rules: Rules) -> list[Process]:
     return [("R", reader(ACCOUNT, INDEX, b"b", b"b\xff", lambda values: values["tag"] == "b", rules=rules.repair), 0)]
 
 
+@once
+def watch_of(schema: TableSchema) -> VersionWatch:
+    """The invariants of a versioned model, with all that was found out about its stores."""
+    return VersionWatch(schema)
+
+
 def two(
     names: Sequence[str] | None = None,
     clocks: Sequence[int] = (5, 12),
@@ -476,7 +482,7 @@ def two(
 ) -> Iterator[Configuration]:
     """Two writers (or `count`) of one row, each pair of actions and clocks, and one other process or none."""
     schema, actions = hb.schema_of(MODELS[model]), ACTIONS[model]
-    watch = VersionWatch(schema)
+    watch = watch_of(schema)
     chosen_of = list(combinations(tuple(actions) if names is None else names, clocks, count, ordered=ordered))
     for kind, (chosen, readings) in itertools.product(stores, chosen_of):
         for other in others(rules) if others is not None else (None,):
@@ -494,7 +500,7 @@ def batches(rules: Rules = SHIPPED, **options: Any) -> Iterator[Configuration]:
     schema = ACCOUNT
     other = hb.row_key(Account, name="m")
     store = prepared(schema, (10, put_object(schema, Account(name="k", tag="a"))), (10, put_object(schema, Account(name="m", tag="c"))))
-    watch = VersionWatch(schema)
+    watch = watch_of(schema)
     both: tuple[RowWrite, ...] = (
         evolve(put_object(schema, Account(name="k", tag="b")), version=10),
         UpdateFields(None, other, {"name": "m"}, {"note": "n"}),

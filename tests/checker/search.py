@@ -31,7 +31,7 @@ PURE = frozenset({"read", "scan", "late"})
 BEGINS = frozenset({"begin"})
 """Steps with which a write begins."""
 
-MOST_STORES = 50_000
+MOST_STORES = 100_000
 """A pool with more stores or monitors than this is not used for the next model."""
 
 Move = tuple[int, int, bool, Step]
@@ -78,6 +78,8 @@ class Pool:
     moves: dict[Behaviour, dict[int, Moves]] = field(factory=dict)
     facts: dict[Any, Any] = field(factory=dict)
     broken: dict[int, str | None] = field(factory=dict)
+    over: dict[tuple[int, int], bool] = field(factory=dict)
+    compactions: dict[tuple[int, int], int | None] = field(factory=dict)
     monitors: list[Monitor] = field(factory=list)
     watching: list[bool] = field(factory=list)
     observed: dict[tuple[int, int], int] = field(factory=dict)
@@ -122,16 +124,16 @@ class Model:
         pool: of stores, to be shared by models with the same invariants.
 
     Attributes:
-        merged: whether points of a process with the same future are one, and crashes that come to the same; without it every history
+        reduced: whether points of a process with the same future are one, and crashes that come to the same; without it every history
             is a point of its own.
         compacts: whether there is a compaction.
     """
 
-    merged = True
+    reduced = True
     compacts = False
 
     def __init__(self, store: Store, processes: Sequence[tuple[str, Start, int]], crashes: int = 0, pool: Pool | None = None) -> None:
-        self._store, self._processes, self._crashes = dict(store), list(processes), crashes
+        self._store, self.procs, self._crashes = dict(store), list(processes), crashes
         self._pool = pool if pool is not None else Pool()
         self._writers = [name.startswith("W") for name, _, _ in processes]
 
@@ -141,13 +143,17 @@ class Model:
         """What must hold in every state and does not."""
         return None
 
-    def unsettled(self, store: Store) -> str | None:
+    def terminal(self, store: Store) -> str | None:
         """What must hold once everything has stopped and does not."""
         return None
 
-    def shown(self, store: Store) -> tuple[Any, ...]:
+    def primary(self, store: Store) -> tuple[Any, ...]:
         """What a reader may return, each with its key first."""
         return ()
+
+    def remembered(self, answer: Any) -> Any:
+        """What a process is to see of an answer."""
+        return answer
 
     def completed(self, store: Store, dead: frozenset[int]) -> Store:
         """The store after a write has begun, with what is to be noted of crashed processes."""
@@ -179,16 +185,22 @@ class Model:
         found = self._search(limit, None)
         return self._search(limit, {}) if found["ok"] is False else found  # once more for the steps that lead there
 
+    def reached(self) -> frozenset[Any]:
+        """What the invariants could see of the states of the last run: the number of a store, and what is known of reads."""
+        found = {code & (1 << CRASHES_AT) - 1 for code in self._reached}
+        monitors = [(of.compacted, tuple(read and read[1:] for read in of.reads)) for of in self._pool.monitors]
+        return frozenset((code & STORES, monitors[code >> MONITOR_AT]) for code in found)
+
     def calls(self, process: int) -> int:
         """How many calls a process makes at most, by all that was seen of it so far."""
         return self._behaviours[process].most_calls
 
     def _begin(self) -> int:
-        self._behaviours = [Behaviour.of(start, self.merged and not name.startswith("W")) for name, start, _ in self._processes]
+        self._behaviours = [Behaviour.of(start, self.reduced and not name.startswith("W")) for name, start, _ in self.procs]
         self._moves_of = [self._pool.moves.setdefault(behaviour, {}) for behaviour in self._behaviours]
         self._mortal = [i for i, writes in enumerate(self._writers) if writes]
         store = self._pool.number(self._store)
-        monitor = self._monitor(Monitor(False, (None,) * len(self._processes)))
+        monitor = self._monitor(Monitor(False, (None,) * len(self.procs)))
         self._check(store)
         code = self._crashes << CRASHES_AT
         for i, behaviour in enumerate(self._behaviours):
@@ -202,11 +214,9 @@ class Model:
         label: Any = "BEGIN"
         try:
             begin = self._begin()
-            processes = [
-                (i, SHIFTS[i], self._moves_of[i], self._behaviours[i].first, self._writers[i]) for i in range(len(self._processes))
-            ]
+            processes = [(i, SHIFTS[i], self._moves_of[i], self._behaviours[i].first, self._writers[i]) for i in range(len(self.procs))]
             watching, observed = self._pool.watching, self._pool.observed
-            seen = {begin}
+            seen = self._reached = {begin}
             stack = [begin]
             while stack:
                 code = stack.pop()
@@ -276,14 +286,14 @@ class Model:
         moves = []
         for part, single in parts:
             after = dict(self._pool.stores[store])
-            answer = apply_op(after, single)
+            answer = self.remembered(apply_op(after, single))
             number = store if step[0] in PURE else self._pool.number(after)
             stands = behaviour.after(point, answer) if part is None else behaviour.without(point, part)
             said = behaviour.steps[stands]
             plain = (said is None or said[0] not in EAGER) and single[0] not in BEGINS and self._broken(number) is None
             moves.append((number, stands, plain, single))
         ((*_, number, stands, plain, _),) = moves[-1:]
-        return Moves(tuple(moves), self.merged and step[0] in PURE and plain and stands > DEAD)
+        return Moves(tuple(moves), self.reduced and step[0] in PURE and plain and stands > DEAD)
 
     def _slowly(self, code: int, i: int, moves: Moves, move: Move) -> int | None:
         """A move that reads, waits, acknowledges, ends or is a violation, or None where it has to wait."""
@@ -309,10 +319,10 @@ class Model:
         elif step[0] == "scan" and len(step) > 5:
             of = self._pool.monitors[monitor]
             if of.reads[i] is None:
-                now = self._shown(after)
+                now = self._readable(after)
                 read = (behaviour, frozenset(found[0] for found in now if step[5](found)), frozenset(now))
                 monitor = self._monitor(Monitor(of.compacted, (*of.reads[:i], read, *of.reads[i + 1 :])))
-            stands = behaviour.after(stands, apply_op(self._pool.stores[after], step))
+            stands = behaviour.after(stands, self.remembered(apply_op(self._pool.stores[after], step)))
         if after != store:
             monitor = self._observe(monitor, after)
             self._check(after)
@@ -335,16 +345,24 @@ class Model:
             point = self._behaviours[i].after(point, None)
 
     def _crashed(self, code: int, i: int) -> int:
-        over = self.merged and self._fact("over", code & STORES, lambda store: self.over(store, i), i)
         point = code >> SHIFTS[i] & POINTS
-        return code - (1 << CRASHES_AT) + (((DONE if over else DEAD) - point) << SHIFTS[i])
+        return code - (1 << CRASHES_AT) + (((DONE if self.reduced and self._over(code & STORES, i) else DEAD) - point) << SHIFTS[i])
+
+    def _over(self, store: int, i: int) -> bool:
+        over = self._pool.over
+        if (store, i) not in over:
+            over[(store, i)] = self.over(self._pool.stores[store], i)
+        return over[(store, i)]
 
     def _compaction(self, code: int) -> int | None:
         store, monitor, young = code & STORES, code >> MONITOR_AT & MONITORS, self._youngest(code)
-        made = self._fact("compacted", store, lambda store: self.compacted(store, young), young)
-        if made is None:
+        compactions = self._pool.compactions
+        if (store, young) not in compactions:
+            made = self.compacted(self._pool.stores[store], young)
+            compactions[(store, young)] = None if made is None else self._pool.number(made)
+        after = compactions[(store, young)]
+        if after is None:
             return None
-        after = self._pool.number(made)
         self._check(after)
         seen = self._observe(self._monitor(Monitor(True, self._pool.monitors[monitor].reads)), after)
         return code - store + after + ((seen - monitor) << MONITOR_AT)
@@ -356,7 +374,7 @@ class Model:
             point = code >> SHIFTS[i] & POINTS
             if point > DEAD:
                 issued = self._behaviours[i].issued[point]
-                young = min(young, self._processes[i][2] if issued is None else issued)
+                young = min(young, self.procs[i][2] if issued is None else issued)
         return young
 
     # --- monitors and facts ---------------------------------------------------------------------------------------------
@@ -370,7 +388,7 @@ class Model:
             return monitor
         found = self._pool.observed.get((monitor, store))
         if found is None:
-            of, now = self._pool.monitors[monitor], self._shown(store)
+            of, now = self._pool.monitors[monitor], self._readable(store)
             reads = tuple(None if read is None else self._seen(read, now) for read in of.reads)
             found = self._pool.observed[(monitor, store)] = self._monitor(Monitor(of.compacted, reads))
         return found
@@ -409,8 +427,8 @@ class Model:
             broken[store] = self.broken(self._pool.stores[store])
         return broken[store]
 
-    def _shown(self, store: int) -> Any:
-        return self._fact("shown", store, self.shown)
+    def _readable(self, store: int) -> Any:
+        return self._fact("primary", store, self.primary)
 
     def _completed(self, store: int, dead: frozenset[int]) -> int:
         return self._pool.number(self.completed(self._pool.stores[store], dead))
@@ -420,8 +438,8 @@ class Model:
             raise Violation(broken)
 
     def _end(self, store: int) -> None:
-        if (unsettled := self._fact("unsettled", store, self.unsettled)) is not None:
-            raise Violation(unsettled)
+        if (wrong := self._fact("terminal", store, self.terminal)) is not None:
+            raise Violation(wrong)
 
     # --- traces ---------------------------------------------------------------------------------------------------------
 
@@ -433,5 +451,5 @@ class Model:
         return tuple(label if isinstance(label, str) else self._said(*label) for label in reversed(labels))
 
     def _said(self, i: int, move: Move | None) -> str:
-        name = self._processes[i][0]
+        name = self.procs[i][0]
         return f"{name}: CRASH" if move is None else f"{name}: {move[3][:5] if move[3][0] == 'scan' else move[3]}"
