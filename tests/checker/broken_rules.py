@@ -12,9 +12,12 @@ from tests.checker import protocol_facts as unchanging
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_mutants as rows
+from tests.checker import protocol_plain as plain
+from tests.checker import protocol_plain_mutants as plain_mutants
 from tests.checker import protocol_row_mutants as bare
 from tests.checker import protocol_unindexed, protocol_versions
 from tests.checker import protocol_unique as unique
+from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_version_mutants as versions
 from tests.checker.protocol_processes import Rules
 from tests.checker.whole_sweeps import Sweep
@@ -59,6 +62,11 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken(versions.MUTANTS, _versioned),
         _broken(unique.MUTANTS, lambda rules: protocol_versions.SHIPPED),
         _broken({f"no index: {name}": mutant for name, mutant in bare.MUTANTS.items()}, lambda rules: protocol_unindexed.SHIPPED),
+        _broken({f"unique build: {name}": mutant for name, mutant in unique_build.MUTANTS.items()}, lambda rules: unique_build.SOUND),
+        _broken(
+            {f"a table of others: {name}": mutant for name, mutant in plain_mutants.MUTANTS.items()},
+            lambda rules: plain.Rules(by_clock=rules.by_clock),
+        ),
     )
 )
 """Every mutant. A module with further rules adds its own here."""

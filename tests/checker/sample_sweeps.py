@@ -8,8 +8,10 @@ from typing import Any
 
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
+from tests.checker import protocol_plain as plain
 from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_unique as unique
+from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_versions as versions
 from tests.checker.protocol_facts import DELETED, REPEATED, facts
 from tests.checker.protocol_sweeps import batches, building, places, purgers, ranges, readers, repairers, two
@@ -129,8 +131,22 @@ BARE_SAMPLES: Mapping[str, Sweep] = {
     "a call that follows another": _called_twice,
 }
 
+UNIQUE_BUILD: Mapping[str, Sweep] = {
+    "one writer": lambda: unique_build.building(("k x", "k y", "k none", "k gone", "m x", "m insert x"), count=1, clocks=TWO_CLOCKS),
+    "a value that moves": lambda: unique_build.building(("k y", "m x"), stores=("one",), crashes=0, ordered=True),
+    "two builders": lambda: unique_build.building(("m x",), stores=("one",), others=1, count=1, crashes=0),
+    "a release": lambda: unique_build.releasing(("k x", "k y", "m x", "m insert x"), count=1),
+}
+
+PLAIN: Mapping[str, Sweep] = {
+    "a table of others": lambda: islice(plain.models(), 0, None, 61),
+    "a table of others, a writer that stands still": lambda: islice(plain.models(plain.Rules(by_clock=True)), 0, None, 211),
+}
+
 SAMPLES: Mapping[str, Sweep] = dict(
     chain(
+        ((f"unique build, {name}", sweep) for name, sweep in UNIQUE_BUILD.items()),
+        PLAIN.items(),
         INDEXED.items(),
         ((f"versions, {name}", sweep) for name, sweep in VERSIONED.items()),
         ((f"unique, {name}", sweep) for name, sweep in UNIQUE.items()),

@@ -14,8 +14,10 @@ from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.writes import UpdateFields
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
+from tests.checker import protocol_plain as plain
 from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_unique as unique
+from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_versions as versions
 from tests.checker.protocol_processes import Rules
 from tests.checker.protocol_sweeps import ACTIONS, CLOCKS, batches, places, purgers, ranges, readers, repairers, two
@@ -186,6 +188,16 @@ def _unique() -> Iterator[tuple[str, Sweep]]:
     yield "unique, three writers", partial(unique.members, ("k y", "m x", "m y"), count=3, crashes=0)
 
 
+def _unique_build() -> Iterator[tuple[str, Sweep]]:
+    """Builds of unique indexes, and repairs of their claims."""
+    names = ("k x", "k y", "k none", "k note", "k gone", "m x", "m insert x", "k y, k x")
+    for store in unique_build.BEFORE:
+        building = partial(unique_build.building, (*names, "k gone, m x"), stores=(store,), clocks=TWO_CLOCKS)
+        yield f"unique build, two writers: {store}", building
+    yield "unique build, two builders", partial(unique_build.building, ("k x", "k y", "k note", "m x"), others=1, count=1)
+    yield "unique build, a release", partial(unique_build.releasing, names)
+
+
 def _bare() -> Iterator[tuple[str, Sweep]]:
     """Models without an index, and tables that get their first one."""
     for store in ("atomic", "absent cells"):
@@ -195,5 +207,12 @@ def _bare() -> Iterator[tuple[str, Sweep]]:
         yield f"no index, adjacent states of a table: {store}", partial(bare.joint, store, ticks=0)
 
 
-WHOLE: Mapping[str, Sweep] = dict(chain(_indexed(), _several(), _expiring(), _versioned(), _unique(), _bare()))
+def _plain() -> Iterator[tuple[str, Sweep]]:
+    """Rows without system cells that have index entries."""
+    for by_clock in (False, True):
+        name = "a table of others, a writer that stands still" if by_clock else "a table of others"
+        yield name, partial(plain.models, plain.Rules(by_clock=by_clock))
+
+
+WHOLE: Mapping[str, Sweep] = dict(chain(_indexed(), _several(), _expiring(), _versioned(), _unique(), _unique_build(), _bare(), _plain()))
 """Every whole sweep. A module with further families adds its own here."""
