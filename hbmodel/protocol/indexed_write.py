@@ -29,7 +29,9 @@ from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
 from hbmodel.store.values import Delete, Put, Row
 
 
-def write_indexed_batch(planner: IndexedRowPlanner, writes: Sequence[RowWrite], atomic_rows: bool) -> Protocol[None]:
+def write_indexed_batch(
+    planner: IndexedRowPlanner, writes: Sequence[RowWrite], atomic_rows: bool, deleted: dict[bytes, Outcome] | None = None
+) -> Protocol[None]:
     """Writes rows of an indexed model, each row at most once, in four phases with one call per table and phase.
 
     Read the old rows; put the new entries, and marks over the old ones of covering indexes, and await all; put the rows; acknowledge;
@@ -40,10 +42,12 @@ def write_indexed_batch(planner: IndexedRowPlanner, writes: Sequence[RowWrite], 
         planner: plans the mutations.
         writes: at most one per row.
         atomic_rows: whether the store mutates a row atomically; then a single delete is one call.
+        deleted: where the rows that an attempt has deleted are noted, since the next one finds them absent; a protocol that is begun
+            again, since the indexes have changed, is given the same.
     """
+    deleted = {} if deleted is None else deleted
     table = planner.schema.table
     earlier: list[tuple[str, Delete]] = []  # stale entries that an attempt given up for its age had found
-    deleted: dict[bytes, Outcome] = {}  # rows that such an attempt has deleted already
     while True:
         reading = [write for write in writes if planner.needs_read(write)]
         rows: Sequence[Row | None] = ()
@@ -58,10 +62,10 @@ def write_indexed_batch(planner: IndexedRowPlanner, writes: Sequence[RowWrite], 
         if first := plan.before_rows:
             yield Together([PutRows(name, puts) for name, puts in first.items()])
         yield from _write_rows(table, plan, atomic_rows)
+        deleted |= {outcome.key: outcome for outcome in plan.outcomes if outcome.action == "deleted"}
         if (yield CheckLease(now)):
             break
         earlier += plan.stale
-        deleted |= {outcome.key: outcome for outcome in plan.outcomes if outcome.action == "deleted"}
     yield Acknowledge([deleted.get(outcome.key, outcome) if outcome.action == "absent" else outcome for outcome in plan.outcomes])
     stale = plan.stale
     if earlier:

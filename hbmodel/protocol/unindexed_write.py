@@ -14,7 +14,9 @@ from hbmodel.store.port import Capabilities
 from hbmodel.store.values import Row
 
 
-def write_unindexed_batch(planner: UnindexedRowPlanner, writes: Sequence[RowWrite], bound: int, can: Capabilities) -> Protocol[None]:
+def write_unindexed_batch(
+    planner: UnindexedRowPlanner, writes: Sequence[RowWrite], bound: int, can: Capabilities, deleted: dict[bytes, Outcome] | None = None
+) -> Protocol[None]:
     """Writes rows of a model without live indexes, each row at most once.
 
     Args:
@@ -22,6 +24,7 @@ def write_unindexed_batch(planner: UnindexedRowPlanner, writes: Sequence[RowWrit
         writes: at most one per row.
         bound: how far a cell may lie ahead of its server's clock, in ms.
         can: what the store can do in one atomic call.
+        deleted: where the rows that are deleted are noted, see `write_indexed_batch`.
     """
     puts = planner.puts_of_objects(writes)
     if puts:
@@ -34,6 +37,8 @@ def write_unindexed_batch(planner: UnindexedRowPlanner, writes: Sequence[RowWrit
     guarded = [write for write in writes if isinstance(write, UpdateFields) and planner.may_leave_a_piece(plans[write.row])]
     behind = {write.row for write in guarded}
     yield from carry_out(planner.schema.table, [plan for row, plan in plans.items() if row not in behind], can)
+    if deleted is not None:
+        deleted |= {row: plan.outcome for row, plan in plans.items() if plan.outcome.action == "deleted"}
     if planner.leaves_pieces:
         over = [row for row, plan in plans.items() if plan.put is not None and plan.put.ttl is not None and _was_there(rows.get(row))]
         if over:

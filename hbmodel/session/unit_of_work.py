@@ -79,6 +79,7 @@ class Batch:
 
     Attributes:
         sent: the changes of versioned rows that were sent.
+        deleted: the outcomes of deletes that were carried out, by row.
     """
 
     schema: TableSchema
@@ -87,6 +88,7 @@ class Batch:
     running: Resumable | None = None
     binding: Binding | None = None
     sent: SentChanges = field(factory=dict)
+    deleted: dict[bytes, Outcome] = field(factory=dict)
 
     @property
     def wrote(self) -> bool:
@@ -283,7 +285,7 @@ class UnitOfWork:
         binding.check_writable()
         if binding.rows in AT_SERVER_TIME:
             unindexed = UnindexedRowPlanner.of(current.schema, binding.rows == "marking")
-            protocol = write_unindexed_batch(unindexed, current.writes, self._clock.bound, self._store.capabilities)
+            protocol = write_unindexed_batch(unindexed, current.writes, self._clock.bound, self._store.capabilities, current.deleted)
             return behind_entries(current.schema, binding.written, current.writes, protocol) if binding.written else protocol
         if current.schema.versioned:
             versioned = VersionedRowPlanner(current.schema, binding.written, self._clock.bound, adopting=binding.adopting)
@@ -291,7 +293,7 @@ class UnitOfWork:
         planner = IndexedRowPlanner(
             current.schema, binding.written, self._clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed"
         )
-        return write_indexed_batch(planner, current.writes, self._store.capabilities.mutate_row)
+        return write_indexed_batch(planner, current.writes, self._store.capabilities.mutate_row, current.deleted)
 
     def _check_bound(self, current: Batch) -> None:
         """Raises `SchemaMismatch` where the batch was planned by a binding that no longer holds, so that nothing more is written by it."""

@@ -50,7 +50,7 @@ def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE
                     raise SchemaMismatch("Another model lives in the table: drop both together.", table=schema.table, family=family)
             if entry is not None:  # an index may live under another name than the declared one
                 for _, state in sorted(entry.indexes.items()):
-                    index_tables.update(dict.fromkeys((state.table, *state.entry.get("left", ()))))
+                    index_tables.update(dict.fromkeys((state.table, *state.entry.get("left", ()), *state.entry.get("strays", ()))))
         index_tables.update((index.table, None) for index in schema.indexes.values())
     # Primary tables first: without rows there is nothing that an index could lack, so a crash leaves a state in which
     # `create_tables` too is right. In any other order there would be rows whose registered indexes are gone or not empty. The

@@ -6,7 +6,7 @@ longest call lives. So a state that must not meet the state before the last wait
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -95,9 +95,9 @@ class IndexStates:
             return state_of_index(self.place, found, self.name)
         return found.named(self.name)
 
-    def _change(self, found: Registration, before: IndexState | None, /, **changes: Any) -> None:
-        """Changes the entry of the index, if nobody has since it was read."""
-        self.registry.change_index(self.place, self.name if before is None else before.cell, found, **changes)
+    def _change(self, found: Registration, before: IndexState | None, /, **changes: Any) -> bool:
+        """Changes the entry of the index, if nobody has since it was read; returns whether it is so."""
+        return self.registry.change_index(self.place, self.name if before is None else before.cell, found, **changes)
 
     def as_declared(self) -> Registration:
         """What the registry says; raises `SchemaMismatch` where rows or entries are laid out otherwise than the model declares."""
@@ -166,11 +166,25 @@ class IndexStates:
                 generation += 1
                 name = f"{index.table}.{generation + 1}"
             spec = {"spec": index.spec, "stored": index.stored_spec}
-            self._change(found, state, state=ABSENT, table=name, generation=generation, creating=True, **spec)
+            strays = [] if state is None else _strays(state)
+            self._change(found, state, state=ABSENT, table=name, generation=generation, creating=True, strays=strays, **spec)
             return
+        self._delete_tables(_strays(evolve(state, entry={**state.entry, "creating": False})))
         planned = next(t for t in plan_tables([schema], splits, self.registry.table) if t.index is index)
-        create_declared(self.store, evolve(planned, name=state.table))
-        self._change(found, state, state=WRITE_ONLY, creating=False)
+        made = create_declared(self.store, evolve(planned, name=state.table))
+        if not self._change(found, state, state=WRITE_ONLY, creating=False, strays=[]) and made:
+            after = self.state(self.registered())
+            if after is None or after.table != state.table:  # it was declared otherwise meanwhile
+                self._delete_tables([state.table])
+
+    def _delete_tables(self, names: Sequence[str]) -> list[str]:
+        """Deletes those that are there; returns them."""
+        existing = set(self.store.tables()) if names else set[str]()
+        found = [name for name in names if name in existing]
+        for name in found:
+            with suppress(TableNotFound):  # somebody else was faster
+                self.store.delete_table(name)
+        return found
 
     def change(self, before: str, after: str) -> None:
         """From one state to the next, unless another program has done that."""
@@ -205,11 +219,7 @@ class IndexStates:
                 return []
             if self._over(state.since, self.drain.written, self.registry.server_time()):
                 tables = list(state.entry["left"])
-                existing = set(self.store.tables())
-                dropped = [table for table in tables if table in existing]
-                for table in dropped:
-                    with suppress(TableNotFound):  # somebody else was faster
-                        self.store.delete_table(table)
+                dropped = self._delete_tables(tables)
                 rows = [work_row(registry_row(self.place), table, work) for table in tables for work in WORK]
                 self.store.delete(self.registry.table, [Delete(row) for row in rows])
                 self._change(found, state, left=[])
@@ -234,6 +244,19 @@ class IndexStates:
 
     def _leave(self, found: Registration, state: IndexState) -> None:
         """Makes an index absent whose table is to go."""
-        left = sorted({*state.entry.get("left", ()), state.table})
-        changes: dict[str, Any] = {"state": ABSENT, "dropping": False, "creating": False, "generation": state.generation + 1, "left": left}
+        left = sorted({*state.entry.get("left", ()), state.table, *_strays(state)})
+        changes: dict[str, Any] = {
+            "state": ABSENT,
+            "dropping": False,
+            "creating": False,
+            "generation": state.generation + 1,
+            "left": left,
+            "strays": [],
+        }
         self._change(found, state, **changes)
+
+
+def _strays(state: IndexState) -> list[str]:
+    """Tables that may have been made for an absent index under an earlier declaration: nothing is in them."""
+    begun = [state.table] if state.state == ABSENT and state.entry.get("creating") else []
+    return sorted({*state.entry.get("strays", ()), *begun})

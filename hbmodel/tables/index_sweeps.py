@@ -99,6 +99,7 @@ class Sweeps:
         claim_life: seconds for which a range belongs to a program that gives no sign of life.
         then: what goes on once all rows are adopted, or None where they are.
         claims: knows the claims of a unique index; None for any other.
+        look: seconds between two looks at the state of the index.
     """
 
     store: Store
@@ -112,6 +113,7 @@ class Sweeps:
     claim_life: float = CLAIM_LIFE
     then: Sweeps | None = None
     claims: VersionedRowPlanner | None = None
+    look: float = LOOK
 
     def build(self) -> Counts:
         """Puts the entries of all rows, together with whoever else does."""
@@ -120,6 +122,11 @@ class Sweeps:
     def verify(self) -> Counts:
         """Looks for the entries of all rows, and puts those that are missing, together with whoever else does."""
         return self._shared("verifying", Sweeps._verify)
+
+    def counted_in(self, work: str) -> Counts:
+        """What was counted in a piece of work, by all programs."""
+        progress = self._claims(work).progress()
+        return Counts() if progress is None else progress.counts
 
     def begin_again(self) -> None:
         """Begins work once more that is done but has refused rows."""
@@ -177,14 +184,16 @@ class Sweeps:
 
     def _through(self, claim: Claim, work: Work, show: Callable[[int], None]) -> None:
         """Works on a range to its end."""
-        before = claim.counts.rows
+        before, looked = claim.counts.rows, time.monotonic()
         while True:
             current = self._current()
             for rows, since in current.batches(claim.range):
                 counts = work(current, rows, since)
                 if counts is None:
                     break  # they were read too long ago, or before another build had adopted all rows
-                self._state()
+                if time.monotonic() - looked >= self.look:
+                    self._state()
+                    looked = time.monotonic()
                 claim.advance(key_successor(rows[-1].row), counts)
                 self.throttle.passed(rows)
                 show(claim.counts.rows - before)

@@ -142,8 +142,9 @@ class IndexWork:
         indexer = RowIndexer(self.schema, (live,), adopting, plain=rows == "plain")
         clock = self.times.clock(self.registry, lambda: not (adopting and self.states.rows_are_adopted))
         then = self.sweeps(table, "indexed", throttle, batch_size, claim_life) if adopting else None
+        look = min(LOOK, self.times.lease)
         claims = VersionedRowPlanner(self.schema, (live,), clock.bound, adopting=adopting) if live.unique else None
-        return Sweeps(self.store, self.registry, indexer, live, clock, throttle, batch_size, self.progress, claim_life, then, claims)
+        return Sweeps(self.store, self.registry, indexer, live, clock, throttle, batch_size, self.progress, claim_life, then, claims, look)
 
     def built(self, state: str, counts: Counts, missing: int) -> IndexBuild:
         """What a build did."""

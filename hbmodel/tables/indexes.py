@@ -101,6 +101,8 @@ def build_index(
                 return work.built(BUILDING, total, missing)
             work.states.change(BUILDING, VERIFYING)
         elif state.state == VERIFYING:
+            if not total.rows:  # others have built it
+                total = sweeps.counted_in("building")
             checked = sweeps.verify()
             missing = checked.missing
             if checked.unfinished:

@@ -13,13 +13,13 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.errors import SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
+from hbmodel.errors import DeclarationError, SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Cell, Family, Put, Row, Scan
 from hbmodel.tables.layout_text import canonical_json
-from hbmodel.tables.matching import SAFE, check_layout, field_renames, match_indexes, renamed_index, renamed_layout
+from hbmodel.tables.matching import SAFE, check_layout, field_renames, match_indexes, renamed_index, renamed_layout, same_entries
 from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, Binding, IndexState, Registration, RowState, as_live
 
 REGISTRY_TABLE = "hbmodel"
@@ -53,6 +53,8 @@ class Registry:
     """
 
     def __init__(self, store: Store, table: str = REGISTRY_TABLE) -> None:
+        if not isinstance(table, str) or not table:
+            raise DeclarationError('registry takes the name of a table: registry="hbmodel".', option="registry", found=repr(table))
         self._store = store
         self.table = table
 
@@ -268,6 +270,8 @@ def _begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, 
     A build may have begun it: the table that it has named is the one to be built. Beside a new primary table it is the declared one.
     """
     entry = {} if state is None else dict(state.entry)
+    if state is not None and entry.get("creating") and not same_entries(index, state):
+        entry = {**entry, "creating": False, "strays": sorted({*entry.get("strays", ()), state.table})}
     if new_state == READABLE:
         return {**entry, "table": index.table, "creating": False} if "creating" in entry else {**entry, "table": index.table}
     return {"table": index.table, **entry}

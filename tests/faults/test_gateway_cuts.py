@@ -14,7 +14,7 @@ from attrs import define
 
 from hbmodel.errors import CapabilityError, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.session.connect import connect
-from hbmodel.store import Delete, Family, PipelinedStore, Put, Row, Scan, Store
+from hbmodel.store import ConditionalChange, Delete, Family, PipelinedStore, Put, Row, Scan, Store
 from hbmodel.store.gateway import batches as portions
 from hbmodel.store.gateway import store as gateway_store
 from hbmodel.store.ranges import KeyRange
@@ -398,6 +398,25 @@ class CheckAndMutate(Once, RowChange):
         return case.through.check_and_mutate(TABLE, case.row(0), A, b"old", self.change(case))
 
 
+class CheckAndMutateMany(Writing):
+    """A change of each of several rows, each on its condition: none is made twice, which would be told as a refusal."""
+
+    only_second = True
+    whole = False
+    calls = 6
+    answer: ClassVar[Any] = [True] * 6
+
+    def run(self, case: Case) -> Any:
+        changes: list[ConditionalChange] = []
+        for row in case.rows(self.size):
+            mutations: list[Put | Delete] = [Delete(row, columns=[A], timestamp=7), Put(row, {B: b"new"}, 7)]
+            changes.append(ConditionalChange(row, A, b"old", mutations))
+        return list(case.through.check_and_mutate_many(TABLE, changes))
+
+    def after(self, case: Case) -> State:
+        return {row: {B: (b"new", 7), b"e:a": (b"old", 5)} for row in case.rows(self.size)}
+
+
 class Increment(Once):
     answer = 5
 
@@ -415,7 +434,8 @@ class Increment(Once):
 
 OPERATIONS: list[Operation] = [
     Get(), MultiGet(), Scanning(), ReversedScan(), ShortScan(), SharingScans(), TimedPuts(), BegunPuts(), UntimedPuts(),
-    TimedDeletes(), UntimedDeletes(), RowChange(), UntimedRowChange(), CheckAndPut(), CheckAndMutate(), Increment(),
+    TimedDeletes(), UntimedDeletes(), RowChange(), UntimedRowChange(), CheckAndPut(), CheckAndMutate(), CheckAndMutateMany(),
+    Increment(),
 ]  # fmt: skip
 
 prefixes = (b"%05d-" % number for number in count())

@@ -162,7 +162,7 @@ def test_columns_to_ask_for(model: type[Any], indexed: bool, names: set[str] | N
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_every_object_reads_back(data: st.DataObject) -> None:
-    of = data.draw(models())
+    of = data.draw(models(versions=True))
     indexed = bool(of.schema.indexes)
     for obj in data.draw(stored_objects(of, indexed)):
         made = RowDecoder(of.schema, indexed)

@@ -38,7 +38,7 @@ from tests.support.random_queries import (
 def planned(query: Query[Any], *, readable: Sequence[Index] | None = None, path: str | None = None) -> Plan:
     """The plan of a query; by default every index can be read."""
     indexes = list(query.schema.indexes.values())
-    return plan(query, indexes if readable is None else readable, indexed=bool(indexes), path_name=path)
+    return plan(query, indexes if readable is None else readable, indexed=query.schema.versioned or bool(indexes), path_name=path)
 
 
 def query(model: Any, *predicates: Predicate) -> Query[Any]:
@@ -508,7 +508,7 @@ def test_what_is_read_and_accepted_is_what_matches_at_length(data: st.DataObject
 
 def check_reading(data: st.DataObject) -> None:
     """For any model, rows and query: of every path exactly the matching rows are read and accepted."""
-    of = data.draw(models())
+    of = data.draw(models(versions=True))
     schema = of.schema
     objects = data.draw(stored_objects(of, indexed=bool(schema.indexes), blanks=True))
     predicates, oracle = data.draw(conditions(of))
@@ -536,7 +536,7 @@ def check_reading(data: st.DataObject) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_ranges_are_disjoint_and_sorted(data: st.DataObject) -> None:
-    of = data.draw(models())
+    of = data.draw(models(versions=True))
     predicates, _ = data.draw(conditions(of))
     made = planned(query(of.model, *predicates).allow_full_scan())
     for bucket in made.buckets:
@@ -593,7 +593,7 @@ def test_a_promised_order_is_kept(data: st.DataObject) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_a_page_goes_on_exactly_behind_its_position(data: st.DataObject) -> None:
-    of = data.draw(models())
+    of = data.draw(models(versions=True))
     schema = of.schema
     objects = data.draw(stored_objects(of, indexed=bool(schema.indexes), blanks=True))
     predicates, _ = data.draw(conditions(of))

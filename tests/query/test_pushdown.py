@@ -209,9 +209,9 @@ def test_no_filter_drops_a_row_that_matches_at_length(data: st.DataObject) -> No
 
 def check_filters(data: st.DataObject) -> None:
     """For any model, rows and query: of every path the filter, as HBase evaluates it, lets matching rows and entries pass."""
-    of = data.draw(models())
+    of = data.draw(models(versions=True))
     schema = of.schema
-    indexed = bool(schema.indexes)
+    indexed = schema.versioned or bool(schema.indexes)
     objects = data.draw(stored_objects(of, indexed, blanks=True))
     predicates, oracle = data.draw(conditions(of))
     asked: Query[Any] = Query(schema, None).where(*predicates).allow_full_scan()  # type: ignore[arg-type]

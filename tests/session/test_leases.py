@@ -327,3 +327,35 @@ def test_two_models_share_a_table_each_in_its_families(bed: Bed) -> None:
     session.commit()
     assert session.get(First, name="x") == First(name="x", tag="2")
     assert session.get(Second, name="x") is None
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_delete_that_was_carried_out_before_the_indexes_changed_is_reported(limited: bool, time_passes: Callable[[float], None]) -> None:
+    """What begins again finds no row, since the same call has deleted it."""
+    with fresh(Order) as inner:
+        with hb.Session(inner) as session:
+            session.add_all([order(1), order(2)])
+        set_state(inner, Order, "by_amount", ABSENT)
+
+        class Changing(RecordingStore):
+            def delete(self, table: str, deletes: Any) -> None:
+                super().delete(table, deletes)
+                self.change(table)
+
+            def mutate_row(self, table: str, mutations: Any) -> None:
+                super().mutate_row(table, mutations)
+                self.change(table)
+
+            def change(self, table: str) -> None:
+                if table == "orders":
+                    set_state(inner, Order, "by_amount", "write-only")
+                    time_passes(61)
+
+        session = hb.Session(Changing(inner, limited=limited))
+        session.delete(order(1))
+        session.delete(order(3))
+        assert [outcome.action for outcome in session.commit()] == ["deleted", "absent"]
+        session = hb.Session(Changing(inner, limited=limited))
+        set_state(inner, Order, "by_amount", ABSENT)
+        session.delete(order(2))
+        assert [outcome.action for outcome in session.commit()] == ["deleted"]

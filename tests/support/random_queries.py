@@ -20,6 +20,7 @@ from hbmodel.mapping.elements import element_of
 from hbmodel.mapping.mapper import FLAG, KeyMapper
 from hbmodel.mapping.predicates import And, Predicate
 from hbmodel.mapping.schema import LIVE, Index, TableSchema
+from hbmodel.mapping.version_cell import VersionCell
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from tests.support.random_kinds import COMPUTED, COMPUTED_POOLS, ELEMENTS, collections, empty_of, repeated
@@ -111,8 +112,11 @@ def _factory(value: Any) -> Any:
 
 
 @st.composite
-def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS) -> RandomModel:
-    """A model of any layout: codecs (of the key these), directions, None, salts, defaults, families, a flag, indexes of any kinds."""
+def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS, versions: bool = False) -> RandomModel:
+    """A model of any layout: codecs (of the key these), directions, None, salts, defaults, families, a flag, indexes of any kinds.
+
+    With `versions` some have a version: their rows always have system cells, and their values have it too.
+    """
     body: dict[str, Any] = {}
     hints: dict[str, Any] = {}
     values: dict[str, Sequence[Any]] = {}
@@ -165,6 +169,8 @@ def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS) -> Ran
 
     salt = draw(_salts(tuple(keys), random=True))
     flag = hb.flag("e") if draw(BOOLEANS) else None
+    if versions and not isinstance(salt, hb.RandomSalt) and draw(BOOLEANS):
+        body["version"], hints["version"] = hb.version(), hb.Column[int]
     options = {"salt": salt, "immutable": isinstance(salt, hb.RandomSalt), "exists": flag}
 
     def made(**indexes: Any) -> Any:
@@ -224,6 +230,8 @@ def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: in
         values = {name: as_read(draw(st.sampled_from(pool))) for name, pool in of.pools.items()}
         cells: dict[bytes, bytes] = {}
         for f in schema.columns:
+            if f.kind == "version":
+                continue
             match draw(st.sampled_from(["written"] if f.required else absent)):
                 case "written":
                     cells[f.column] = f.encode_cell(values[f.name])
@@ -234,7 +242,10 @@ def stored_objects(draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: in
                     values[f.name] = as_read(f.default_value()) if f.empty_is_missing else f.decode_cell(b"")
         if schema.exists_column is not None:
             cells[schema.exists_column] = FLAG
-        if indexed:
+        if schema.versioned:
+            version = values["version"] = draw(st.integers(1, 2**63 - 1))
+            cells[schema.liveness_column], cells[schema.version_column] = LIVE, VersionCell(version, (bytes(8),)).data
+        elif indexed:
             cells[schema.liveness_column], cells[schema.version_column] = LIVE, b"\x01" + bytes(8)
         if not cells:
             continue

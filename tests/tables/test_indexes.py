@@ -669,13 +669,14 @@ def test_a_unique_index_is_built_once_no_two_rows_share_a_value(bed: Bed) -> Non
 def test_a_unique_index_is_built_while_programs_write(bed: Bed) -> None:
     """Every value ends with one row and its claim, whoever wrote it, and however the writers met the builders."""
     two = versioned()
+    times = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
     hb.create_tables(bed.store, two.before)
-    with open_session(bed.store) as session:
+    with hb.Session(bed.store, lease=0.15, longest_call=0.1, clock_bound=2, grace=10) as session:
         session.add_all(two.before(name=f"{n:03}", topic="t", note=f"n{n}") for n in range(120))
     ended, errors = threading.Event(), list[BaseException]()
 
     def write(own: int) -> None:
-        random, session = Random(own), open_session(bed.store)
+        random, session = Random(own), hb.Session(bed.store, lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
         try:
             while not ended.is_set():
                 name, note = f"{random.randrange(150):03}", random.choice([None, f"n{random.randrange(150)}"])
@@ -696,25 +697,27 @@ def test_a_unique_index_is_built_while_programs_write(bed: Bed) -> None:
         thread.start()
     try:
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda _: build(bed.store, two.after, "by_note", batch_size=10), range(2)))
+            list(pool.map(lambda _: hb.build_index(bed.store, two.after, "by_note", batch_size=10, times=times), range(2)))
     finally:
         ended.set()
         for thread in threads:
             thread.join()
     assert not errors
     found: list[hb.IndexBuild] = []
-    while not (built := build(bed.store, two.after, "by_note")).readable:  # writers of before the build may have shared values
+    while not (
+        built := hb.build_index(bed.store, two.after, "by_note", times=times)
+    ).readable:  # writers of before the build may have shared values
         found.append(built)
-        session = open_session(bed.store)
+        session = hb.Session(bed.store, lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
         for _, row, _ in built.duplicated:
             session.delete_key(two.after, name=bytes.fromhex(row).decode())
         session.commit()
         assert len(found) < 20
-    check_sound(bed.store, two.after, "by_note")
-    items = open_session(bed.store).query(two.after).allow_full_scan().all()
+    assert hb.verify_index(bed.store, two.after, "by_note", times=times).sound
+    items = hb.Session(bed.store, lease=0.15, longest_call=0.1, clock_bound=2, grace=10).query(two.after).allow_full_scan().all()
     held = [item.note for item in items if item.note is not None]
     assert len(held) == len(set(held))
-    session = open_session(bed.store)
+    session = hb.Session(bed.store, lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
     for note in held[:20]:
         session.add(two.after(name="other", topic="t", note=note))
         with pytest.raises(hb.UniqueViolation):
@@ -765,3 +768,89 @@ def test_a_unique_index_needs_a_store_that_claims() -> None:
         hb.create_tables(store, two.after)
         with pytest.raises(hb.CapabilityError, match="check-and-mutate"):
             build(store, two.after, "by_note")
+
+
+# --- builds that others have begun ------------------------------------------------------------------------------------
+
+
+def test_a_builder_that_joins_in_the_check_tells_what_was_built() -> None:
+    two = declare()
+    with fresh(two.before) as store:
+        open_session(store).load([two.before(name=f"{n:03}", topic="t") for n in range(50)])
+        hb.create_tables(store, two.after)
+
+        def dying(progress: hb.IndexProgress) -> None:
+            if progress.phase == "verifying":
+                raise Killed
+
+        with pytest.raises(Killed):
+            build(store, two.after, progress=dying, claim_life=0.1)
+        built = build(store, two.after)
+        assert (built.readable, built.rows, built.entries, built.adopted) == (True, 50, 50, 50)
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_a_table_that_was_begun_for_another_declaration_goes(registered: bool) -> None:
+    two = declare()
+    table = two.schema.table
+
+    class Dying(RecordingStore):
+        def create_table(self, name: str, *arguments: Any) -> None:
+            super().create_table(name, *arguments)
+            if name.endswith(".by_topic"):
+                raise Killed
+
+    with fresh(two.before) as store:
+        open_session(store).load([two.before(name=f"{n:03}", topic=f"t{n}") for n in range(20)])
+        hb.create_tables(store, two.after)
+        with pytest.raises(Killed):
+            build(Dying(store), two.after)
+        assert f"{table}.by_topic" in store.tables()
+        again = declare_again(table)
+        if registered:
+            hb.create_tables(store, again)
+        assert build(store, again).readable
+        assert [name for name in store.tables() if name.startswith(table)] == [table, f"{table}.by_topic.2"]
+        assert hb.verify_index(store, again, "by_topic", times=TIMES).entries == 20
+
+
+def declare_again(table: str) -> type[Any]:
+    """The same model with another index of the same name."""
+
+    @hb.model(table=table, family="d")
+    class Again:
+        name: hb.Key[str] = hb.key()
+        topic: hb.Column[str] = hb.column("t")
+        note: hb.Column[str | None] = hb.column("n", default=None)
+
+        by_topic = hb.index(hb.desc("topic"))
+
+    return Again
+
+
+def test_a_build_does_not_look_at_the_registry_for_every_batch() -> None:
+    """What it must note of its range is one call for each batch, and nothing else."""
+    two = declare()
+    with fresh(two.before) as store:
+        open_session(store).load([two.before(name=f"{n:03}", topic="t") for n in range(200)])
+        hb.create_tables(store, two.after)
+        store.calls.clear()
+        times = hb.IndexTimes(lease=1, longest_call=0.1, clock_bound=0.05, grace=2)
+        assert hb.build_index(store, two.after, "by_topic", times=times, batch_size=2).readable
+        reads = [call for call in store.calls if call.name == "get" and call.table == "hbmodel"]
+        assert len(reads) < 300  # before that one more for each of 200 batches
+
+
+@pytest.mark.parametrize("name", [3, "", None, b"hbmodel"])
+def test_a_registry_that_is_no_name(name: Any) -> None:
+    two = declare()
+    calls = (
+        hb.create_tables, hb.diff, hb.alter, hb.drop_tables,
+        partial(hb.build_index, index="by_topic"), partial(hb.index_status, sample=0),
+    )  # fmt: skip
+    with fresh() as store:
+        for call in calls:
+            with pytest.raises(hb.DeclarationError, match="registry"):
+                call(store, two.after, registry=name)
+        with pytest.raises(hb.DeclarationError, match="registry"):
+            hb.Session(store, registry=name)
