@@ -14,6 +14,7 @@ from hbmodel.protocol.server_time import StampedRow
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.store import Put
+from hbmodel.tables.registration import RowState
 from tests.checker.protocol_mutants import Mutant
 from tests.checker.protocol_row_sweeps import Case, RowConfiguration, side_by_side
 from tests.checker.protocol_unindexed import SHIPPED, RowModel, Rules, Slip
@@ -101,21 +102,25 @@ class AtNewest(RowIndexer):
         return max(cell.timestamp for cell in row.columns.values())
 
 
-SKIPPED: Mapping[str, tuple[Rules, Case]] = {
-    "puts set no liveness cell": (Rules(marking=False), ("add", "add", "delete", ("marking", "mixed"), 0)),
-    "updates leave the rest of the row": (Rules(mixed=False), ("add", "delete", "update page", ("marking", "mixed"), 0)),
-    "writers know of no liveness cell": (SHIPPED, ("add", "add", "delete", ("unindexed", "mixed"), 0)),
-    "deletes leave no marker": (SHIPPED, ("add", "delete", "update page", ("marking", "adopting"), 0)),
-}
-"""States of a table that programs do not heed."""
+SKIPPED: Mapping[str, tuple[Rules, Case, tuple[RowState, RowState]]] = {
+    "puts set no liveness cell": (Rules(marking=False), ("add", "add", "delete", ("marking", "mixed"), 0), ("marking", "mixed")),
+    "updates leave the rest of the row": (
+        Rules(mixed=False), ("add", "delete", "update page", ("marking", "mixed"), 0), ("marking", "mixed"),
+    ),
+    "writers know of no liveness cell": (Rules(), ("add", "add", "delete", ("unindexed", "mixed"), 0), ("unindexed", "marking")),
+    "deletes leave no marker": (Rules(), ("add", "delete", "update page", ("marking", "adopting"), 0), ("mixed", "adopting")),
+}  # fmt: skip
+"""What programs must do in states of a table, and which states there must be between others: code, case, and the states that may be."""
 
 
 def _calls(begin: str, programs: Sequence[Sequence[str]], rules: Rules) -> Iterable[RowConfiguration]:
     yield f"{begin}: {programs}", RowModel(Slip, begin, programs, rules=rules)
 
 
-def _joint(case: Case, rules: Rules) -> Iterable[RowConfiguration]:
-    yield f"{case}", side_by_side("atomic", case, rules)
+def _joint(case: Case, adjacent: tuple[RowState, RowState], rules: Rules) -> Iterable[RowConfiguration]:
+    """The shipped code in states that may stand side by side; any other in those of the case."""
+    begin, one, other, rows, first = case
+    yield f"{case}", side_by_side("atomic", (begin, one, other, adjacent if rules is SHIPPED else rows, first), rules)
 
 
 def _adopted(rules: Rules) -> Iterable[RowConfiguration]:
@@ -125,6 +130,6 @@ def _adopted(rules: Rules) -> Iterable[RowConfiguration]:
 
 MUTANTS: Mapping[str, Mutant] = {
     **{name: Mutant(rules, partial(_calls, begin, programs), "") for name, (rules, begin, programs) in CALLS.items()},
-    **{name: Mutant(rules, partial(_joint, case), "") for name, (rules, case) in SKIPPED.items()},
+    **{name: Mutant(rules, partial(_joint, case, adjacent), "") for name, (rules, case, adjacent) in SKIPPED.items()},
     "a row adopted at its newest time": Mutant(Rules(indexer=AtNewest), _adopted, ""),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
@@ -121,13 +121,20 @@ def _called_twice() -> Iterator[Any]:
             yield f"{begin}: {programs}", bare.RowModel(bare.Slip, begin, programs, ticks=0)
 
 
+def _some(configurations: Callable[..., Iterable[Any]], part: int, *args: Any, **options: Any) -> Sweep:
+    """Every so many of the configurations."""
+    return lambda: islice(configurations(*args, **options), 0, None, part)
+
+
 BARE_SAMPLES: Mapping[str, Sweep] = {
-    **{f"two calls: {store}": lambda store=store: islice(bare.pairs(store, ticks=0), 0, None, 7) for store in bare.STORES},
-    **{f"adjacent states: {store}": lambda store=store: islice(bare.joint(store, ticks=0), 0, None, 89) for store in bare.STORES},
-    **{
-        f"rows that are adopted: {store}": lambda store=store, part=part: islice(bare.adopted(store), 0, None, part)
-        for store, part in (("atomic", 4), ("absent cells", 9))
-    },
+    "two calls": _some(bare.pairs, 7, "atomic", ticks=0),
+    "two calls, apart": _some(bare.pairs, 43, "apart", ticks=0),
+    "two calls, absent cells": _some(bare.pairs, 11, "absent cells", ticks=0),
+    "adjacent states": _some(bare.joint, 149, "atomic", ticks=0),
+    "adjacent states, apart": _some(bare.joint, 281, "apart", ticks=0),
+    "adjacent states, absent cells": _some(bare.joint, 149, "absent cells", ticks=0),
+    "rows that are adopted": _some(bare.adopted, 4, "atomic"),
+    "rows that are adopted, absent cells": _some(bare.adopted, 9, "absent cells"),
     "a call that follows another": _called_twice,
 }
 

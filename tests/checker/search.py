@@ -34,21 +34,23 @@ BEGINS = frozenset({"begin"})
 MOST_STORES = 100_000
 """A pool with more stores or monitors than this is not used for the next model."""
 
-Move = tuple[int, int, bool, Step]
-"""The store after a step, the point after it, whether nothing else is to be seen to, and the step."""
+Move = tuple[int, int, Step]
+"""The store after a step, the point after it, and the step."""
 
 
 @frozen
 class Moves:
-    """What a process can do in a store.
+    """What a process can do in a store: one move, or one for each part of a step of several parts.
 
     Attributes:
-        moves: one, or one for each part of a step of several parts.
-        pure: whether it changes nothing, and the process can crash after it as well as before it: the states are then the same.
-        later: what was found of moves to which more is to be seen.
+        plain: moves after which nothing is to be seen to, each with what it adds to the number of a state.
+        others: the rest.
+        pure: whether nothing changes, and the process can crash after it as well as before it: the states are then the same.
+        later: what was found of the others.
     """
 
-    moves: tuple[Move, ...]
+    plain: tuple[tuple[int, Move], ...]
+    others: tuple[Move, ...] = ()
     pure: bool = False
     later: dict[Any, tuple[int, int, int]] = field(factory=dict)
 
@@ -75,7 +77,7 @@ class Pool:
     """The stores and monitors that were seen, each with a number, and what was found out; for models with the same invariants."""
 
     stores: list[Store] = field(factory=list)
-    moves: dict[Behaviour, dict[int, Moves]] = field(factory=dict)
+    moves: dict[tuple[int, Behaviour], dict[int, Moves]] = field(factory=dict)
     facts: dict[Any, Any] = field(factory=dict)
     broken: dict[int, str | None] = field(factory=dict)
     over: dict[tuple[int, int], bool] = field(factory=dict)
@@ -197,7 +199,7 @@ class Model:
 
     def _begin(self) -> int:
         self._behaviours = [Behaviour.of(start, self.reduced and not name.startswith("W")) for name, start, _ in self.procs]
-        self._moves_of = [self._pool.moves.setdefault(behaviour, {}) for behaviour in self._behaviours]
+        self._moves_of = [self._pool.moves.setdefault(found, {}) for found in enumerate(self._behaviours)]
         self._mortal = [i for i, writes in enumerate(self._writers) if writes]
         store = self._pool.number(self._store)
         monitor = self._monitor(Monitor(False, (None,) * len(self.procs)))
@@ -225,47 +227,55 @@ class Model:
                     return {"ok": None, "states": states, "trans": transitions, "error": "limit", "trace": ()}
                 store, monitor = code & STORES, code >> MONITOR_AT & MONITORS
                 crashes = code >> CRASHES_AT & MOST_CRASHES
-                reached: list[tuple[int, Any]] = []
                 running = False
                 for i, shift, moves, first, writes in processes:
                     point = code >> shift & POINTS
-                    if point < 2:
+                    if point <= DEAD:
                         continue
                     running = True
                     found = moves.get(store << POINT_BITS | point)
                     if found is None:
                         found = moves[store << POINT_BITS | point] = self._moved(i, store, point)
-                    rest = code - store - (point << shift)
-                    for move in found.moves:
-                        after, stands, plain, _ = move
+                    for distance, move in found.plain:
+                        there = code + distance
+                        if watching[monitor] and move[0] != store:
+                            known = observed.get((monitor, move[0]))
+                            there += ((self._observe(monitor, move[0]) if known is None else known) - monitor) << MONITOR_AT
+                        transitions += 1
+                        if there not in seen:
+                            seen.add(there)
+                            stack.append(there)
+                            if parents is not None:
+                                parents[there] = (code, (i, move))
+                    for move in found.others:
                         label = (i, move)
-                        if not plain:
-                            if (slowly := self._slowly(code, i, found, move)) is not None:
-                                reached.append((slowly, label))
-                            continue
-                        there = rest + after + (stands << shift)
-                        if after != store and watching[monitor]:
-                            known = observed.get((monitor, after))
-                            there += ((self._observe(monitor, after) if known is None else known) - monitor) << MONITOR_AT
-                        reached.append((there, label))
+                        slowly = self._slowly(code, i, found, move)
+                        transitions += slowly is not None
+                        if slowly is not None and slowly not in seen:
+                            seen.add(slowly)
+                            stack.append(slowly)
+                            if parents is not None:
+                                parents[slowly] = (code, label)
                     if crashes and writes and point != first and not found.pure:
-                        label = (i, None)
-                        reached.append((self._crashed(code, i), label))
-                label = "TERMINAL"
+                        there = self._crashed(code, i)
+                        transitions += 1
+                        if there not in seen:
+                            seen.add(there)
+                            stack.append(there)
+                            if parents is not None:
+                                parents[there] = (code, (i, None))
                 if not running:
+                    label = "TERMINAL"
                     self._end(store)
-                    continue
-                if self.compacts and not self._pool.monitors[monitor].compacted:
+                elif self.compacts and not self._pool.monitors[monitor].compacted:
                     label = "COMPACTION"
-                    if (compacted := self._compaction(code)) is not None:
-                        reached.append((compacted, label))
-                transitions += len(reached)
-                for there, by in reached:
-                    if there not in seen:
-                        seen.add(there)
-                        stack.append(there)
+                    compacted = self._compaction(code)
+                    transitions += compacted is not None
+                    if compacted is not None and compacted not in seen:
+                        seen.add(compacted)
+                        stack.append(compacted)
                         if parents is not None:
-                            parents[there] = (code, by)
+                            parents[compacted] = (code, label)
         except Violation as violation:
             return {
                 "ok": False,
@@ -281,23 +291,26 @@ class Model:
         step = behaviour.steps[point]
         assert step is not None
         if step[0] == "grace" or (step[0] == "scan" and len(step) > 5):
-            return Moves(((store, point, False, step),))
+            return Moves((), ((store, point, step),))
         parts = enumerate(step[1]) if step[0] == "par" else ((None, step),)
-        moves = []
+        plain: list[tuple[int, Move]] = []
+        others: list[Move] = []
         for part, single in parts:
             after = dict(self._pool.stores[store])
             answer = self.remembered(apply_op(after, single))
             number = store if step[0] in PURE else self._pool.number(after)
             stands = behaviour.after(point, answer) if part is None else behaviour.without(point, part)
             said = behaviour.steps[stands]
-            plain = (said is None or said[0] not in EAGER) and single[0] not in BEGINS and self._broken(number) is None
-            moves.append((number, stands, plain, single))
-        ((*_, number, stands, plain, _),) = moves[-1:]
-        return Moves(tuple(moves), self.reduced and step[0] in PURE and plain and stands > DEAD)
+            if (said is None or said[0] not in EAGER) and single[0] not in BEGINS and self._broken(number) is None:
+                plain.append((number - store + ((stands - point) << SHIFTS[i]), (number, stands, single)))
+            else:
+                others.append((number, stands, single))
+        pure = self.reduced and step[0] in PURE and all(stands > DEAD for _, (_, stands, _) in plain) and not others
+        return Moves(tuple(plain), tuple(others), pure)
 
     def _slowly(self, code: int, i: int, moves: Moves, move: Move) -> int | None:
         """A move that reads, waits, acknowledges, ends or is a violation, or None where it has to wait."""
-        if move[3][0] == "grace" and move[3][1] >= self._youngest(code):
+        if move[2][0] == "grace" and move[2][1] >= self._youngest(code):
             return None
         point = code >> SHIFTS[i] & POINTS
         store, monitor = code & STORES, code >> MONITOR_AT & MONITORS
@@ -312,7 +325,7 @@ class Model:
 
     def _made(self, store: int, monitor: int, i: int, move: Move, dead: tuple[int, ...]) -> tuple[int, int, int]:
         """The store, the monitor and the point after a move."""
-        after, stands, _, step = move
+        after, stands, step = move
         behaviour = self._behaviours[i]
         if step[0] == "grace":
             stands = behaviour.after(stands, True)
@@ -452,4 +465,4 @@ class Model:
 
     def _said(self, i: int, move: Move | None) -> str:
         name = self.procs[i][0]
-        return f"{name}: CRASH" if move is None else f"{name}: {move[3][:5] if move[3][0] == 'scan' else move[3]}"
+        return f"{name}: CRASH" if move is None else f"{name}: {move[2][:5] if move[2][0] == 'scan' else move[2]}"
