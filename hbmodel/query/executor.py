@@ -68,7 +68,7 @@ class PlanExecutor:
             return self._decoded(self._got(self._remaining(plan.rows, after)))
         ranges = plan.buckets if after is None else plan.after(after)
         if plan.path.index is not None:
-            return self._through_index(self._merged(ranges, plan.entry_filter, plan.entry_columns))
+            return self._through_index(self._merged(ranges, plan.filter, plan.entry_columns))
         return self._decoded(self._merged(ranges, plan.filter, plan.reader.columns))
 
     def taken(self, count: int, after: bytes | None = None) -> list[Found]:
@@ -198,7 +198,8 @@ class PlanExecutor:
     def _run(self, first: Iterator[Sequence[Row]], scans: Sequence[Scan]) -> Generator[Sequence[Row], None, None]:
         """The batches of one scan after the other, of which the first is started already.
 
-        A limit counts rows that are no objects too, so whoever asks for more than it gets what follows.
+        A limit counts rows that are no objects too, so whoever asks for more than it gets what follows: of a covering index without
+        the marks that have taken up the room.
         """
         batches, started = first, True
         try:
@@ -215,6 +216,8 @@ class PlanExecutor:
                         yield batch
                     self.check()
                     following = _behind(following, last) if count == following.limit else None
+                    if following is not None and self.plan.covering is not None:
+                        following = evolve(following, filter=self.plan.filter_of_rest)
         finally:
             _close(batches)
 
