@@ -6,12 +6,14 @@ import heapq
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
 from attrs import evolve, frozen
 
 from hbmodel.errors import IndexUnavailable, QueryError, TokenError
+from hbmodel.mapping.covering import is_bare
 from hbmodel.mapping.mapper import Values
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.verify_entries import CoveringReader, EntryVerifier, newest
@@ -248,7 +250,9 @@ class PlanExecutor:
         key_test = plan.entry_test
         sizes = self._get_sizes()
         with closing(batches):
-            entries = itertools.chain.from_iterable(batches)
+            entries: Iterator[Row] = itertools.chain.from_iterable(batches)
+            if covering is not None:
+                entries = itertools.filterfalse(partial(is_bare, plan.reader.schema), entries)
             while batch := list(itertools.islice(entries, next(sizes))):
                 kept = [entry for entry in batch if key_test is None or key_test(entry.row)]
                 reading = verifier.verify([entry.row for entry in kept]) if covering is None else covering.read(kept)
