@@ -42,10 +42,21 @@ def is_bare(schema: TableSchema, entry: Row) -> bool:
     return schema.version_column not in entry.columns
 
 
-def is_verified(schema: TableSchema, entry: Row) -> bool:
+def verified_test(schema: TableSchema) -> Callable[[Row], bool]:
     """Whether an entry is verified: its status is that of the very write whose version it has."""
-    status, version = entry.columns.get(schema.status_column), entry.columns.get(schema.version_column)
-    return status is not None and version is not None and status.value == verified(version.value)
+    status_column, version_column = schema.status_column, schema.version_column
+
+    def is_verified(entry: Row) -> bool:
+        cells = entry.columns
+        status, version = cells.get(status_column), cells.get(version_column)
+        return status is not None and version is not None and status.value == VERIFIED + version.value[-NONCE_LENGTH:]
+
+    return is_verified
+
+
+def is_verified(schema: TableSchema, entry: Row) -> bool:
+    """The same, for one entry."""
+    return verified_test(schema)(entry)
 
 
 def fields_held(schema: TableSchema, index: Index) -> frozenset[str]:

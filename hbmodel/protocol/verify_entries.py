@@ -9,7 +9,7 @@ from itertools import chain
 
 from attrs import frozen
 
-from hbmodel.mapping.covering import EntryDecoder, is_bare, is_verified
+from hbmodel.mapping.covering import EntryDecoder, is_bare, verified_test
 from hbmodel.mapping.index_entries import Entries
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, Values
 from hbmodel.mapping.schema import Index, TableSchema
@@ -126,16 +126,18 @@ class CoveringReader:
         Args:
             entries: that the query asks for, read with the columns of the decoder.
         """
-        schema, decode, accepts = self.decoder.schema, self.decoder.values, self.accepts
-        found: list[Values | None] = [None] * len(entries)
+        decode, accepts, is_verified = self.decoder.values, self.accepts, verified_test(self.decoder.schema)
+        found: list[Values | None] = []
         doubtful: list[int] = []
         for at, entry in enumerate(entries):
-            if is_verified(schema, entry):
+            values = None
+            if is_verified(entry):
                 held = decode(entry)
                 if accepts is None or accepts(held):
-                    found[at] = held
-            elif not is_bare(schema, entry):
+                    values = held
+            elif not is_bare(self.decoder.schema, entry):
                 doubtful.append(at)
+            found.append(values)
         if doubtful:
             answers = yield from self.verifier.verify([entries[at].row for at in doubtful])
             for at, values in zip(doubtful, answers, strict=True):

@@ -6,12 +6,14 @@ import heapq
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
 from attrs import evolve, frozen
 
 from hbmodel.errors import IndexUnavailable, QueryError, TokenError
+from hbmodel.mapping.covering import is_bare
 from hbmodel.mapping.mapper import Values
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.verify_entries import CoveringReader, EntryVerifier, newest
@@ -68,7 +70,7 @@ class PlanExecutor:
             return self._decoded(self._got(self._remaining(plan.rows, after)))
         ranges = plan.buckets if after is None else plan.after(after)
         if plan.path.index is not None:
-            return self._through_index(self._merged(ranges, plan.entry_filter, plan.entry_columns))
+            return self._through_index(self._merged(ranges, plan.filter, plan.entry_columns))
         return self._decoded(self._merged(ranges, plan.filter, plan.reader.columns))
 
     def taken(self, count: int, after: bytes | None = None) -> list[Found]:
@@ -198,7 +200,8 @@ class PlanExecutor:
     def _run(self, first: Iterator[Sequence[Row]], scans: Sequence[Scan]) -> Generator[Sequence[Row], None, None]:
         """The batches of one scan after the other, of which the first is started already.
 
-        A limit counts rows that are no objects too, so whoever asks for more than it gets what follows.
+        A limit counts rows that are no objects too, so whoever asks for more than it gets what follows: of a covering index without
+        the marks that have taken up the room.
         """
         batches, started = first, True
         try:
@@ -215,6 +218,8 @@ class PlanExecutor:
                         yield batch
                     self.check()
                     following = _behind(following, last) if count == following.limit else None
+                    if following is not None and self.plan.covering is not None:
+                        following = evolve(following, filter=self.plan.filter_of_rest)
         finally:
             _close(batches)
 
@@ -245,7 +250,9 @@ class PlanExecutor:
         key_test = plan.entry_test
         sizes = self._get_sizes()
         with closing(batches):
-            entries = itertools.chain.from_iterable(batches)
+            entries: Iterator[Row] = itertools.chain.from_iterable(batches)
+            if covering is not None:
+                entries = itertools.filterfalse(partial(is_bare, plan.reader.schema), entries)
             while batch := list(itertools.islice(entries, next(sizes))):
                 kept = [entry for entry in batch if key_test is None or key_test(entry.row)]
                 reading = verifier.verify([entry.row for entry in kept]) if covering is None else covering.read(kept)

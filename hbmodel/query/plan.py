@@ -138,10 +138,11 @@ class Plan:
         return (self.reader.schema.version_column,) if self.covering is None else self.covering.columns
 
     @cached_property
-    def entry_filter(self) -> Filter | None:
-        """What the server filters entries by: besides the query's own, marks of deleted entries stay there."""
-        if self.covering is None:
-            return self.filter
+    def filter_of_rest(self) -> Filter | None:
+        """What the server filters the rest of a covering scan by, where marks of deleted entries took up the room of its beginning.
+
+        Not from the beginning: most scans meet no mark, and this filter costs more than a few of them.
+        """
         whole = ValueFilter(self.reader.schema.version_column, "!=", b"")
         return whole if self.filter is None else AllOf((self.filter, whole))
 

@@ -64,7 +64,8 @@ def test_immutable_models_read_nothing_before_they_put(bed: Bed) -> None:
     session = bed.use(Fact, Hit)
     session.add_all(Fact(number=n, topic="t") for n in range(20))
     session.commit()
-    assert bed.store.told() == ["get hbmodel", "put hbmodel", "get hbmodel", "put facts.by_topic", "put facts"]
+    # The entries of a covering index are verified once their rows are acknowledged.
+    assert bed.store.told() == ["get hbmodel", "put hbmodel", "get hbmodel", "put facts.by_topic", "put facts", "put facts.by_topic"]
     session.add_all(Hit(at=DAY, serial=n, page="/") for n in range(20))
     session.commit()
     assert bed.store.told() == ["get hbmodel", "put hits.by_page", "put hits"]

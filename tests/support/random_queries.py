@@ -112,10 +112,11 @@ def _factory(value: Any) -> Any:
 
 
 @st.composite
-def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS, versions: bool = False) -> RandomModel:
+def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS, versions: bool = False, covering: bool = False) -> RandomModel:
     """A model of any layout: codecs (of the key these), directions, None, salts, defaults, families, a flag, indexes of any kinds.
 
-    With `versions` some have a version: their rows always have system cells, and their values have it too.
+    With `versions` some have a version: their rows always have system cells, and their values have it too. With `covering` it is
+    immutable or versioned, without a random salt, and its indexes, at least one, cover columns.
     """
     body: dict[str, Any] = {}
     hints: dict[str, Any] = {}
@@ -167,11 +168,12 @@ def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS, versio
         computed[name] = COMPUTED_POOLS[name]
         (several if name == "q" else indexable).append(name)
 
-    salt = draw(_salts(tuple(keys), random=True))
+    salt = draw(_salts(tuple(keys), random=not covering))
     flag = hb.flag("e") if draw(BOOLEANS) else None
-    if versions and not isinstance(salt, hb.RandomSalt) and draw(BOOLEANS):
+    immutable = draw(BOOLEANS) if covering else isinstance(salt, hb.RandomSalt)
+    if not immutable if covering else versions and not isinstance(salt, hb.RandomSalt) and draw(BOOLEANS):
         body["version"], hints["version"] = hb.version(), hb.Column[int]
-    options = {"salt": salt, "immutable": isinstance(salt, hb.RandomSalt), "exists": flag}
+    options = {"salt": salt, "immutable": immutable, "exists": flag}
 
     def made(**indexes: Any) -> Any:
         if options["immutable"] and indexes and "n" in body:
@@ -180,7 +182,7 @@ def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS, versio
 
     indexes: dict[str, Any] = {}
     wheres: dict[str, Oracle] = {}
-    for number in range(draw(st.integers(0, 2))):
+    for number in range(draw(st.integers(int(covering), 2))):
         names = draw(st.lists(st.sampled_from([*indexable, *several]), min_size=1, max_size=2, unique=True))
         if several and not set(several) & set(names) and draw(BOOLEANS):
             names.insert(draw(st.integers(0, 1)), draw(st.sampled_from(several)))
@@ -196,7 +198,9 @@ def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS, versio
             uncounted = evolve(plain_fields, pools={name: pool for name, pool in values.items() if name != "n"})
             condition, wheres[f"i{number}"] = draw(predicates(uncounted, 1))
             where = repeated(condition)
-        indexes[f"i{number}"] = hb.index(*turned, salt=draw(_salts(tuple(names), random=False)), none=none, where=where)
+        uncovered = [name for name in [*columns, "s"] if name in body and name not in names]
+        covers = draw(st.lists(st.sampled_from(uncovered), unique=True) | st.just(uncovered)) if covering and uncovered else ()
+        indexes[f"i{number}"] = hb.index(*turned, salt=draw(_salts(tuple(names), random=False)), none=none, where=where, covers=covers)
     return RandomModel(made(**indexes), values, computed, wheres)
 
 
