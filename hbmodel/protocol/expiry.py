@@ -82,8 +82,8 @@ def read_end(value: bytes) -> int:
 def end_of_live(row: Row, column: bytes) -> int | None:
     """When a live row whose liveness cell is in `column` expires, or None; only writes of the whole row set that cell."""
     cell = row.columns.get(column)
-    if cell is None or len(cell.value) != len(LIVE) + _END.size:
-        return None
+    if cell is None or cell.value[: len(LIVE)] != LIVE or len(cell.value) != len(LIVE) + _END.size:
+        return None  # the nonce of a dead row is as long
     return read_end(cell.value[len(LIVE) :])
 
 

@@ -455,9 +455,11 @@ def test_explanations_are_made_for_reading() -> None:
         "  scans:   1 range(s) in 1 of 16 bucket(s), backwards\n"
         "  server:  (d:_l >= ... & (d:o = ... | d:s = ...))\n"
         "  client:  (note == ... | size is None), ~(serial == ...)\n"
-        "  calls:   2 to the first item, in 2 round trip(s); 1 where a scan is one call (hbase+thrift2:)"
+        "  calls:   2 to the first item (2 of scans, 0 of gets), in 2 round trip(s); 1 where a scan is one call (hbase+thrift2:)"
     )
-    assert str(explain(of, planned(of), one_call_scans=True)).endswith("calls:   1 to the first item, in 1 round trip(s)")
+    assert str(explain(of, planned(of), one_call_scans=True)).endswith(
+        "calls:   1 to the first item (1 of scans, 0 of gets), in 1 round trip(s)"
+    )
 
 
 def test_explanations_of_other_plans() -> None:
@@ -468,7 +470,7 @@ def test_explanations_of_other_plans() -> None:
         "  scans:   2 range(s) in 1 of 1 bucket(s)\n"
         "  server:  no filter\n"
         "  client:  name in ..., note starts with ..., size > ...\n"
-        "  calls:   3 to the first item, in 3 round trip(s); 2 where a scan is one call (hbase+thrift2:)"
+        "  calls:   3 to the first item (2 of scans, 1 of gets), in 3 round trip(s); 2 where a scan is one call (hbase+thrift2:)"
     )
     neither = ~((Plain.b == "x") & Plain.c.startswith("y"))
     assert list(explain(query(Plain, neither), planned(query(Plain, neither).allow_full_scan()), one_call_scans=False).client) == [
