@@ -116,7 +116,8 @@ class _Batch:
         if entries:
             yield put_entries(entries)
         if changes:
-            self.sent.update(notes)
+            for row_key, note in notes.items():
+                self.sent[row_key] = note
             try:
                 applied: Sequence[bool | None] = yield CheckAndMutateRows(table, list(changes.values()))
             except SchemaMismatch:  # they were not sent: the indexes have changed

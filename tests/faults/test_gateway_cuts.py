@@ -399,7 +399,7 @@ class CheckAndMutate(Once, RowChange):
 
 
 class CheckAndMutateMany(Writing):
-    """A change of each of several rows, each on its condition: none is made twice, which would be told as a refusal."""
+    """A change of each of several rows, each on its condition: none is made twice, which would come back as a refusal."""
 
     only_second = True
     whole = False

@@ -68,7 +68,7 @@ def test_puts_in_one_pass_are_the_puts_of_their_plans(made: tuple[TableSchema, l
     for obj in objects:
         try:
             write = put_object(schema, obj)
-        except EncodingError:  # an empty text alone in a key
+        except (EncodingError, hb.KeyTooLong):  # an empty text alone in a key
             continue
         writes[write.row] = DeleteRow(obj, write.row) if deleting and not writes else write
     planner = UnindexedRowPlanner(schema)

@@ -30,7 +30,7 @@ from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard
 from hbmodel.store import Family, Put, Store
 from hbmodel.store.ranges import KeyRange, merge_ranges
-from hbmodel.tables.registration import Binding
+from hbmodel.tables.registration import Binding, RowState
 from tests.support.beds import fresh, set_state
 from tests.support.models import Hit, Logged, Order, Sample, day, order
 from tests.support.orders import entry_of
@@ -270,7 +270,8 @@ def filled(store: Store, of: RandomModel, objects: Sequence[StoredObject], cuts:
         else:
             store.put(table, [Put(key, {schema.version_column: b"\x01" + bytes(8)}, 1) for key in keys])
     indexes = tuple(schema.indexes.values())
-    return QueryRunner(store, lambda found: Binding(found, indexes, indexes, (), "indexed" if indexes else "unindexed"), None, Guard())
+    rows: RowState = "indexed" if indexes or schema.versioned else "unindexed"
+    return QueryRunner(store, lambda found: Binding(found, indexes, indexes, (), rows), None, Guard())
 
 
 def paged(query: Query[Any], size: int) -> list[Any]:
