@@ -6,8 +6,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from hbmodel.mapping.covering import EntryDecoder, is_bare, verified_test
 from hbmodel.mapping.index_entries import Entries
@@ -60,6 +61,7 @@ class EntryVerifier:
         reader: decodes the primary rows; its fields include the index's and the predicate's.
         accepts: the query's predicate, over the values of the primary row.
         scope: the entries that the query asks for.
+        prefix: what all of them begin with, where the rest of each is the key of its row; else None.
     """
 
     schema: TableSchema
@@ -67,6 +69,8 @@ class EntryVerifier:
     reader: RowDecoder
     accepts: Callable[[Values], bool]
     scope: EntryScope
+    prefix: bytes | None = None
+    _alike: dict[Any, bool] = field(init=False, repr=False, factory=dict)
 
     @cached_property
     def _entries_of(self) -> Entries:
@@ -80,6 +84,8 @@ class EntryVerifier:
         as the first of its current ones in the query's scope, so it comes once. Under a random salt the newest of the rows with
         the same key is the object.
         """
+        if self.prefix is not None and all(len(entry) > len(self.prefix) for entry in entries):
+            return (yield from self._verify_behind(self.prefix, entries))
         candidates = list(map(KeyMapper(self.schema).rows_of_entry_code(self.index), entries))
         wanted = list(dict.fromkeys(chain.from_iterable(candidates)))
         if not wanted:
@@ -92,6 +98,26 @@ class EntryVerifier:
         else:
             current = [found.get(row) for (row,) in candidates]
         return [None if row is None else self._decide(entry, row) for entry, row in zip(entries, current, strict=True)]
+
+    def _verify_behind(self, prefix: bytes, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
+        """The same for entries with a common prefix: a row's entry has it or not, which the cells of its indexed fields decide alone."""
+        start = len(prefix)
+        got: Sequence[Row | None] = ()
+        if entries:
+            got = yield GetRows(self.schema.table, [entry[start:] for entry in entries], self.reader.columns)
+        exists, decode, accepts, alike = self.reader.exists, self.reader.values, self.accepts, self._alike
+        columns = [self.schema.by_name[name].column for name in sorted(self.index.reads)]
+        found: list[Values | None] = []
+        for entry, row in zip(entries, got, strict=True):
+            if row is None or not exists(row):
+                found.append(None)
+                continue
+            values, cells = decode(row), row.columns
+            held = tuple([None if (cell := cells.get(column)) is None else cell.value for column in columns])
+            if held not in alike:
+                alike[held] = self._stands_for(entry, self._entries_of(values, row.row))
+            found.append(values if alike[held] and accepts(values) else None)
+        return found
 
     def _decide(self, entry: bytes, row: Row) -> Values | None:
         values = self.reader.values(row)

@@ -245,9 +245,9 @@ class PlanExecutor:
         assert plan.path.index is not None
         every = plan.accepts
         accepts = every if every is not None else _anything
-        verifier = EntryVerifier(plan.reader.schema, plan.path.index, plan.reader, accepts, plan.scope)
+        verifier = EntryVerifier(plan.reader.schema, plan.path.index, plan.reader, accepts, plan.scope, plan.entry_prefix)
         covering = None if plan.covering is None else CoveringReader(plan.covering, plan.accepts_entry, verifier)
-        key_test = plan.entry_test
+        key_test, width = plan.entry_test, plan.path.salt.width
         sizes = self._get_sizes()
         with closing(batches):
             entries: Iterator[Row] = itertools.chain.from_iterable(batches)
@@ -258,9 +258,7 @@ class PlanExecutor:
                 reading = verifier.verify([entry.row for entry in kept]) if covering is None else covering.read(kept)
                 answers = drive(self.store, reading)
                 self.check()
-                for entry, values in zip(kept, answers, strict=True):
-                    if values is not None:
-                        yield plan.path.position(entry.row), values
+                yield from [(entry.row[width:], values) for entry, values in zip(kept, answers, strict=True) if values is not None]
 
 
 def _behind(scan: Scan, last: bytes) -> Scan | None:

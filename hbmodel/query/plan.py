@@ -81,6 +81,17 @@ class Plan:
         return EntryScope(ranges, self.path.salt.width, self.entry_test)
 
     @cached_property
+    def entry_prefix(self) -> bytes | None:
+        """What every entry that the query asks for begins with, where the rest of each is the key of its row; else None."""
+        index, schema, parts = self.path.index, self.reader.schema, self.match.parts
+        if index is None or not index.is_plain or schema.salt.width or len(self.buckets) != 1:
+            return None
+        own = len(index.parts)
+        if self.path.layout.fields[own:] != schema.layout.fields or [len(values) for values in parts[:own]] != [1] * own:
+            return None
+        return self.buckets[0].prefix + self.path.layout.range_of([values[0] for values in parts[:own]], None).start
+
+    @cached_property
     def entry_test(self) -> Callable[[bytes], bool] | None:
         """Tests an entry's own key for the conditions on it, so that rows that cannot match are not fetched.
 
