@@ -41,7 +41,7 @@ def once(make: Callable[P, R]) -> Callable[P, R]:
 
 
 def _key(of: Any) -> Any:
-    if isinstance(of, tuple):
+    if isinstance(of, tuple | list):
         return tuple(map(_key, of))
     return (type(of), of) if isinstance(of, int | str | bytes | None) else id(of)
 

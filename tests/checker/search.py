@@ -81,6 +81,7 @@ class Pool:
     facts: dict[Any, Any] = field(factory=dict)
     broken: dict[int, str | None] = field(factory=dict)
     over: dict[tuple[int, int], bool] = field(factory=dict)
+    terminals: dict[int, str | None] = field(factory=dict)
     compactions: dict[tuple[int, int], int | None] = field(factory=dict)
     monitors: list[Monitor] = field(factory=list)
     watching: list[bool] = field(factory=list)
@@ -129,6 +130,7 @@ class Model:
         reduced: whether points of a process with the same future are one, and crashes that come to the same; without it every history
             is a point of its own.
         compacts: whether there is a compaction.
+        terminals: what is wrong with stores once everything has stopped; the pool's, where that depends on nothing else.
     """
 
     reduced = True
@@ -137,6 +139,7 @@ class Model:
     def __init__(self, store: Store, processes: Sequence[tuple[str, Start, int]], crashes: int = 0, pool: Pool | None = None) -> None:
         self._store, self.procs, self._crashes = dict(store), list(processes), crashes
         self._pool = pool if pool is not None else Pool()
+        self.terminals = self._pool.terminals
         self._writers = [name.startswith("W") for name, _, _ in processes]
 
     # --- what a model says of its stores --------------------------------------------------------------------------------
@@ -451,7 +454,9 @@ class Model:
             raise Violation(broken)
 
     def _end(self, store: int) -> None:
-        if (wrong := self._fact("terminal", store, self.terminal)) is not None:
+        if store not in self.terminals:
+            self.terminals[store] = self.terminal(self._pool.stores[store])
+        if (wrong := self.terminals[store]) is not None:
             raise Violation(wrong)
 
     # --- traces ---------------------------------------------------------------------------------------------------------
