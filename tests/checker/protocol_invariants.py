@@ -12,6 +12,7 @@ from hbmodel.errors import HbmodelError
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import LIVE, Index, TableSchema
 from tests.checker.behaviour import once
+from tests.checker.pool import Pool
 from tests.checker.protocol_adapter import (
     ACKNOWLEDGED,
     AGED,
@@ -27,7 +28,7 @@ from tests.checker.protocol_adapter import (
     mc,
     visible,
 )
-from tests.checker.search import Model, Pool
+from tests.checker.search import Model
 
 NOTHING: frozenset[int] = frozenset()
 

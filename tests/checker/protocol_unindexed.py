@@ -39,8 +39,9 @@ from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields
 from hbmodel.store import Capabilities, Delete, Put
 from hbmodel.tables.registration import Binding, RowState
 from tests.checker.behaviour import once
+from tests.checker.pool import Pool
 from tests.checker.protocol_adapter import Step, Steps, StoredCell, StoredRow, Told, mc
-from tests.checker.search import Model, Pool
+from tests.checker.search import Model
 
 LIFE = 1_000
 BEGINS = 5
@@ -432,14 +433,17 @@ class Rules:
 SHIPPED = Rules()
 
 
-_POOLS: dict[Any, Pool] = {}
+@once
+def _pools() -> dict[Any, Pool]:
+    return {}
 
 
 def _pool(of: Any) -> Pool:
     """The stores of models in which the same rows may be seen."""
-    if of not in _POOLS or _POOLS[of].full:
-        _POOLS[of] = Pool()
-    return _POOLS[of]
+    pools = _pools()
+    if of not in pools or pools[of].full:
+        pools[of] = Pool()
+    return pools[of]
 
 
 class RowModel(Model):
