@@ -94,6 +94,8 @@ def main(text: str = "") -> int:
                 wrong.append(f"{task.kind} {task.name}: {error}")
                 print("WRONG", wrong[-1], flush=True)
             if not left[key]:
+                if not total[0]:
+                    wrong.append(f"{task.kind} {task.name}: no configuration")
                 print(f"{task.kind:7} {task.name}: {total[0]:.0f} configurations, {total[1]:.0f} states, {total[2]:.0f} s", flush=True)
     for line in summary(totals, len(wrong)):
         print(line)

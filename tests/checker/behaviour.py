@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Generator
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -22,12 +21,23 @@ R = TypeVar("R")
 DONE, DEAD = 0, 1
 """The points of a process that has ended and of one that has crashed."""
 
-_KNOWN: weakref.WeakKeyDictionary[Start, dict[bool, Behaviour]] = weakref.WeakKeyDictionary()
+_KNOWN: dict[Start, dict[bool, Behaviour]] = {}
+
+
+_MADE: list[dict[Any, Any]] = []
+
+
+def forget() -> None:
+    """Drops all processes and what was found out with them."""
+    for made in _MADE:
+        made.clear()
+    _KNOWN.clear()
 
 
 def once(make: Callable[P, R]) -> Callable[P, R]:
     """A function that makes a process: for the same arguments it gives the same process, whose points the models then share."""
     made: dict[Any, tuple[Any, R]] = {}
+    _MADE.append(made)
 
     @wraps(make)
     def found(*args: P.args, **options: P.kwargs) -> R:
@@ -41,7 +51,7 @@ def once(make: Callable[P, R]) -> Callable[P, R]:
 
 
 def _key(of: Any) -> Any:
-    if isinstance(of, tuple):
+    if isinstance(of, tuple | list):
         return tuple(map(_key, of))
     return (type(of), of) if isinstance(of, int | str | bytes | None) else id(of)
 

@@ -75,7 +75,7 @@ def _keep(store: Store, key: tuple[Any, Any], whole: int, columns: Any) -> None:
 
 
 OPS: dict[str, Callable[[Store, Step], Any]] = {}
-"""What each kind of step does to a store, by name; answers with what the process is told."""
+"""What each kind of step does to a store, by name; answers with what the process sees."""
 
 
 def apply_op(store: Store, step: Step, clock: int = 0) -> Any:

@@ -13,6 +13,7 @@ from hbmodel.mapping.covering import EntryDecoder, fields_held, is_verified
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import LIVE, Index, TableSchema
 from tests.checker.behaviour import once
+from tests.checker.pool import Pool
 from tests.checker.protocol_adapter import (
     ACKNOWLEDGED,
     AGED,
@@ -28,7 +29,7 @@ from tests.checker.protocol_adapter import (
     mc,
     visible,
 )
-from tests.checker.search import Model, Pool
+from tests.checker.search import Model
 
 NOTHING: frozenset[int] = frozenset()
 

@@ -38,6 +38,8 @@ from hbmodel.protocol.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from hbmodel.store import Capabilities, Delete, Put
 from hbmodel.tables.registration import Binding, RowState
+from tests.checker.behaviour import once
+from tests.checker.pool import Pool
 from tests.checker.protocol_adapter import Step, Steps, StoredCell, StoredRow, Told, mc
 from tests.checker.search import Model
 
@@ -91,6 +93,7 @@ class Read:
 Call = RowWrite | Insert | Read
 
 
+@once
 def calls_of(model: Any) -> Mapping[str, Call]:
     """What the processes do, by name."""
     schema, key = hb.schema_of(model), {"name": "k"}
@@ -216,6 +219,7 @@ mc.OPS.update(unindexed=_step, done=_done, tick=_tick)
 # --- processes --------------------------------------------------------------------------------------------------------
 
 
+@once
 def caller(
     model: Any, number: int, calls: Sequence[Call], can: Capabilities, rules: Rules, rows: RowState = "unindexed"
 ) -> Callable[[], Steps]:
@@ -245,6 +249,7 @@ def _protocol(binding: Binding, call: Call, can: Capabilities, rules: Rules, dra
     return write_unindexed_batch(writer, [call], bound, can)
 
 
+@once
 def adopter(model: Any, rules: Rules) -> Callable[[], Steps]:
     """A build that makes the row an indexed one, without any index."""
     indexer = rules.indexer(hb.schema_of(model), (), adopting=True)
@@ -428,6 +433,19 @@ class Rules:
 SHIPPED = Rules()
 
 
+@once
+def _pools() -> dict[Any, Pool]:
+    return {}
+
+
+def _pool(of: Any) -> Pool:
+    """The stores of models in which the same rows may be seen."""
+    pools = _pools()
+    if of not in pools or pools[of].full:
+        pools[of] = Pool()
+    return pools[of]
+
+
 class RowModel(Model):
     """The checker over calls of one row."""
 
@@ -462,7 +480,8 @@ class RowModel(Model):
         processes += [("T", _time(ticks, ends), 0)]
         if adopt:
             processes += [("B", adopter(model, rules), 0)]
-        super().__init__(store, processes, crashes)
+        super().__init__(store, processes, crashes, _pool((model, self._whole, *dict.fromkeys(rows))))
+        self.terminals = {}  # what is right in the end depends on the calls
 
     def broken(self, store: Any) -> str | None:
         """A row that no reader may see."""
@@ -496,6 +515,7 @@ class RowModel(Model):
         return f"UNEXPLAINED: {key[1]} after {[(n, result) for n, (_, result) in key[0]]}"
 
 
+@once
 def _time(ticks: int, ends: bool) -> Callable[[], Steps]:
     def run() -> Steps:
         for _ in range(ticks):

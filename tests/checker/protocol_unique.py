@@ -18,6 +18,7 @@ from hbmodel.protocol.operations import (
 from hbmodel.protocol.unique_claim import CLAIMED, RELEASED, Claim, claim_of, owner_of
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
 from hbmodel.store import ConditionalChange, Put
+from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Store, visible
 from tests.checker.protocol_invariants import ProtocolModel
 from tests.checker.protocol_processes import Insert
@@ -109,7 +110,10 @@ class UniqueWatch(VersionWatch):
                     yield f"CLAIM: row {row!r} holds {claim.values}, whose claim is {cells}"
 
 
-WATCH = UniqueWatch(MEMBER)
+@once
+def watch_of() -> UniqueWatch:
+    """The invariants, with all that was found out about stores."""
+    return UniqueWatch(MEMBER)
 
 
 def members(
@@ -130,7 +134,7 @@ def members(
             (f"W{n}", writer(MEMBER, n, ACTIONS[name], clock, rules, **(options if n == 1 else {})), clock)
             for n, name in enumerate(chosen, 1)
         ]
-        yield f"{kind}, {chosen}, {options}", ProtocolModel(WATCH, STORES[kind], running, crashes)
+        yield f"{kind}, {chosen}, {options}", ProtocolModel(watch_of(), STORES[kind], running, crashes)
 
 
 # --- rules broken on purpose ------------------------------------------------------------------------------------------

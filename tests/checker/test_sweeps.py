@@ -5,15 +5,23 @@ The default run takes samples of the sweeps; the slow tests run them whole, as `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.checker.behaviour import forget
 from tests.checker.broken_rules import BROKEN
 from tests.checker.protocol_sweeps import Found, sweep
 from tests.checker.sample_sweeps import SAMPLES
 from tests.checker.whole_sweeps import WHOLE
+
+
+@pytest.fixture(autouse=True)
+def memory() -> Iterator[None]:
+    """What a sweep has found out is given back after it."""
+    yield
+    forget()
 
 
 def held(found: Found, record: Callable[[str, Any], None]) -> None:

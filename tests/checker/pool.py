@@ -1,0 +1,101 @@
+"""The parts of the model checker's states, each with a number: stores, monitors, and what was found out about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define, field, frozen
+
+from tests.checker.behaviour import Behaviour
+from tests.checker.cells import Step, Store
+
+STORE_BITS, MONITOR_BITS, CRASH_BITS, POINT_BITS = 26, 22, 4, 20
+STORES, MONITORS, MOST_CRASHES, POINTS = (1 << STORE_BITS) - 1, (1 << MONITOR_BITS) - 1, (1 << CRASH_BITS) - 1, (1 << POINT_BITS) - 1
+MONITOR_AT, CRASHES_AT = STORE_BITS, STORE_BITS + MONITOR_BITS
+SHIFTS = tuple(CRASHES_AT + CRASH_BITS + n * POINT_BITS for n in range(16))
+"""Where the parts of a state stand in its number: store, monitor, crashes left, and the point of each process."""
+
+MOST_STORES = 100_000
+"""A pool with more stores or monitors than this is not used for the next model."""
+
+Move = tuple[int, int, Step]
+"""The store after a step, the point after it, and the step."""
+
+
+@frozen
+class Moves:
+    """What a process can do in a store: one move, or one for each part of a step of several parts.
+
+    Attributes:
+        plain: moves after which nothing is to be seen to, each with what it adds to the number of a state.
+        others: the rest.
+        pure: whether nothing changes, and the process can crash after it as well as before it: the states are then the same.
+        later: what was found of the others.
+    """
+
+    plain: tuple[tuple[int, Move], ...]
+    others: tuple[Move, ...] = ()
+    pure: bool = False
+    later: dict[Any, tuple[int, int, int]] = field(factory=dict)
+
+
+Read = tuple[Behaviour, frozenset[Any], frozenset[Any]]
+"""A read under way, with the rows that it must return and what it may."""
+
+
+@frozen(cache_hash=True)
+class Monitor:
+    """What is known of the past.
+
+    Attributes:
+        compacted: whether there was a compaction.
+        reads: of each process, or None where there is none.
+    """
+
+    compacted: bool
+    reads: tuple[Read | None, ...]
+
+
+@define(eq=False)
+class Pool:
+    """The stores and monitors that were seen, each with a number, and what was found out; for models with the same invariants."""
+
+    stores: list[Store] = field(factory=list)
+    moves: dict[tuple[int, Behaviour], dict[int, Moves]] = field(factory=dict)
+    facts: dict[Any, Any] = field(factory=dict)
+    broken: dict[int, str | None] = field(factory=dict)
+    over: dict[tuple[int, int], bool] = field(factory=dict)
+    terminals: dict[int, str | None] = field(factory=dict)
+    compactions: dict[tuple[int, int], int | None] = field(factory=dict)
+    monitors: list[Monitor] = field(factory=list)
+    watching: list[bool] = field(factory=list)
+    observed: dict[tuple[int, int], int] = field(factory=dict)
+    _monitor_numbers: dict[Monitor, int] = field(factory=dict)
+    _numbers: dict[frozenset[Any], int] = field(factory=dict)
+
+    def number(self, store: Store) -> int:
+        """The number of a store."""
+        key = frozenset(store.items())
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self.stores)
+            self.stores.append(store)
+            if found > STORES:
+                raise OverflowError("There are more stores than a state can name.")
+        return found
+
+    def monitor(self, monitor: Monitor) -> int:
+        """The number of a monitor."""
+        found = self._monitor_numbers.get(monitor)
+        if found is None:
+            found = self._monitor_numbers[monitor] = len(self.monitors)
+            self.monitors.append(monitor)
+            self.watching.append(any(read is not None for read in monitor.reads))
+            if found > MONITORS:
+                raise OverflowError("There are more monitors than a state can name.")
+        return found
+
+    @property
+    def full(self) -> bool:
+        """Whether it is not to be used for a further model."""
+        return max(len(self.stores), len(self.monitors)) > MOST_STORES
