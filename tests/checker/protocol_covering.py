@@ -282,31 +282,50 @@ class FactWatch(Watch):
         return iter(())
 
 
+def watch_of(kind: str, rules: Rules) -> Watch:
+    """What must hold of the rows of a kind."""
+    schema = hb.schema_of(MODELS[kind])
+    return FactWatch(schema, True, rules.trusts) if kind == "I" else VersionWatch(schema, True, rules.trusts)
+
+
 class CoveringModel(ProtocolModel):
     """The checker over writers and queries that see what entries hold."""
 
-    def __init__(self, kind: str, rules: Rules, store: Store, processes: Sequence[Process], crashes: int, compaction: str | None) -> None:
-        self.kind = kind
+    def __init__(
+        self, kind: str, watch: Watch, store: Store, processes: Sequence[Process], crashes: int, compaction: str | None,
+        *, heal: bool = False, kept: bool = True,
+    ) -> None:  # fmt: skip
+        """With `heal` builds and repair must leave every entry verified in the end; where an index is not `kept`, none is ever."""
+        self.kind, self.heal, self.kept = kind, heal, kept
         schema = hb.schema_of(MODELS[kind])
-        watch = FactWatch(schema, True, rules.trusts) if kind == "I" else VersionWatch(schema, True, rules.trusts)
-        super().__init__(watch, store, processes, crashes, compaction)
-        self.unmoved = "tag"
-        for name, _, _ in processes:
-            if name.startswith("R"):
-                held = fields_held(schema, schema.indexes[name.partition(" ")[2]])
-                index = schema.indexes[name.partition(" ")[2]]
-                self.primary = lambda store, held=held, index=index: self._shown(store, held, index)
+        super().__init__(watch, store, processes, crashes, compaction, "tag")
+        read = next((name.partition(" ")[2] for name, _, _ in processes if name.startswith("R")), None)
+        self._read = None if read is None else schema.indexes[read]
+        self._held = frozenset() if self._read is None else fields_held(schema, self._read)
 
-    def _shown(self, store: Store, held: frozenset[str], index: Index) -> tuple[Any, ...]:
-        live = self.watch.live(store)
-        return tuple((row, _part(values, held)) for row, values in live if _has(index, dict(values)))
+    def broken(self, store: Store) -> str | None:
+        """The invariants; of an index that not all keep, that no entry is verified."""
+        return super().broken(store) if self.kept else next(self.watch._verified(store), None)
 
-    def push(self, h: int, res: Any) -> int:
+    def primary(self, store: Store) -> tuple[Any, ...]:
+        """What a query may find of the live rows."""
+        live = super().primary(store)
+        if self._read is None:
+            return live
+        return tuple((row, _part(values, self._held)) for row, values in live if _has(self._read, dict(values)))
+
+    def remembered(self, answer: Any) -> Any:
         """An entry that a scan found is remembered with its cells."""
-        return int(mc.Model.push(self, h, res))
+        return answer
 
-    def terminal_check(self, store: Store) -> str | None:
-        """After all of it, builds and repair leave every current entry verified, and nothing else."""
+    def terminal(self, store: Store) -> str | None:
+        """What repair has to leave."""
+        if not self.kept:
+            return None
+        return self._healed(store) if self.heal else super().terminal(store)
+
+    def _healed(self, store: Store) -> str | None:
+        """Builds and repair leave every current entry verified, and nothing else."""
         schema = hb.schema_of(MODELS[self.kind])
         after = dict(store)
         for name, index in schema.indexes.items():
@@ -400,6 +419,7 @@ def covering(
     **options: Any,
 ) -> Iterator[Configuration]:
     """Two writers (or `count`) of one row, each pair of actions and clocks, and one other process or none."""
+    watches: dict[str | None, Watch] = {}
     chosen_of = list(combinations(tuple(ACTIONS[kind]) if names is None else names, clocks, count, ordered=ordered))
     for store, (chosen, readings), other in itertools.product(stores, chosen_of, others(kind, rules)):
         running: list[Process] = [
@@ -408,9 +428,8 @@ def covering(
         ]
         running += [] if other is None else [other]
         running += [("T", time_passes, 0)] if expire else []
-        made = CoveringModel(kind, rules, STORES[kind][store], running, crashes, compaction)
-        if heal:
-            made.terminal = made.terminal_check
+        watch = watches.setdefault(None if other is None else other[0], watch_of(kind, rules))
+        made = CoveringModel(kind, watch, STORES[kind][store], running, crashes, compaction, heal=heal)
         label = (
             f"{kind}, {store} row, {list(zip(chosen, readings, strict=True))}, {None if other is None else other[0]}, {first}, {options}"
         )
@@ -433,9 +452,7 @@ def unkept(kind: str, rules: Rules = SHIPPED) -> Iterator[Configuration]:
                 for n, (of, at, planner) in enumerate(zip((name, other), readings, planners, strict=True), 1)
             ]
             before = {key: value for key, value in STORES[kind][store].items() if key[0] != index.table}
-            made = CoveringModel(kind, rules, before, running, 1, None)
-            made.invariant = lambda store, watch=made.watch: next(watch._verified(store), None)
-            made.terminal = None
+            made = CoveringModel(kind, watch_of(kind, rules), before, running, 1, None, kept=False)
             yield f"{kind}, {store} row, {name} beside {other} without the index, {readings}", made
 
 

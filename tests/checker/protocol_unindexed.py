@@ -312,6 +312,8 @@ def _deletes_now(operation: Any) -> bool:
 
 
 def _result(outcome: Any) -> Any:
+    if isinstance(outcome, list):
+        (outcome,) = outcome
     if not isinstance(outcome, hb.Outcome):
         return outcome
     if isinstance(outcome.error, RowNotFound):
