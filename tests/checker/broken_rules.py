@@ -8,6 +8,8 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from tests.checker import protocol_covering as held
+from tests.checker import protocol_covering_mutants as held_mutants
 from tests.checker import protocol_facts as unchanging
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
@@ -62,6 +64,7 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken(versions.MUTANTS, _versioned),
         _broken(unique.MUTANTS, lambda rules: protocol_versions.SHIPPED),
         _broken({f"no index: {name}": mutant for name, mutant in bare.MUTANTS.items()}, lambda rules: protocol_unindexed.SHIPPED),
+        _broken({f"covering: {name}": mutant for name, mutant in held_mutants.MUTANTS.items()}, lambda rules: held.SHIPPED),
         _broken({f"unique build: {name}": mutant for name, mutant in unique_build.MUTANTS.items()}, lambda rules: unique_build.SOUND),
         _broken(
             {f"a table of others: {name}": mutant for name, mutant in plain_mutants.MUTANTS.items()},

@@ -401,6 +401,9 @@ def nobody(kind: str, rules: Rules) -> list[Any]:
     return [None]
 
 
+EVERY_ROW = ("live", "dead", "absent", "built before")
+
+
 def covering(
     kind: str,
     names: Sequence[str] | None = None,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
+from tests.checker import protocol_covering as held
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_plain as plain
@@ -145,6 +146,34 @@ UNIQUE_BUILD: Mapping[str, Sweep] = {
     "a release": lambda: unique_build.releasing(("k x", "k y", "m x", "m insert x"), count=1),
 }
 
+COVERING: Mapping[str, Sweep] = {
+    "versioned": lambda: held.covering("V", ("put b", "extra"), (12,), stores=held.EVERY_ROW),
+    "versioned, several entries": lambda: held.covering("V2", ("put b", "note", "delete"), (12,), crashes=0),
+    "puts of facts": lambda: chain(
+        held.covering("I", ("put", "delete"), (12,), stores=held.EVERY_ROW), held.covering("I", ("put", "delete"), (12,), heal=True)
+    ),
+    "inserts of facts": lambda: held.covering("I", held.INSERTS, (12,), stores=("live", "absent")),
+    "facts that expire": lambda: held.covering("I", ("expiring", "put", "delete"), (12,), expire=True),
+    "queries": lambda: chain(
+        held.covering("V", ("put b",), (12,), others=held.readers, crashes=0),
+        held.covering("I", ("insert b", "delete"), (12,), others=held.readers, stores=("absent",)),
+    ),
+    "a repairer": lambda: chain(
+        held.covering("V", ("put b", "extra"), (12,), others=held.repairers, count=1, stores=held.EVERY_ROW),
+        held.covering("I", ("delete",), (12,), others=held.repairers, stores=("live", "built before"), crashes=0),
+    ),
+    "a build": lambda: chain(
+        held.covering("V", ("put b", "extra", "delete"), (12,), others=held.builders, crashes=0),
+        held.covering("I", ("put", "delete"), (12,), others=held.builders, crashes=0),
+    ),
+    "programs that do not keep the index yet": lambda: chain(held.unkept("V"), held.unkept("I")),
+    "a write that takes too long": lambda: chain(
+        held.covering("V", ("put b", "insert"), (12,), ordered=True, first={"slow": 1}),
+        held.covering("I", held.INSERTS, (12,), stores=("absent",), ordered=True, first={"slow": 1}),
+    ),
+}
+
+
 PLAIN: Mapping[str, Sweep] = {
     "a table of others": lambda: islice(plain.models(), 0, None, 61),
     "a table of others, a writer that stands still": lambda: islice(plain.models(plain.Rules(by_clock=True)), 0, None, 211),
@@ -153,6 +182,7 @@ PLAIN: Mapping[str, Sweep] = {
 SAMPLES: Mapping[str, Sweep] = dict(
     chain(
         ((f"unique build, {name}", sweep) for name, sweep in UNIQUE_BUILD.items()),
+        ((f"covering, {name}", sweep) for name, sweep in COVERING.items()),
         PLAIN.items(),
         INDEXED.items(),
         ((f"versions, {name}", sweep) for name, sweep in VERSIONED.items()),

@@ -12,6 +12,7 @@ from attrs import evolve
 
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.writes import UpdateFields
+from tests.checker import protocol_covering as held
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_plain as plain
@@ -207,6 +208,34 @@ def _bare() -> Iterator[tuple[str, Sweep]]:
         yield f"no index, adjacent states of a table: {store}", partial(bare.joint, store, ticks=0)
 
 
+def _covering() -> Iterator[tuple[str, Sweep]]:
+    """Covering reads of versioned rows and of rows that never change."""
+    for row in held.EVERY_ROW:
+        for name, others in (("queries", held.readers), ("a repairer", held.repairers), ("a build", held.builders)):
+            for kind in ("V", "V2"):
+                names = ("put b", "extra", "note", "delete", "insert")
+                sweep = partial(held.covering, kind, names, TWO_CLOCKS, stores=(row,), others=others)
+                yield f"covering, {kind}, {name}: {row} row", sweep
+            for what, names in (("puts", held.PUTS), ("inserts", held.INSERTS)):
+                sweep = partial(held.covering, "I", names, TWO_CLOCKS, stores=(row,), others=others)
+                yield f"covering, {what} of facts, {name}: {row} row", sweep
+            expiring_facts = partial(held.covering, "I", held.MORTAL, (11, 12), stores=(row,), others=others, expire=True)
+            yield f"covering, facts that expire, {name}: {row} row", expiring_facts
+        crashing = {"stores": (row,), "crashes": 2, "compaction": "any"}
+        for kind in ("V", "V2"):
+            yield f"covering, {kind}, two crashes and a compaction: {row} row", partial(held.covering, kind, None, (11, 12), **crashing)
+        for what, names in (("puts", held.PUTS), ("inserts", held.INSERTS)):
+            sweep = partial(held.covering, "I", names, (11, 12), heal=True, **crashing)
+            yield f"covering, {what} of facts, two crashes and a compaction: {row} row", sweep
+        for kind, names in (("I", ("put", "delete", "insert b")), ("V", ("put b", "extra", "delete", "insert"))):
+            twice = partial(held.covering, kind, names, TWO_CLOCKS, stores=(row,), ordered=True, crashes=0, compaction="grace")
+            for what in ("repeat", "again"):
+                yield f"covering, {kind}, {what}: {row} row", _each(what, twice)
+    for kind, names in (("I", ("put", "delete")), ("V", ("put b", "extra", "delete", "insert"))):
+        three = partial(held.covering, kind, names, (11, 12), stores=held.EVERY_ROW, count=3, crashes=0)
+        yield f"covering, {kind}, three writers", three
+
+
 def _plain() -> Iterator[tuple[str, Sweep]]:
     """Rows without system cells that have index entries."""
     for by_clock in (False, True):
@@ -214,5 +243,7 @@ def _plain() -> Iterator[tuple[str, Sweep]]:
         yield name, partial(plain.models, plain.Rules(by_clock=by_clock))
 
 
-WHOLE: Mapping[str, Sweep] = dict(chain(_indexed(), _several(), _expiring(), _versioned(), _unique(), _unique_build(), _bare(), _plain()))
+FAMILIES = (_indexed, _several, _expiring, _versioned, _unique, _unique_build, _bare, _covering, _plain)
+
+WHOLE: Mapping[str, Sweep] = dict(chain.from_iterable(family() for family in FAMILIES))
 """Every whole sweep. A module with further families adds its own here."""
