@@ -10,8 +10,9 @@ import pytest
 from hypothesis import settings
 
 from tests.support.beds import ATOMIC, HBASE, KINDS, Bed, open_bed
+from tests.support.examples import examples
 
-settings.register_profile("busy machines", settings(), deadline=None)  # an example may take any time there
+settings.register_profile("busy machines", settings(), max_examples=examples(100), deadline=None)  # an example may take any time there
 settings.load_profile("busy machines")
 
 Beds = Callable[[str], Bed]

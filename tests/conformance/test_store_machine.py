@@ -21,6 +21,7 @@ from hbmodel.store.checks.reads import check_filter
 from hbmodel.store.embedded import EmbeddedStore, cells
 from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
 from hbmodel.store.ranges import KeyRange, prefix_successor
+from tests.support.examples import examples
 from tests.support.reference_store import ReferenceStore
 
 # The columns of d1 sort before those of d as bytes, behind them in HBase.
@@ -256,12 +257,12 @@ class TestFileAgainstMemory:
                 store.create_table("narrow", NARROW)
             yield memory, file
 
-    @settings(max_examples=80, deadline=None, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=examples(80), deadline=None, suppress_health_check=SHARED_STORES)
     @given(several(operations_of(FAMILIES, filters=st.none() | filters_of(FAMILIES), rows_change=True)))
     def test_same_with_several_families(self, stores: tuple[Store, Store], operations: list[Operation]) -> None:
         compare(stores[0], "wide", stores[1], "wide", operations)
 
-    @settings(max_examples=120, deadline=None, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=examples(120), deadline=None, suppress_health_check=SHARED_STORES)
     @given(several(operations_of(NARROW, filters=filters_of(NARROW), rows_change=True)))
     def test_same_with_one_family(self, stores: tuple[Store, Store], operations: list[Operation]) -> None:
         compare(stores[0], "narrow", stores[1], "narrow", operations)
@@ -278,7 +279,7 @@ def lived_through(families: Sequence[Family]) -> st.SearchStrategy[tuple[Sequenc
 class TestAgainstReference:
     """Lives, clocks and compactions too, which a real HBase cannot be made to do at will."""
 
-    @settings(max_examples=120, deadline=None, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=examples(120), deadline=None, suppress_health_check=SHARED_STORES)
     @given(lived_through(MORTAL) | lived_through(NARROW))
     def test_same(self, segment_size: int, example: tuple[Sequence[Family], list[Operation | int | str]]) -> None:
         families, operations = example
@@ -333,12 +334,12 @@ class AgainstHBase:
 
 @pytest.mark.hbase
 class TestAgainstHBase(AgainstHBase):
-    @settings(max_examples=40, deadline=None, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=examples(40), deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.data())
     def test_same_with_several_families(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
         self.check_several_families(embedded, hbase, data)
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=examples(40), deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.data())
     def test_same_with_one_family(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
         self.check_one_family(embedded, hbase, data)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from tests.support.beds import Bed, fresh
+from tests.support.examples import examples
 from tests.support.models import DAY, Flagged, Hit, Order, Person, Sample, Token, Visit, day, order
 from tests.support.scenarios import check_exact
 
@@ -144,7 +145,7 @@ junk = st.one_of(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.sampled_from(["customer", "at", "number", "state", "amount", "note"]), junk)
 def test_junk_is_either_stored_or_refused_with_an_error_of_the_tree(field: str, value: Any) -> None:
     with fresh(Order) as store:

@@ -18,6 +18,7 @@ from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
 from hbmodel.protocol.operations import Operation, Protocol
 from hbmodel.protocol.writes import DeleteRow, UpdateFields, put_object
 from hbmodel.store import Store
+from tests.support.examples import examples
 from tests.support.models import Person
 from tests.support.scenarios import check_exact, check_queries, objects
 
@@ -104,7 +105,7 @@ writers = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(120))
 @given(
     st.lists(writers, max_size=2),
     st.lists(writers, min_size=2, max_size=4),
@@ -136,7 +137,7 @@ def test_any_order_of_storage_operations(before: list[Any], racing: list[Any], o
             assert (found.city, found.street) in {(p.city, q.street) for p in written for q in written}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(writers, min_size=1, max_size=5), st.booleans())
 def test_writers_one_after_the_other_leave_exact_indexes(one_by_one: list[Any], atomic: bool) -> None:
     with hb.connect("memory:") as store:

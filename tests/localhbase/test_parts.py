@@ -22,6 +22,7 @@ from hbmodel.localhbase import directory as directories
 from hbmodel.localhbase.java import Java
 from hbmodel.localhbase.locks import file_lock
 from hbmodel.localhbase.processes import Process
+from tests.support.examples import examples
 
 PORTS = {"zookeeper": 1, "master": 2, "regionserver": 3, "thrift1": 4, "thrift2": 5}
 
@@ -70,7 +71,7 @@ def test_ports_of_the_last_run_are_kept_while_they_are_free(listener: int) -> No
     assert chosen["b"] != listener
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(st.text(min_size=1, max_size=3), unique=True, max_size=8), st.integers(20_000, 31_999))
 def test_no_port_is_chosen_twice(names: list[str], before: int) -> None:
     chosen = ports.choose_ports(names, given={}, before=dict.fromkeys(names, before))

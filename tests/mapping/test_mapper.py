@@ -15,6 +15,7 @@ import hbmodel as hb
 from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, cells_of, encode_cell, key_of
 from hbmodel.mapping.schema import LIVE
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
+from tests.support.examples import examples
 from tests.support.random_queries import models, stored_objects
 from tests.support.strategies import as_read
 
@@ -159,7 +160,7 @@ def test_columns_to_ask_for(model: type[Any], indexed: bool, names: set[str] | N
     assert tuple(reader(model, indexed=indexed, names=names).columns) == columns
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_every_object_reads_back(data: st.DataObject) -> None:
     of = data.draw(models(versions=True))
@@ -256,7 +257,7 @@ def test_an_entry_of_a_randomly_salted_model_ends_in_the_bucket() -> None:
     assert keys.row_of_entry(index, entry) == [b"\x02\x07", b"\x00\x07", b"\x01\x07"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_every_entry_leads_back_to_its_row(data: st.DataObject) -> None:
     of = data.draw(models())

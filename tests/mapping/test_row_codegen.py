@@ -21,6 +21,7 @@ from hbmodel.mapping.mapper import KeyMapper, RowDecoder, take, take_slow
 from hbmodel.mapping.row_codegen import compile_decode, compile_rows, compile_rows_of_entry, compile_take
 from hbmodel.mapping.schema import COMPILED_KEPT
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
+from tests.support.examples import examples
 from tests.support.random_queries import RandomModel, models, stored_objects
 from tests.support.strategies import BYTES, Level, as_read
 
@@ -43,7 +44,7 @@ def made(of: RandomModel, values: dict[str, Any]) -> Any:
     return obj
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_ordinary_rows_and_objects_need_no_plain_code(data: st.DataObject) -> None:
     of = data.draw(models())
@@ -61,7 +62,7 @@ def test_ordinary_rows_and_objects_need_no_plain_code(data: st.DataObject) -> No
         assert {c: v for c, v in obj.cells.items() if c in cells} == {c: v for c, v in cells.items() if c in obj.cells}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_damaged_rows_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
     of = data.draw(models())
@@ -88,7 +89,7 @@ ODD = [None, True, 0, 2**70, Whole(1), 1.5, float("nan"), -0.0, "text", "\ud800"
        datetime(2026, 1, 1), datetime(2026, 1, 1, microsecond=1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC), [], {}]  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_odd_values_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
     of = data.draw(models())
@@ -100,7 +101,7 @@ def test_odd_values_mean_what_they_mean_to_plain_code(data: st.DataObject) -> No
     assert repr(found) == repr(expected), "NaN is not equal to itself"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_keys_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
     of = data.draw(models())
@@ -123,7 +124,7 @@ def test_keys_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
         assert outcome(rows_code, key) == outcome(keys.plain_rows, key)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_index_entries_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
     of = data.draw(models().filter(lambda of: bool(of.schema.indexes)))

@@ -23,6 +23,7 @@ from hbmodel.store import Delete, Put, clock_tick
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.embedded import EmbeddedStore
 from tests.support.beds import HBASE, Bed, cells_of, fresh
+from tests.support.examples import examples
 from tests.support.faulty import Crash, FaultyStore, Mode, RecordingStore, failures_of, is_repetition
 from tests.support.models import DAY, Fact, Flagged, Hit, Legacy, Sample, Token, Visit, order
 from tests.support.scenarios import check_exact, check_queries, objects
@@ -461,7 +462,7 @@ OPERATIONS = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.sampled_from([Visit, Token, Slip]), st.booleans(), st.lists(OPERATIONS, min_size=4, max_size=14))
 def test_any_history_leaves_what_its_last_writes_say(model: Any, limited: bool, history: list[Any]) -> None:
     now = 0

@@ -16,6 +16,7 @@ from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.writes import DeleteRow, RowWrite, put_object
 from hbmodel.store.port import EVERYTHING_POSSIBLE
+from tests.support.examples import examples
 from tests.support.random_queries import RandomModel, models
 
 
@@ -60,7 +61,7 @@ def without_errors(operation: Operation) -> object:
     return [(o.action, o.key, o.timestamp, o.error and (type(o.error), str(o.error))) for o in operation.outcomes]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(objects_of(), st.booleans())
 def test_puts_in_one_pass_are_the_puts_of_their_plans(made: tuple[TableSchema, list[Any]], deleting: bool) -> None:
     schema, objects = made

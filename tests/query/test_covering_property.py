@@ -14,6 +14,7 @@ from hbmodel.errors import EncodingError, HbmodelError, KeyTooLong, OrderNotAvai
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.store import Delete, Put, Store
 from tests.support.beds import cells_of, fresh, rows_of
+from tests.support.examples import examples
 from tests.support.faulty import Crash, FaultyStore
 from tests.support.random_queries import RandomModel, conditions, models
 from tests.support.strategies import plain
@@ -77,7 +78,7 @@ def leave(draw: st.DrawFn, of: RandomModel, store: Store) -> None:
                         store.put(index.table, [Put(entry, {**covered, **status, schema.version_column: loser}, LATER)])
 
 
-@settings(suppress_health_check=list(HealthCheck), max_examples=150)
+@settings(suppress_health_check=list(HealthCheck), max_examples=examples(150))
 @given(st.data())
 def test_verified_entries_answer_what_their_rows_do(data: st.DataObject) -> None:
     of = data.draw(models(covering=True))

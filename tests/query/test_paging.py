@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.query.paging import FernetSeal, Page, Token, decode_token, digest_of, encode_token
 from hbmodel.query.query import MOST, Query
+from tests.support.examples import examples
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -75,7 +76,7 @@ def test_tokens_read_back(token: Token) -> None:
     assert not set(text) - set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(TOKENS)
 def test_sealed_tokens_read_back(token: Token) -> None:
     seal = FernetSeal(Fernet.generate_key())
@@ -179,7 +180,7 @@ def test_a_seal_opens_only_what_it_closed() -> None:
             decode_token(text, None, seal)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.data())
 def test_any_change_of_a_sealed_token_is_an_error(data: st.DataObject) -> None:
     seal = FernetSeal(Fernet.generate_key())

@@ -32,6 +32,7 @@ from hbmodel.store import Family, Put, Store
 from hbmodel.store.ranges import KeyRange, merge_ranges
 from hbmodel.tables.registration import Binding, RowState
 from tests.support.beds import fresh, set_state
+from tests.support.examples import examples
 from tests.support.models import Hit, Logged, Order, Sample, day, order
 from tests.support.orders import entry_of
 from tests.support.part_readers import read_part
@@ -331,7 +332,7 @@ def check_parts(store: Store, data: st.DataObject) -> None:
                 store.delete_table(table)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_every_item_is_in_exactly_one_part(data: st.DataObject) -> None:
     with hb.connect("memory:") as store:

@@ -21,6 +21,7 @@ from hbmodel.query.planner import MAX_RANGES, MAX_SCANS, explain, plan
 from hbmodel.query.query import Query
 from hbmodel.store.filters import KeyOnly
 from hbmodel.store.ranges import KeyRange, prefix_successor
+from tests.support.examples import examples
 from tests.support.random_queries import (
     DESCENDING_CODECS,
     ORDERED_CODECS,
@@ -495,7 +496,7 @@ def lies_in(made: Plan, key: bytes) -> bool:
     return inside
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_what_is_read_and_accepted_is_what_matches(data: st.DataObject) -> None:
     check_reading(data)
@@ -535,7 +536,7 @@ def check_reading(data: st.DataObject) -> None:
                 assert (first is not None) or not oracle(obj.values)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_ranges_are_disjoint_and_sorted(data: st.DataObject) -> None:
     of = data.draw(models(versions=True))
@@ -567,7 +568,7 @@ def first_key(made: Plan, schema: TableSchema, obj: StoredObject) -> bytes:
     return found
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.data())
 def test_a_promised_order_is_kept(data: st.DataObject) -> None:
     of = data.draw(models(data.draw(st.sampled_from([ORDERED_CODECS, DESCENDING_CODECS]))))
@@ -592,7 +593,7 @@ def test_a_promised_order_is_kept(data: st.DataObject) -> None:
     assert in_order(schema, ordering, [obj.values for obj in matching])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_a_page_goes_on_exactly_behind_its_position(data: st.DataObject) -> None:
     of = data.draw(models(versions=True))

@@ -23,6 +23,7 @@ from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from hbmodel.store.embedded.row_filter import RowFilter
 from hbmodel.store.filters import And, Filter, Or, RowContains, ValueFilter
 from tests.support.beds import HBASE, open_bed
+from tests.support.examples import examples
 from tests.support.random_queries import (
     COLUMN_CODECS,
     STRUCTURED,
@@ -194,7 +195,7 @@ def test_of_an_entry_only_the_key_is_filtered() -> None:
 # --- nothing that matches is dropped ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_no_filter_drops_a_row_that_matches(data: st.DataObject) -> None:
     check_filters(data)
@@ -259,7 +260,7 @@ def single_columns(draw: st.DrawFn) -> RandomModel:
     return RandomModel(hb.model(table="t", exists=hb.flag("e"))(cls), {"c": [*values, None] if nullable else values})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_filters_agree_with_decoding(data: st.DataObject) -> None:
     """Whatever lies in a cell, or does not: a row that reads as a match passes."""
@@ -380,7 +381,7 @@ def name_conditions(draw: st.DrawFn) -> tuple[Predicate, Match]:
     return predicate, test
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(condition=name_conditions(), path=st.sampled_from([None, "primary", "by_column"]), backwards=st.booleans())
 @example(condition=(Name.first == "k", lambda obj: obj.first == "k"), path="by_column", backwards=False)
 def test_queries_over_odd_names(
@@ -448,7 +449,7 @@ def blanks(request: pytest.FixtureRequest) -> Iterator[tuple[hb.Session, list[Bl
         yield session, found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_queries_over_blank_cells(blanks: tuple[hb.Session, list[Blank]], data: st.DataObject) -> None:
     session, objects = blanks

@@ -19,6 +19,7 @@ from hbmodel.store import Delete, Family, Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry import Registry
 from tests.support.beds import HBASE, Bed, cells_of
+from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 
 TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
@@ -297,7 +298,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(STEPS)
 def test_a_query_returns_every_row_of_ours_and_none_that_is_not_there(steps: list[tuple[str, int]]) -> None:
     """A name has one topic for ever, whoever puts its row; hidden are only rows of others that no repair has seen."""

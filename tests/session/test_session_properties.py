@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from tests.support.beds import Bed
+from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 from tests.support.scenarios import check_exact
 from tests.support.things import (
@@ -32,7 +33,7 @@ from tests.support.things import (
     wide_things,
 )
 
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+QUICK = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 SESSIONS = 3
 
 operations = st.lists(

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.store import Family, Put
+from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 from tests.support.random_queries import models, stored_objects
 
@@ -235,7 +236,7 @@ def test_the_end_of_a_key_that_does_not_end_by_itself() -> None:
     assert told.indexes[0].fixed_key_bytes == 8 + 2 + 1  # the bucket follows
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_no_key_is_shorter_than_told(data: st.DataObject) -> None:
     of = data.draw(models())

@@ -17,6 +17,7 @@ from hbmodel.store import Delete, Family, Put
 from hbmodel.tables.registration import READABLE
 from hbmodel.tables.registry import registry_row
 from tests.support.beds import HBASE, Bed, set_state
+from tests.support.examples import examples
 from tests.support.faulty import Crash, FaultyStore, RecordingStore
 
 HOUR = timedelta(hours=1)
@@ -398,7 +399,7 @@ some_families = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(some_families, some_families)
 def test_after_altering_nothing_differs_and_what_was_not_declared_stays(before: hb.Family, after: hb.Family) -> None:
     with RecordingStore(hb.connect("memory:")) as store:

@@ -25,6 +25,7 @@ from hbmodel.store import Delete, Put, Row, Scan
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry import Registry
 from tests.support.beds import HBASE, Bed, cells_of, fresh
+from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 
 TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
@@ -502,7 +503,7 @@ def put_into(store: hb.Store, two: Two, rows: str) -> None:
 
 
 @pytest.mark.parametrize("at", range(1, 4))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.data())
 def test_what_one_session_writes_the_other_sees(at: int, data: st.DataObject) -> None:
     flagged = data.draw(st.booleans())

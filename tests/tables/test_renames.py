@@ -17,6 +17,7 @@ from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registration import ABSENT
 from hbmodel.tables.registry import Registry
 from tests.support.beds import HBASE, Bed, fresh
+from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 
 TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
@@ -204,7 +205,7 @@ def key_model(names: str, **was: str) -> type[Any]:
     return declare("alike", {**keys, "x": (hb.Column[int], hb.column("x"))})
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.permutations("abcd"), st.sets(st.sampled_from("abcd")))
 def test_fields_that_are_alike_are_renamed_only_as_is_said(after: list[str], said: set[str]) -> None:
     """Three key fields of the same bytes: whatever names they get, each program reads what the other wrote, or is refused."""

@@ -15,6 +15,7 @@ from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstC
 from hbmodel.store.gateway.filter_language import filter_string, quoted
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift1.store import Thrift1Store
+from tests.support.examples import examples as so_many
 from tests.support.gateway_tables import store_with_table, values
 
 OPERATORS = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -152,7 +153,7 @@ def read(store: Thrift1Store, prefix: bytes, value: Filter) -> dict[bytes, dict[
     return {row.row[len(prefix) :]: values(row) for batch in scan for row in batch}
 
 
-on_hbase = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+on_hbase = settings(max_examples=so_many(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.hbase

@@ -20,6 +20,7 @@ from hbmodel.store import MAX_ROW_LENGTH, Family, Put, Row, Scan
 from hbmodel.store.gateway import retry, scan_multiplexer
 from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.ranges import KeyRange
+from tests.support.examples import examples
 from tests.support.gateway_tables import store_with_table
 from tests.support.proxy import Proxy
 
@@ -93,7 +94,7 @@ def read(store: GatewayStore, *scans: Scan) -> list[list[bytes]]:
 bounds = st.sampled_from(sorted({*EDGES, b"", b"c", b"a\x01", b"a\xfe", *KEYS[:3], KEYS[100], KEYS[-1], b"m"}))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     start=bounds,
     stop=st.none() | bounds,
@@ -283,7 +284,7 @@ def test_a_scan_ends_with_its_store(gateway: Gateway, store: GatewayStore) -> No
 # --- when it breaks ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     cuts=st.lists(st.integers(1, 45_000), min_size=1, max_size=3),
     backwards=st.booleans(),
@@ -321,7 +322,7 @@ def test_what_a_scan_holds_goes_with_it_also_when_it_was_taken_up_again(proxy: P
             gc.enable()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(1, 60_000), pool=st.integers(1, 3))
 def test_scans_that_share_a_cut_connection_all_go_on(proxy: Proxy, quick: None, cut: int, pool: int) -> None:
     ranges = [KeyRange(KEYS[number], KEYS[number + 50]) for number in range(0, 250, 50)]
