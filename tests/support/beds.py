@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
@@ -24,6 +24,12 @@ KINDS = ("memory", "limited", "embedded", *HBASE)
 
 ATOMIC = ("memory", "embedded", HBASE[1])
 """The stores that change rows atomically, so that `insert` works."""
+
+
+def paired(*choices: tuple[Sequence[Any], Any]) -> list[Any]:
+    """Parameters of a test: each of some stores with a value."""
+    plain = [(store if hasattr(store, "values") else pytest.param(store), value) for stores, value in choices for store in stores]
+    return [pytest.param(store.values[0], value, marks=store.marks) for store, value in plain]
 
 
 class Bed:

@@ -16,7 +16,7 @@ import hbmodel as hb
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registration import ABSENT
 from hbmodel.tables.registry import Registry
-from tests.support.beds import HBASE, Bed, fresh
+from tests.support.beds import HBASE, Bed, fresh, paired
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 
@@ -73,7 +73,10 @@ def renamed(*, said: bool = True, versioned: bool = False, table: str = "") -> R
     return Renamed(declare(table, before, salt=salt[0]), declare(table, after, salt=salt[1]))
 
 
-@pytest.fixture(params=["memory", "limited", *HBASE])
+STORES = ("memory", "limited", *HBASE)
+
+
+@pytest.fixture(params=STORES)
 def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     if request.param.startswith("thrift"):
         yield Bed(request.param, request.getfixturevalue("real_beds")(request.param).store)
@@ -127,11 +130,9 @@ def check(store: hb.Store, both: Renamed, expected: Mapping[tuple[str, int], tup
             assert (report.missing, report.refused, report.rows) == (0, 0, len(expected)), str(report)
 
 
-@pytest.mark.parametrize("versioned", [False, True], ids=["last write wins", "versioned"])
+@pytest.mark.parametrize(("bed", "versioned"), paired((STORES, False), (("memory", HBASE[1]), True)), indirect=["bed"])
 @pytest.mark.parametrize("said", [True, False], ids=["said", "seen"])
 def test_programs_from_before_and_after_write_in_turns(bed: Bed, said: bool, versioned: bool) -> None:
-    if versioned and not bed.atomic:
-        pytest.skip("versions need check-and-mutate")
     both = renamed(said=said, versioned=versioned)
     table = hb.schema_of(both.before).table
     hb.create_tables(bed.store, both.before)
