@@ -106,14 +106,17 @@ class EntryVerifier:
         if entries:
             got = yield GetRows(self.schema.table, [entry[start:] for entry in entries], self.reader.columns)
         exists, decode, accepts, alike = self.reader.exists, self.reader.values, self.accepts, self._alike
-        columns = [self.schema.by_name[name].column for name in sorted(self.index.reads)]
+        first, *rest = [self.schema.by_name[name].column for name in sorted(self.index.reads)]
         found: list[Values | None] = []
+        held: Any
         for entry, row in zip(entries, got, strict=True):
             if row is None or not exists(row):
                 found.append(None)
                 continue
             values, cells = decode(row), row.columns
-            held = tuple([None if (cell := cells.get(column)) is None else cell.value for column in columns])
+            held = None if (cell := cells.get(first)) is None else cell.value
+            if rest:
+                held = (held, *(None if (cell := cells.get(column)) is None else cell.value for column in rest))
             if held not in alike:
                 alike[held] = self._stands_for(entry, self._entries_of(values, row.row))
             found.append(values if alike[held] and accepts(values) else None)
