@@ -75,7 +75,7 @@ def names_at(layout: Mapping[str, Any], place: str) -> list[str]:
 
 
 def field_renames(schema: TableSchema, layout: Mapping[str, Any]) -> list[Rename]:
-    """The fields whose declared names the registry has not got."""
+    """The fields whose declared names the registry does not have."""
     return [*_key_renames(schema, layout), *_column_renames(schema, layout)]
 
 
