@@ -28,7 +28,7 @@ class HbmodelError(Exception):
         self.details: Mapping[str, Any] = {name: value for name, value in details.items() if value is not None}
 
     def __getattr__(self, name: str) -> Any:
-        # Only reached when normal lookup fails. An error that has not got this detail answers None, never AttributeError,
+        # Only reached when normal lookup fails. An error without this detail answers None, never AttributeError,
         # but private and special names must fail normally so that copying and pickling work.
         if name.startswith("_") or "details" not in self.__dict__:
             raise AttributeError(name)

@@ -25,7 +25,7 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
         secrets: those whose values are not to be quoted.
 
     Raises:
-        StoreURLError: it is of another scheme, has parts that a gateway's address has not got, or an unknown or bad option.
+        StoreURLError: it is of another scheme, has parts that a gateway's address does not have, or an unknown or bad option.
     """
     form = f"{scheme}://host:port,host:port?option=value"
     found, colon, rest = url.partition("://")

@@ -270,7 +270,7 @@ class Pool(Generic[C]):
         pid = os.getpid()
         members = self._by_process.get(pid)
         if members is None:
-            # A forked child. Its copies of the parent's locks may be held by threads that it has not got, so nothing of the
+            # A forked child. Its copies of the parent's locks may be held by threads that it does not have, so nothing of the
             # parent's state is touched but the sockets, whose copies are closed. `setdefault` is atomic.
             members = _Members(pid)
             members.closed = all(others.closed for others in list(self._by_process.values()))

@@ -10,6 +10,6 @@ def name_in_store(prefix: str, table: str) -> str:
 
 
 def name_in_port(prefix: str, name: str) -> str | None:
-    """The inverse: what a store calls a table, or None for one that has not got the prefix."""
+    """The inverse: what a store calls a table, or None for one without the prefix."""
     namespace, colon, short = ("", "", name) if ":" in prefix else name.rpartition(":")
     return namespace + colon + short.removeprefix(prefix) if short.startswith(prefix) else None
