@@ -40,6 +40,7 @@ class Index:
         stored_spec: as `spec`, with the place of each stored field in the bytes for its name: indexes with equal ones have the same
             entries, whatever the names.
         kept_by_all: whether every program that writes the table keeps the index by now.
+        alone: whether no program that writes the table has columns or indexes that the model does not declare.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Index:
     was: str | None = attrs.field(repr=False, eq=False, default=None)
     stored_spec: Mapping[str, Any] = attrs.field(repr=False, eq=False, factory=dict)
     kept_by_all: bool = attrs.field(default=True, repr=False, eq=False)
+    alone: bool = attrs.field(default=True, repr=False, eq=False)
 
     @property
     def fields(self) -> Sequence[str]:
