@@ -110,8 +110,8 @@ class Registry:
                     registry=self.table,
                 )
             return Binding(schema, (), (), ())
-        check_layout(schema, found)
         _check_rows(schema, found)
+        check_layout(schema, found)
         matched = match_indexes(schema, found)
         live = {name: state for name, state in matched.states.items() if state.state != ABSENT}
         declared, known = _written_columns(schema.layout_spec), _written_columns(found.layout)
@@ -144,8 +144,8 @@ class Registry:
             layout = dict(schema.layout_spec)
             states: Mapping[str, IndexState] = {}
             if found is not None:
-                check_layout(schema, found)
                 _check_rows(schema, found)
+                check_layout(schema, found)
                 columns = {c: s for c, s in layout["columns"].items() if c not in found.layout["columns"]}
                 said = [rename for rename in field_renames(schema, found.layout) if rename.how == "said"]
                 layout = renamed_layout({**layout, **found.layout, "columns": {**found.layout["columns"], **columns}}, said)
