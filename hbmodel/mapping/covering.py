@@ -62,14 +62,14 @@ def is_verified(schema: TableSchema, entry: Row) -> bool:
 def fields_held(schema: TableSchema, index: Index) -> frozenset[str]:
     """Names of the fields whose values an entry holds.
 
-    The version is among them only where every write that counts it on puts the entry again: where no column is outside the entry, and
-    no claim of a unique value counts it on alone.
+    The version is among them only where every write that counts it on puts the entry again: where no column of any program is outside
+    the entry, and no claim of a unique value counts it on alone.
     """
     stored = frozenset(f.name for f in schema.fields)
     held = (frozenset(index.layout.names) & stored) | frozenset(index.covers)
     version = schema.version_field
     columns = frozenset(f.name for f in schema.columns if f.kind == "column")
-    whole = columns <= held and not any(other.unique for other in schema.indexes.values())
+    whole = index.alone and columns <= held and not any(other.unique for other in schema.indexes.values())
     return held | {version.name} if version is not None and whole else held
 
 

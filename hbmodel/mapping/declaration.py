@@ -92,11 +92,17 @@ def build_schema(
     check_former(name, {f.name: f.was for f in fields}, "field")
     check_former(name, {index: spec.was for index, spec in indexes.items()}, "index")
     placed = Placed.of(by_name, layout)
+    families = _families(name, fields, system, options)
+    # Whoever changes a row must know which entries to take back: it has read the row, or rows never change. Where cells expire, or a row
+    # has several entries or several places to stand in, entries say nothing by themselves; nor where others write the table.
+    lasting = not (options.foreign or salt.random or any(family.ttl is not None for family in families))
+    known = lasting and (versioned or options.immutable)
 
     def index_of(index: str, spec: IndexSpec) -> Index:
         found = _build_index(name, index, spec, by_name, layout, salt, options)
         stored = _build_index(name, index, placed.spec(spec), placed.fields, placed.layout, salt, options)
-        return attrs.evolve(found, stored_spec=stored.spec)
+        verified = known and bool(found.covers) and found.has_one_entry
+        return attrs.evolve(found, verified=verified, stored_spec=attrs.evolve(stored, verified=verified).spec)
 
     return TableSchema(
         model=model,
@@ -109,7 +115,7 @@ def build_schema(
         immutable=options.immutable,
         foreign=options.foreign,
         exists=None if options.exists is None else options.exists.encode(),
-        families=_families(name, fields, system, options),
+        families=families,
         computed=tuple(made),
     )
 
@@ -316,8 +322,11 @@ def _build_index(
         raise mistake("An index cannot be called primary: that names the primary table in queries.")
     if not spec.parts:
         raise mistake("An index needs at least one field.")
-    if isinstance(spec.covers, str) or not all(isinstance(n, str) for n in (*spec.covers, *(part.name for part in spec.parts))):
-        raise mistake('An index takes the names of fields, in quotes: hb.index("name", "at", covers=("amount",)).')
+    covers = spec.covers if isinstance(spec.covers, list | tuple) else (None,)  # a set has no order, and the registry keeps one
+    if not all(isinstance(n, str) for n in (*covers, *(part.name for part in spec.parts))):
+        raise mistake(
+            'An index takes the names of fields, in quotes, and covers a tuple of them: hb.index("name", "at", covers=("amount",)).'
+        )
     if spec.salt is not None and not isinstance(spec.salt, Salt):
         raise mistake("A salt is a Salt, such as hb.HashSalt(16).", found=repr(spec.salt))
     parts: list[IndexPart] = []

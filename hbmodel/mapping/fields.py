@@ -219,7 +219,8 @@ def index(
     Args:
         fields: names of the fields to look rows up by, in key order; `asc("at")` and `desc("at")` set a direction, otherwise
             each keeps its own; `each("tags")` takes the elements of a collection. The rest of the primary key follows by itself.
-        covers: columns that are stored in the entries too. On versioned and immutable models entries answer queries that need no others.
+        covers: columns that are stored in the entries too, in a tuple. On versioned and immutable models entries answer queries
+            that need no others.
         salt: of the index table, by the names of its fields.
         none: False leaves out rows that have None in a field of the index. Queries that use it say that they do not ask for these:
             by `==`, `<`, `startswith` and their like, or by `~field.is_(None)`.

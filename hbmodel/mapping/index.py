@@ -35,10 +35,12 @@ class Index:
         operands: what stands at each place of `layout`, by its name there.
         where: what a row must satisfy to have entries; no predicates for every row.
         unique: whether no two rows may have the same values in its fields.
+        verified: whether writers verify its entries, so that these answer queries without their rows.
         was: the name that it had before, or None.
         stored_spec: as `spec`, with the place of each stored field in the bytes for its name: indexes with equal ones have the same
             entries, whatever the names.
         kept_by_all: whether every program that writes the table keeps the index by now.
+        alone: whether no program that writes the table has columns or indexes that the model does not declare.
     """
 
     name: str
@@ -51,9 +53,11 @@ class Index:
     operands: Mapping[str, Field] = attrs.field(repr=False, eq=False)
     where: Sequence[Predicate] = attrs.field(repr=False, eq=False, default=())
     unique: bool = False
+    verified: bool = False
     was: str | None = attrs.field(repr=False, eq=False, default=None)
     stored_spec: Mapping[str, Any] = attrs.field(repr=False, eq=False, factory=dict)
     kept_by_all: bool = attrs.field(default=True, repr=False, eq=False)
+    alone: bool = attrs.field(default=True, repr=False, eq=False)
 
     @property
     def fields(self) -> Sequence[str]:
@@ -111,4 +115,5 @@ class Index:
             **({"kinds": kinds} if kinds else {}),
             **({"where": where_spec(self.where)} if self.where else {}),
             **({"unique": True} if self.unique else {}),
+            **({"verified": True} if self.verified else {}),
         }

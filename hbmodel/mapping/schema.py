@@ -166,19 +166,8 @@ class TableSchema:
 
     @cached_property
     def covering(self) -> frozenset[str]:
-        """Names of the indexes whose verified entries answer queries without their rows.
-
-        Whoever changes a row must know which entries to take back: it has read the row, or rows never change. Where cells expire, or a
-        row has several entries or several places to stand in, entries say nothing by themselves; nor where others write the table.
-        """
-        if (
-            not (self.versioned or self.immutable)
-            or self.foreign
-            or self.salt.random
-            or any(family.ttl is not None for family in self.families)
-        ):
-            return frozenset()
-        return frozenset(name for name, index in self.indexes.items() if index.covers and index.has_one_entry)
+        """Names of the indexes whose verified entries answer queries without their rows."""
+        return frozenset(name for name, index in self.indexes.items() if index.verified)
 
     @cached_property
     def expiry_column(self) -> bytes:

@@ -14,7 +14,7 @@ from hbmodel.store.values import FOREVER, Family
 from hbmodel.tables.create import create_tables, shell_line
 from hbmodel.tables.declared import SplitsOption
 from hbmodel.tables.diff import Diff, Difference, diff
-from hbmodel.tables.index_arguments import check_work
+from hbmodel.tables.index_arguments import check_choices, check_work
 from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import Report
 from hbmodel.tables.index_work import TIMES, IndexTimes, check_times, waiting
@@ -85,6 +85,7 @@ def alter(
     """
     check_times(times)
     check_work(progress=progress)
+    check_choices(lossy=lossy, drop=drop)
     found = diff(store, *models, splits=splits, registry=registry)
     _check(found, lossy)
     schemas = dict.fromkeys(schema_of(model) for model in models)

@@ -15,6 +15,13 @@ def check_speeds(**given: Any) -> None:
             raise DeclarationError("A speed is a positive number, or None for no bound.", option=name, found=repr(value))
 
 
+def check_choices(**given: Any) -> None:
+    """Raises `DeclarationError` for what is neither True nor False: a name, say, of the one index that is meant to be dropped."""
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise DeclarationError("This is True or False.", option=name, found=repr(value))
+
+
 def check_work(*, batch_size: Any = 1, sample: Any = None, claim_life: Any = 1, progress: Any = None, least: int = 1) -> None:
     """Raises `DeclarationError` for an argument that cannot be used.
 

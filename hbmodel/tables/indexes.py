@@ -13,7 +13,7 @@ from hbmodel.protocol.index_repair import purge_markers
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Scan
 from hbmodel.tables.declared import SplitsOption
-from hbmodel.tables.index_arguments import check_work
+from hbmodel.tables.index_arguments import check_choices, check_work
 from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import Report, Throttle
@@ -76,6 +76,7 @@ def build_index(
         DeclarationError: an argument cannot be used.
     """
     check_work(batch_size=batch_size, claim_life=claim_life, progress=progress)
+    check_choices(dry_run=dry_run)
     work = IndexWork.of(store, model, index, times, registry, progress)
     work.check_buildable()
     throttle = Throttle(rows_per_second, bytes_per_second)
@@ -218,6 +219,7 @@ def repair_index(
         SchemaMismatch: the table is not registered, or rows or entries are laid out otherwise than the model declares.
     """
     check_work(batch_size=batch_size, progress=progress)
+    check_choices(dry_run=dry_run)
     work = IndexWork.of(store, model, index, times, registry, progress)
     return work.check("repairing", not dry_run, None, Throttle(rows_per_second, bytes_per_second), batch_size)
 
@@ -253,6 +255,7 @@ def purge_rows(
     check_store(store)
     check_times(times)
     check_work(batch_size=batch_size)
+    check_choices(dry_run=dry_run)
     throttle = Throttle(rows_per_second)
     schema, catalog = schema_of(model), Registry(store, registry)
     found = catalog.read(schema)

@@ -183,9 +183,11 @@ def same_entries(index: Index, state: IndexState) -> bool:
 
 def specs_to_compare(index: Index, state: IndexState) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """What is declared and what is registered of an index: by the names of fields, or their places where only these differ."""
-    if same_spec(index.spec, state.spec) and not same_entries(index, state):
-        return index.stored_spec, dict(state.entry["stored"])
-    return dict(index.spec), dict(state.spec)
+    declared, live = index.spec, state.spec
+    if same_spec(declared, live) and not same_entries(index, state):
+        declared, live = index.stored_spec, state.entry["stored"]
+    said = {"verified": False} if declared.get("verified") != live.get("verified") else {}
+    return {**said, **declared}, {**said, **live}
 
 
 def match_indexes(schema: TableSchema, found: Registration) -> MatchedIndexes:

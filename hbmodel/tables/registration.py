@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from attrs import evolve, field, frozen
 
-from hbmodel.errors import IndexUnavailable
+from hbmodel.errors import IndexUnavailable, SchemaMismatch
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema
 
@@ -72,9 +72,15 @@ class IndexState:
     entry: Mapping[str, Any] = field(factory=dict, repr=False)
 
 
-def as_live(index: Index, state: IndexState) -> Index:
-    """A declared index as the registry has it: with its live table."""
-    return evolve(index, table=state.table, kept_by_all=state.state in KEPT_BY_ALL)
+def as_live(index: Index, state: IndexState, alone: bool = True) -> Index:
+    """A declared index as the registry has it: with its live table.
+
+    Args:
+        index: as declared.
+        state: of the index.
+        alone: whether the registry knows of no columns or indexes beyond those of the model.
+    """
+    return evolve(index, table=state.table, kept_by_all=state.state in KEPT_BY_ALL, alone=alone)
 
 
 @frozen
@@ -112,6 +118,7 @@ class Binding:
         unknown: names of live indexes that the model does not declare; it may then read but not write.
         rows: which rows of the table are live.
         states: of the declared indexes, by name.
+        unregistered: columns that the registry does not know.
     """
 
     schema: TableSchema
@@ -120,6 +127,7 @@ class Binding:
     unknown: Sequence[str]
     rows: RowState = "unindexed"
     states: Mapping[str, str] = field(factory=dict)
+    unregistered: Sequence[str] = ()
 
     @property
     def indexed(self) -> bool:
@@ -146,7 +154,17 @@ class Binding:
         return RowDecoder.of(self.schema, self.indexed, None, self.adopting)
 
     def check_writable(self) -> None:
-        """Raises `IndexUnavailable` where writing would leave a live index behind."""
+        """Raises `IndexUnavailable` where writing would leave a live index behind.
+
+        Raises `SchemaMismatch` where it would count the version of a row on, and others that have it from verified entries could not
+        know.
+        """
+        if self.unregistered and self.schema.versioned and self.schema.covering:
+            raise SchemaMismatch(
+                "The registry does not know all columns of the model, so others would find rows with a version that they no longer have: "
+                "call hb.create_tables() or hb.alter().",
+                table=self.schema.table, columns=list(self.unregistered),
+            )  # fmt: skip
         if self.unknown:
             raise IndexUnavailable(
                 "The table has a live index that the model does not declare: it may read, but a write would leave the index behind. "

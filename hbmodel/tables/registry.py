@@ -110,11 +110,13 @@ class Registry:
                     registry=self.table,
                 )
             return Binding(schema, (), (), ())
-        check_layout(schema, found)
         _check_rows(schema, found)
+        check_layout(schema, found)
         matched = match_indexes(schema, found)
         live = {name: state for name, state in matched.states.items() if state.state != ABSENT}
-        written = tuple(as_live(index, live[name]) for name, index in schema.indexes.items() if name in live)
+        declared, known = _written_columns(schema.layout_spec), _written_columns(found.layout)
+        alone = known <= declared and not matched.unknown
+        written = tuple(as_live(index, live[name], alone) for name, index in schema.indexes.items() if name in live)
         return Binding(
             schema=schema,
             written=written,
@@ -122,6 +124,7 @@ class Registry:
             unknown=tuple(sorted(state.name for state in matched.unknown)),
             rows=found.rows,
             states={name: matched.states[name].state if name in matched.states else ABSENT for name in schema.indexes},
+            unregistered=sorted(declared - known),
         )
 
     def register(self, schema: TableSchema, new_state: str) -> None:
@@ -141,8 +144,8 @@ class Registry:
             layout = dict(schema.layout_spec)
             states: Mapping[str, IndexState] = {}
             if found is not None:
-                check_layout(schema, found)
                 _check_rows(schema, found)
+                check_layout(schema, found)
                 columns = {c: s for c, s in layout["columns"].items() if c not in found.layout["columns"]}
                 said = [rename for rename in field_renames(schema, found.layout) if rename.how == "said"]
                 layout = renamed_layout({**layout, **found.layout, "columns": {**found.layout["columns"], **columns}}, said)
@@ -251,6 +254,11 @@ class Registry:
         if row is None:
             raise StoreError("The clock cell just written cannot be read back.", table=self.table)
         return row.columns[CLOCK].timestamp
+
+
+def _written_columns(layout: Mapping[str, Any]) -> set[str]:
+    """The columns that writes of objects put; counters are not among them."""
+    return {column for column, spec in layout["columns"].items() if spec["kind"] == "column"}
 
 
 def _matched(schema: TableSchema, found: Registration) -> Mapping[str, IndexState]:

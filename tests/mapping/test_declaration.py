@@ -448,6 +448,16 @@ def covers_of_one_name() -> None:
     with_index(hb.index("a", covers="amount"))
 
 
+@mistake("covers a tuple", index="by_it")
+def covers_in_no_order() -> None:
+    with_index(hb.index("a", covers={"amount"}))  # type: ignore[arg-type]
+
+
+@mistake("covers a tuple", index="by_it")
+def covers_of_none() -> None:
+    with_index(hb.index("a", covers=None))  # type: ignore[arg-type]
+
+
 @mistake("the names of fields, in quotes", index="by_it")
 def covers_of_a_declaration() -> None:
     with_index(hb.index("a", covers=(hb.column("x"),)))

@@ -259,6 +259,42 @@ def test_the_version_is_read_from_the_row_where_it_may_be_counted_on_without_the
 # --- what is answered, and by which models ----------------------------------------------------------------------------
 
 
+def test_the_version_is_read_from_the_row_where_another_program_has_more_columns(atomic_bed: Bed) -> None:
+    """Its updates count the version on, and leave an entry alone that has all columns of the first program."""
+
+    def declare(*more: str) -> Any:
+        body: dict[str, Any] = {"name": hb.key(), "state": hb.column("s"), "note": hb.column("n"), "version": hb.version()}
+        hints: dict[str, Any] = {"name": hb.Key[str], "state": hb.Column[str], "note": hb.Column[str], "version": hb.Column[int]}
+        body |= {name: hb.column(name, default="") for name in more} | {"by_state": hb.index("state", covers=("note",))}
+        hints |= dict.fromkeys(more, hb.Column[str])
+        return hb.model(table="cov_more", family="d")(type("Made", (), {**body, "__annotations__": hints, "__module__": __name__}))
+
+    fewer, more = declare(), declare("owner")
+    session = atomic_bed.use(fewer)
+    session.add(fewer(name="ann", state="new", note=""))
+    session.commit()
+    assert session.query(fewer).where(fewer.state == "new").explain().covering == "verified"
+    other = hb.Session(atomic_bed.store)
+    other.update(more(name="ann", state="new", note=""), owner="bob")
+    with pytest.raises(hb.SchemaMismatch, match="create_tables") as refused:
+        other.commit()
+    assert refused.value.details["columns"] == ["d:owner"]
+    other.discard()
+    hb.create_tables(atomic_bed.store, more)
+    with hb.Session(atomic_bed.store) as other:
+        found = other.get(more, name="ann")
+        assert found is not None
+        other.update(found, owner="bob")
+    session = hb.Session(atomic_bed.store)
+    query = session.query(fewer).where(fewer.state == "new")
+    assert (query.explain().covering, query.explain().lacking) == ("incomplete", ["version"])
+    assert query.select(fewer.name, fewer.note).explain().covering == "verified"
+    (one,) = query.all()
+    assert one == session.get(fewer, name="ann")
+    session.update(one, note="seen")
+    session.commit()
+
+
 def test_kinds_of_indexes(bed: Bed) -> None:
     session = events(bed, 30)
     large = session.query(Event).where(Event.size > 10, Event.kind == "b").use_index("large")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -26,6 +27,39 @@ def declare(table: str, versioned: bool, index: bool = True) -> Any:
         body["by_topic"] = hb.index("topic", covers=("note",))
     made = type("Cov", (), {**body, "__annotations__": hints, "__module__": __name__})
     return hb.model(table=table, family="d", immutable=not versioned)(made)
+
+
+def test_programs_that_share_a_table_agree_whether_entries_are_verified(atomic_bed: Bed) -> None:
+    """One that takes no verified entries back would leave them to answer for rows that it has changed."""
+
+    def declared(immutable: bool, ttl: timedelta | None = None) -> Any:
+        body = {"name": hb.key(), "topic": hb.column("t"), "note": hb.column("n"), "by_topic": hb.index("topic", covers=("note",))}
+        hints = {"name": hb.Key[str], "topic": hb.Column[str], "note": hb.Column[str]}
+        family = hb.family("d", ttl=ttl)
+        return hb.model(table="cov_agreed", family=family, immutable=immutable)(
+            type("Cov", (), {**body, "__annotations__": hints, "__module__": __name__})
+        )
+
+    first, store = declared(True), atomic_bed.store
+    hb.create_tables(store, first)
+    with open_session(store) as session:
+        session.add(first(name="ann", topic="a", note=""))
+    for other in (declared(False), declared(True, timedelta(days=1))):
+        with pytest.raises(hb.SchemaMismatch, match="index by_topic: declared verified no, live verified yes"):
+            open_session(store).query(other).where(other.topic == "a").all()
+        for change in (hb.create_tables, hb.alter):
+            with pytest.raises(hb.SchemaMismatch, match="verified"):
+                change(store, other)
+    # Dropped and built again, the index is as its new model declares.
+    changed = declared(False)
+    hb.drop_index(store, changed, "by_topic", times=TIMES)
+    assert hb.build_index(store, changed, "by_topic", times=TIMES).readable
+    with open_session(store) as session:
+        session.update(changed(name="ann", topic="a", note=""), topic="b")
+    assert [one.name for one in open_session(store).query(changed).where(changed.topic == "b")] == ["ann"]
+    with pytest.raises(hb.SchemaMismatch, match="index by_topic: declared verified yes, live verified no"):
+        open_session(store).query(first).where(first.topic == "a").all()
+    hb.drop_tables(store, changed)
 
 
 def open_session(store: hb.Store) -> hb.Session:

@@ -20,13 +20,20 @@ WRONG: dict[str, list[Any]] = {
     "sample": [-1, "3", 1.5, True],
     "progress": [3, "x"],
     "times": [None, 3],
+    "dry_run": [None, "no", 1],
+    "drop": [None, "by_topic", ["by_topic"], 1],
+    "lossy": [None, "no", 1],
 }
 TAKES: dict[str, tuple[Callable[..., Any], set[str]]] = {
-    "build": (hb.build_index, WRONG.keys() - {"sample"}),
-    "verify": (hb.verify_index, WRONG.keys() - {"claim_life"}),
-    "repair": (hb.repair_index, WRONG.keys() - {"claim_life", "sample"}),
+    "build": (hb.build_index, WRONG.keys() - {"sample", "drop", "lossy"}),
+    "verify": (hb.verify_index, WRONG.keys() - {"claim_life", "dry_run", "drop", "lossy"}),
+    "repair": (hb.repair_index, WRONG.keys() - {"claim_life", "sample", "drop", "lossy"}),
     "drop": (hb.drop_index, {"progress", "times"}),
-    "purge": (lambda store, model, _, **options: hb.purge_rows(store, model, **options), {"rows_per_second", "batch_size", "times"}),
+    "purge": (
+        lambda store, model, _, **options: hb.purge_rows(store, model, **options),
+        {"rows_per_second", "batch_size", "times", "dry_run"},
+    ),
+    "alter": (lambda store, model, _, **options: hb.alter(store, model, **options), {"drop", "lossy", "progress", "times"}),
     "status": (lambda store, model, _, **options: hb.index_status(store, model, **options), {"sample", "times"}),
 }
 
