@@ -382,8 +382,8 @@ def test_a_cell_that_is_not_the_codecs_is_named(bed: Bed) -> None:
     session = bed.use(Order)
     session.add(order(1))
     session.commit()
-    (row,) = rows_of(bed.store, "orders")
-    bed.store.put("orders", [Put(row, {b"d:s": b"\xff"})])
+    ((row, newest),) = rows_of(bed.store, "orders").items()
+    bed.store.put("orders", [Put(row, {b"d:s": b"\xff"}, newest + 1)])
     for read in (
         lambda: session.get(Order, customer=1, at=day(1), number=1),
         lambda: session.query(Order).where(Order.customer == 1).all(),
