@@ -95,7 +95,7 @@ def test_a_build_puts_verified_entries(atomic_bed: Bed, versioned: bool) -> None
     found = query.all()
     atomic_bed.store.calls.clear()
     assert [(one.name, one.note) for one in query] == [(f"{n:02}", f"n{n}") for n in range(0, 20, 2)]
-    assert atomic_bed.store.told() == [f"scan {table}.by_topic"]
+    assert scans_and_gets(atomic_bed) == [f"scan {table}.by_topic"]
     # Rows that were adopted are taken back like any others.
     session.delete(found[0])
     if versioned:
@@ -104,6 +104,11 @@ def test_a_build_puts_verified_entries(atomic_bed: Bed, versioned: bool) -> None
     assert len(query.all()) == 8 + (not versioned)
     assert hb.verify_index(atomic_bed.store, after, "by_topic", times=TIMES).sound
     hb.drop_tables(atomic_bed.store, after)
+
+
+def scans_and_gets(bed: Bed) -> list[str]:
+    """The calls to other tables than the registry, which is looked at whenever the short lease of these tests is over."""
+    return [call for call in bed.store.told() if not call.endswith(" hbmodel")]
 
 
 @pytest.mark.parametrize("versioned", [True, False], ids=["versioned", "immutable"])
@@ -132,7 +137,7 @@ def test_repair_verifies_what_writers_left_and_deletes_marks(atomic_bed: Bed, ve
     store.calls.clear()
     session = open_session(store)
     assert [(one.name, one.note) for one in session.query(model).where(model.topic == "t")] == [("a", "a"), ("b", "b"), ("c", "c")]
-    assert store.told()[-1] == f"scan {index}"
+    assert scans_and_gets(atomic_bed) == [f"scan {index}"]
     again = hb.repair_index(store, model, "by_topic", times=TIMES)
     assert (again.unverified, again.bare, again.verified, again.deleted) == (0, 0, 0, 0)
     hb.drop_tables(store, model)
