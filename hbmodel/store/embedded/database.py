@@ -38,23 +38,33 @@ _SCHEMA = (
 class _Link:
     """A thread's connection, and the lock that keeps its user apart from who closes it (`close`, and a fork)."""
 
-    __slots__ = ("__weakref__", "connection", "lock", "pid")
+    __slots__ = ("__weakref__", "_dropped", "connection", "lock")
 
     def __init__(self) -> None:
         self.connection: sqlite3.Connection | None = None
         self.lock = threading.Lock()
-        self.pid = os.getpid()
+        self._dropped: weakref.finalize[[int, sqlite3.Connection], _Link] | None = None
+
+    def open(self, connection: sqlite3.Connection) -> None:
+        """Takes a connection, which is closed with the link or when the link is dropped."""
+        self.connection = connection
+        # Not `__del__`: of a cycle, the garbage collector may finalize the connection first, which Python 3.13 reports as a leak.
+        self._dropped = weakref.finalize(self, _close_dropped, os.getpid(), connection)
+        self._dropped.atexit = False
 
     def close(self) -> None:
         """Closes the connection, if one is open."""
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.close()
+        if self._dropped is not None:
+            self._dropped.detach()
 
-    def __del__(self) -> None:
-        # The thread ended, or the store was dropped without being closed. What another process opened is not touched.
-        if self.pid == os.getpid():
-            self.close()
+
+def _close_dropped(pid: int, connection: sqlite3.Connection) -> None:
+    # The thread ended, or the store was dropped without being closed. What another process opened is not touched.
+    if pid == os.getpid():
+        connection.close()
 
 
 class _Process:
@@ -173,7 +183,8 @@ class Database:
         # With the link's lock held: `close` may have come since the link was found.
         self._check_open()
         if link.connection is None:
-            link.connection = _open_memory() if self._path is None else _open_file(self._path)
+            link.open(connection := _open_memory() if self._path is None else _open_file(self._path))
+            return connection
         return link.connection
 
     # --- forks ----------------------------------------------------------------------------------------------------------

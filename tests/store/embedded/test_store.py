@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import multiprocessing
 import os
 import signal
 import sqlite3
+import sys
 import threading
 import time
 import tracemalloc
@@ -329,6 +331,29 @@ class TestFile:
             monkeypatch.chdir("/")
             with ThreadPoolExecutor(1) as thread:  # which opens a connection of its own
                 assert thread.submit(store.tables).result() == [T]
+
+    @pytest.mark.parametrize("in_file", [True, False])
+    def test_what_is_dropped_without_being_closed(self, path: str, in_file: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        unraisable: list[sys.UnraisableHookArgs] = []
+        monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+        connect, opened = database._connect, 0
+
+        def counted(target: str) -> sqlite3.Connection:
+            nonlocal opened
+            opened += 1
+            return connect(target)
+
+        def use() -> None:
+            cycle: list[object] = [made := database.Database(path if in_file else None)]
+            cycle.append(cycle)
+            with made.write() as connection:
+                gc.collect()  # puts the connection, which a frame holds, ahead of what else goes with the cycle
+                connection.execute("DELETE FROM tombstones")
+
+        monkeypatch.setattr(database, "_connect", counted)
+        use()
+        gc.collect()
+        assert (opened, unraisable) == (1, [])
 
     def test_files_that_are_not_ours(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         garbage = tmp_path / "garbage"
