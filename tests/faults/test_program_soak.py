@@ -19,6 +19,7 @@ def test_nothing_is_lost_missing_wrong_or_doubled(local_hbase: Any) -> None:
     assert failures(found) == [], found
     assert found["kills"] >= 10
     assert found["acknowledged"] > 0
+    assert found["refused"] > 0, "no two rows wanted one value"
 
 
 def test_a_journal_knows_what_a_row_may_be(tmp_path: Any) -> None:
@@ -38,12 +39,26 @@ def test_a_journal_knows_what_a_row_may_be(tmp_path: Any) -> None:
     again.ask(1, ["delete"])
     again.answer()
     assert again.possible[1] == {None}
-    assert again.acknowledged == 3
+    assert (again.acknowledged, again.refused) == (3, 0)
+    again.ask(1, ["put", "t", "n"])
+    again.refuse()
+    assert again.possible[1] == {None}
     again.close()
+    (last := Journal(tmp_path / "j")).close()
+    assert (last.possible[1], last.acknowledged, last.refused) == ({None}, 3, 1)
 
 
 def test_every_count_that_is_wrong_fails_a_soak() -> None:
-    nothing: dict[str, Any] = {"lost": {}, "missing": 0, "stale": 0, "read_wrong": [], "read_missing": [], "read_doubled": [], "died": []}
+    nothing: dict[str, Any] = {
+        "lost": {},
+        "shared": [],
+        "missing": 0,
+        "stale": 0,
+        "read_wrong": [],
+        "read_missing": [],
+        "read_doubled": [],
+        "died": [],
+    }
     assert failures({**nothing, "state": "readable"}) == []
     assert failures({**nothing, "state": "building"}) == ["state"]
-    assert failures({**nothing, "state": "readable", "lost": {1: []}, "missing": 2}) == ["lost", "missing"]
+    assert failures({**nothing, "state": "readable", "lost": {1: []}, "shared": ["n"], "missing": 2}) == ["lost", "shared", "missing"]

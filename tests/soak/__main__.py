@@ -9,15 +9,22 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import hbmodel as hb
 from hbmodel.localhbase import LocalHBase
-from tests.soak.journal import Journal
-from tests.soak.programs import FIXED, TIMES, WRITERS, Item, open_session, patiently
+from tests.soak.programs import MODELS, TIMES, WRITERS, Account, Item, fixed_rows, journal_of, open_session, patiently
 
-ROLES = (*(f"writer{own}" for own in range(WRITERS)), "reader", "reader", "repairer", "builder")
+ROLES = (
+    *(f"writer {model.__name__} {own}" for model, writers in WRITERS.items() for own in range(writers)),
+    *(f"reader {model.__name__}" for model in MODELS),
+    "repairer",
+    "builder",
+)
+"""Of the programs, with their arguments."""
+
 PROPERTIES = {"hbase.client.operation.timeout": "6000", "hbase.rpc.timeout": "5000", "hbase.client.pause": "50"}
 """Of the gateways: no call lives longer than the programs are told."""
 
@@ -37,8 +44,9 @@ class Programs:
         self.kills = 0
 
     def _begin(self, role: str) -> subprocess.Popen[bytes]:
-        # An index is built by the registry, whichever gateway; every program takes one at random.
-        arguments = [role, random.choice(self._urls), str(self._directory), str(random.randrange(10**9))]
+        # An index is built by the registry, whichever gateway; every program takes one at random that does what it needs.
+        urls = self._urls[1:] if role.startswith(f"writer {Account.__name__}") else self._urls
+        arguments = [role, random.choice(urls), str(self._directory), str(random.randrange(10**9))]
         with (self._directory / f"{role}.log").open("ab") as log:
             return subprocess.Popen([sys.executable, "-m", "tests.soak.programs", *arguments], stderr=log, stdout=log)
 
@@ -69,9 +77,10 @@ def soak(minutes: float, *, server: bool = True) -> dict[str, Any]:
         directory = Path(temporary)
         urls = [f"{hbase.url}?timeout=7", f"{hbase.thrift2_url}?timeout=7"]
         with hb.connect(urls[1]) as store:
-            hb.create_tables(store, Item)
+            hb.create_tables(store, *MODELS)
             with open_session(store) as session:
-                session.add_all(Item(number=n, tag=f"fixed{n % 10}", note="a") for n in range(FIXED))
+                for model in MODELS:
+                    session.add_all(fixed_rows(model))
         programs = Programs(urls, directory)
         hbase_kills, died = _disturb(hbase, programs, time.monotonic() + 60 * minutes, server)
         programs.end()
@@ -114,24 +123,38 @@ def _counted(store: hb.Store, directory: Path) -> dict[str, Any]:
     patiently(lambda: _whole(store))
     built = hb.build_index(store, Item, "by_note", times=TIMES, claim_life=3)
     time.sleep(TIMES.grace + 1)
-    journals = [Journal(directory / f"writer-{own}.journal") for own in range(WRITERS)]
-    for journal in journals:
-        journal.close()
-    rows = {item.number: (item.tag, item.note) for item in open_session(store).query(Item).allow_full_scan()}
-    lost = {n: [rows.get(n), sorted(map(repr, p))] for j in journals for n, p in j.possible.items() if rows.get(n) not in p}
-    found: dict[str, Any] = {"rows": len(rows), "acknowledged": sum(j.acknowledged for j in journals), "lost": lost, "state": built.state}
-    found["missing"] = found["stale"] = found["orphans"] = 0
-    for index in ("by_tag", "by_note"):
-        report = hb.verify_index(store, Item, index, times=TIMES)
-        found["missing"] += report.missing + report.refused
-        found["orphans"] += report.stale + report.pending
-        hb.repair_index(store, Item, index, times=TIMES)
-        found["stale"] += hb.verify_index(store, Item, index, times=TIMES).stale
+    found: dict[str, Any] = {"state": built.state, "lost": {}, "shared": []}
+    found |= dict.fromkeys(("rows", "acknowledged", "refused", "missing", "orphans", "stale"), 0)
+    for model in MODELS:
+        _count(store, directory, model, found)
     lines = [json.loads(line) for line in (directory / "found.jsonl").read_text().splitlines() if line.endswith("}")]
     found["reads"] = len(lines)
     for what in ("wrong", "missing", "doubled"):
         found[f"read_{what}"] = [line[what] for line in lines if line.get(what)]
     return found
+
+
+def _count(store: hb.Store, directory: Path, model: Any, found: dict[str, Any]) -> None:
+    """Adds what holds of one model's rows and indexes."""
+    rows = {item.number: (item.tag, item.note) for item in open_session(store).query(model).allow_full_scan()}
+    found["rows"] += len(rows)
+    for own in range(WRITERS[model]):
+        journal = journal_of(directory, model, own)
+        journal.close()
+        found["acknowledged"] += journal.acknowledged
+        found["refused"] += journal.refused
+        lost = {n: [rows.get(n), sorted(map(repr, p))] for n, p in journal.possible.items() if rows.get(n) not in p}
+        found["lost"] |= {f"{model.__name__} {n}": what for n, what in lost.items()}
+    if model is Account:
+        notes = Counter(note for _, note in rows.values() if note is not None)
+        found["shared"] += [note for note, owners in notes.items() if owners > 1]
+    for index in ("by_tag", "by_note"):
+        report = hb.verify_index(store, model, index, times=TIMES)
+        found["missing"] += report.missing + report.refused + report.unclaimed
+        found["orphans"] += report.stale + report.pending + report.unheld
+        hb.repair_index(store, model, index, times=TIMES)
+        report = hb.verify_index(store, model, index, times=TIMES)
+        found["stale"] += report.stale + report.unheld + report.unverified
 
 
 def _whole(store: hb.Store) -> None:
@@ -145,7 +168,7 @@ def _whole(store: hb.Store) -> None:
 
 def failures(found: dict[str, Any]) -> list[str]:
     """The counts that should be nothing."""
-    wrong = [name for name in ("lost", "missing", "stale", "read_wrong", "read_missing", "read_doubled", "died") if found[name]]
+    wrong = [name for name in ("lost", "shared", "missing", "stale", "read_wrong", "read_missing", "read_doubled", "died") if found[name]]
     return wrong + (["state"] if found["state"] != "readable" else [])
 
 

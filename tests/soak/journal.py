@@ -34,10 +34,11 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.possible: dict[int, set[Row]] = defaultdict(lambda: {None})
-        self.acknowledged = 0
+        self.acknowledged = self.refused = 0
         if path.exists():
             self._read(path.read_text().splitlines())
         self._file = path.open("a", buffering=1)
+        self._file.write("\n")  # after a line that was cut
         self._asked: tuple[int, list[Any]] | None = None
 
     def close(self) -> None:
@@ -54,6 +55,11 @@ class Journal:
         self._file.write(json.dumps(["answer"]) + "\n")
         self._answer()
 
+    def refuse(self) -> None:
+        """Notes that the last call was refused: the row is as before."""
+        self._file.write(json.dumps(["refuse"]) + "\n")
+        self._refuse()
+
     def _ask(self, number: int, call: list[Any]) -> None:
         self._asked = (number, call)
         self._before = set(self.possible[number])
@@ -65,13 +71,20 @@ class Journal:
         self.possible[number] = {after(row, call) for row in self._before}
         self.acknowledged += 1
 
+    def _refuse(self) -> None:
+        assert self._asked is not None
+        self.possible[self._asked[0]] = self._before
+        self.refused += 1
+
     def _read(self, lines: Iterable[str]) -> None:
         for line in lines:
             try:
                 kind, *rest = json.loads(line)
-            except ValueError:  # the writer was killed in the middle of the line, before its call
+            except ValueError:  # empty, or the writer was killed in the middle of it, before its call
                 continue
             if kind == "ask":
                 self._ask(*rest)
-            else:
+            elif kind == "answer":
                 self._answer()
+            else:
+                self._refuse()
