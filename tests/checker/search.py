@@ -8,8 +8,10 @@ What is left out was seen already, or cannot be told from what was seen (`test_s
 
 - Acknowledgements and the ends of reads come at once after the step before them: no other process reads what they change, and what
   must hold is looked at before and after. (Clarke, Grumberg and Peled, *Model Checking*, chapter 10: invisible steps that commute.)
-- Histories of a reader, a repairer or a builder after which it holds the same are one point (`fingerprint.py`): its future is a
-  function of what it holds.
+- Histories of a process after which it holds the same are one point (`fingerprint.py`): its future is a function of what it holds.
+- A crash is the last step of its process and changes nothing in the store. It commutes with every step of another process but one that
+  looks at who has died: the beginning of a write, the end of a wait, and a compaction that keeps what is young. So it comes just before
+  such a step, or once nobody else is left who could make one.
 - A crash before a step that changes nothing leads to the state that a crash after it leads to.
 - A crash of a process whose writes are all acknowledged is its end: nothing else is noted of the dead.
 """
@@ -61,11 +63,13 @@ class Model:
         reduced: whether points of a process with the same future are one, and crashes that come to the same; without it every history
             is a point of its own.
         compacts: whether there is a compaction.
+        ages: whether what it leaves depends on who is under way.
         terminals: what is wrong with stores once everything has stopped; the pool's, where that depends on nothing else.
     """
 
     reduced = True
     compacts = False
+    ages = False
 
     def __init__(self, store: Store, processes: Sequence[tuple[str, Start, int]], crashes: int = 0, pool: Pool | None = None) -> None:
         self._store, self.procs, self._crashes = dict(store), list(processes), crashes
@@ -132,7 +136,9 @@ class Model:
         return self._behaviours[process].most_calls
 
     def _begin(self) -> int:
-        self._behaviours = [Behaviour.of(start, self.reduced and not name.startswith("W")) for name, start, _ in self.procs]
+        several = len(self.procs) > 2  # of two writers alone it costs more than it saves
+        merged = [self.reduced and (several or not writes) for writes in self._writers]
+        self._behaviours = [Behaviour.of(start, of) for (_, start, _), of in zip(self.procs, merged, strict=True)]
         self._moves_of = [self._pool.moves.setdefault(found, {}) for found in enumerate(self._behaviours)]
         self._mortal = [i for i, writes in enumerate(self._writers) if writes]
         store = self._pool.number(self._store)
@@ -160,16 +166,15 @@ class Model:
                 if limit is not None and states > limit:
                     return {"ok": None, "states": states, "trans": transitions, "error": "limit", "trace": ()}
                 store, monitor = code & STORES, code >> MONITOR_AT & MONITORS
-                crashes = code >> CRASHES_AT & MOST_CRASHES
-                running = False
+                running: list[tuple[int, Moves, bool]] = []
                 for i, shift, moves, first, writes in processes:
                     point = code >> shift & POINTS
                     if point <= DEAD:
                         continue
-                    running = True
                     found = moves.get(store << POINT_BITS | point)
                     if found is None:
                         found = moves[store << POINT_BITS | point] = self._moved(i, store, point)
+                    running.append((i, found, writes and point != first and not found.pure))
                     for distance, move in found.plain:
                         there = code + distance
                         if watching[monitor] and move[0] != store:
@@ -190,14 +195,14 @@ class Model:
                             stack.append(slowly)
                             if parents is not None:
                                 parents[slowly] = (code, label)
-                    if crashes and writes and point != first and not found.pure:
-                        there = self._crashed(code, i)
-                        transitions += 1
-                        if there not in seen:
-                            seen.add(there)
-                            stack.append(there)
-                            if parents is not None:
-                                parents[there] = (code, (i, None))
+                for i in self._crashing(code, running):
+                    there = self._crashed(code, i)
+                    transitions += 1
+                    if there not in seen:
+                        seen.add(there)
+                        stack.append(there)
+                        if parents is not None:
+                            parents[there] = (code, (i, None))
                 if not running:
                     label = "TERMINAL"
                     self._end(store)
@@ -225,7 +230,7 @@ class Model:
         step = behaviour.steps[point]
         assert step is not None
         if step[0] == "grace" or (step[0] == "scan" and len(step) > 5):
-            return Moves((), ((store, point, step),))
+            return Moves((), ((store, point, step),), heeds=step[0] == "grace")
         parts = enumerate(step[1]) if step[0] == "par" else ((None, step),)
         plain: list[tuple[int, Move]] = []
         others: list[Move] = []
@@ -240,7 +245,7 @@ class Model:
             else:
                 others.append((number, stands, single))
         pure = self.reduced and step[0] in PURE and all(stands > DEAD for _, (_, stands, _) in plain) and not others
-        return Moves(tuple(plain), tuple(others), pure)
+        return Moves(tuple(plain), tuple(others), pure, step[0] in BEGINS)
 
     def _slowly(self, code: int, i: int, moves: Moves, move: Move) -> int | None:
         """A move that reads, waits, acknowledges, ends or is a violation, or None where it has to wait."""
@@ -290,6 +295,19 @@ class Model:
             else:
                 monitor = self._ended(monitor, i, step[1])
             point = self._behaviours[i].after(point, None)
+
+    def _crashing(self, code: int, running: Sequence[tuple[int, Moves, bool]]) -> Sequence[int]:
+        """Which processes crash now: without reductions all that may, else those whose death a next step could tell, or that are left."""
+        crashes = code >> CRASHES_AT & MOST_CRASHES
+        if not crashes:
+            return ()
+        mortal = [i for i, _, may in running if may]
+        if not self.reduced or not mortal or (self.ages and not self._pool.monitors[code >> MONITOR_AT & MONITORS].compacted):
+            return mortal
+        heeding = [i for i, moves, _ in running if moves.heeds]
+        if len(heeding) > 1 or (len(running) <= crashes and all(self._writers[i] for i, _, _ in running)):
+            return mortal
+        return [i for i in mortal if heeding and heeding != [i]]
 
     def _crashed(self, code: int, i: int) -> int:
         point = code >> SHIFTS[i] & POINTS
