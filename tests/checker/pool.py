@@ -69,6 +69,7 @@ class Pool:
     over: dict[tuple[int, int], bool] = field(factory=dict)
     terminals: dict[int, str | None] = field(factory=dict)
     compactions: dict[tuple[int, int], int | None] = field(factory=dict)
+    closed: dict[int, int] = field(factory=dict)
     monitors: list[Monitor] = field(factory=list)
     watching: list[bool] = field(factory=list)
     observed: dict[tuple[int, int], int] = field(factory=dict)

@@ -239,13 +239,26 @@ class Model:
             answer = self.remembered(apply_op(after, single))
             number = store if step[0] in PURE else self._pool.number(after)
             stands = behaviour.after(point, answer) if part is None else behaviour.without(point, part)
+            if single[0] not in BEGINS and self._broken(number) is None:
+                number, stands = self._noted(i, number, stands)
             said = behaviour.steps[stands]
             if (said is None or said[0] not in EAGER) and single[0] not in BEGINS and self._broken(number) is None:
                 plain.append((number - store + ((stands - point) << SHIFTS[i]), (number, stands, single)))
             else:
                 others.append((number, stands, single))
-        pure = self.reduced and step[0] in PURE and all(stands > DEAD for _, (_, stands, _) in plain) and not others
+        unchanged = not others and all(number == store and stands > DEAD for _, (number, stands, _) in plain)
+        pure = self.reduced and step[0] in PURE and unchanged
         return Moves(tuple(plain), tuple(others), pure, step[0] in BEGINS)
+
+    def _noted(self, i: int, store: int, point: int) -> tuple[int, int]:
+        """The store and the point after the acknowledgements that follow a step: readers see no more of them than of the step."""
+        behaviour = self._behaviours[i]
+        while (step := behaviour.steps[point]) is not None and step[0] == "acknowledge":
+            after = self._pool.number(self.acknowledged(dict(self._pool.stores[store]), step))
+            if self._broken(after) is not None:
+                break
+            store, point = after, behaviour.after(point, None)
+        return store, point
 
     def _slowly(self, code: int, i: int, moves: Moves, move: Move) -> int | None:
         """A move that reads, waits, acknowledges, ends or is a violation, or None where it has to wait."""
@@ -320,8 +333,9 @@ class Model:
         return over[(store, i)]
 
     def _compaction(self, code: int) -> int | None:
-        store, monitor, young = code & STORES, code >> MONITOR_AT & MONITORS, self._youngest(code)
-        compactions = self._pool.compactions
+        store, monitor = code & STORES, code >> MONITOR_AT & MONITORS
+        young = self._youngest(code) if self.ages else FOREVER
+        compactions, closed = self._pool.compactions, self._pool.closed
         if (store, young) not in compactions:
             made = self.compacted(self._pool.stores[store], young)
             compactions[(store, young)] = None if made is None else self._pool.number(made)
@@ -329,7 +343,9 @@ class Model:
         if after is None:
             return None
         self._check(after)
-        seen = self._observe(self._monitor(Monitor(True, self._pool.monitors[monitor].reads)), after)
+        if monitor not in closed:
+            closed[monitor] = self._monitor(Monitor(True, self._pool.monitors[monitor].reads))
+        seen = self._observe(closed[monitor], after)
         return code - store + after + ((seen - monitor) << MONITOR_AT)
 
     def _youngest(self, code: int) -> int:
