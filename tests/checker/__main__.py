@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from multiprocessing import get_context
 from typing import Literal
 
 from attrs import frozen
@@ -21,6 +20,7 @@ from tests.checker.broken_rules import BROKEN
 from tests.checker.protocol_sweeps import Found, sweep
 from tests.checker.sample_sweeps import SAMPLES
 from tests.checker.whole_sweeps import WHOLE, Sweep
+from tests.checker.workers import each_in_a_process
 
 PROCESSES = 2
 PARTS = 6
@@ -45,7 +45,7 @@ class Task:
 
     def run(self) -> tuple[Task, Found, float, int]:
         """What it has found, with the seconds of a processor and the kibibytes that it took."""
-        gc.set_threshold(500_000, 20, 100)  # nearly all that is made is kept
+        gc.disable()  # nearly all that is made is kept, and nothing of it in cycles
         begun = time.process_time()
         configurations = self._sweep()()
         found = sweep(configurations if self.part is None else islice(configurations, self.part, None, PARTS))
@@ -79,24 +79,23 @@ def main(text: str = "") -> int:
     totals: dict[tuple[str, str], list[float]] = {}
     wrong: list[str] = []
     most = 0
-    with get_context("fork").Pool(PROCESSES, maxtasksperchild=1) as pool:
-        left: dict[tuple[str, str], int] = {}
-        for task in tasks(text):
-            left[(task.kind, task.name)] = left.get((task.kind, task.name), 0) + 1
-        for task, found, seconds, memory in pool.imap_unordered(Task.run, tasks(text)):
-            key = (task.kind, task.name)
-            total = totals.setdefault(key, [0, 0, 0])
-            for n, more in enumerate((found.models, found.states, seconds)):
-                total[n] += more
-            most = max(most, memory)
-            left[key] -= 1
-            if (error := task.wrong(found)) is not None:
-                wrong.append(f"{task.kind} {task.name}: {error}")
-                print("WRONG", wrong[-1], flush=True)
-            if not left[key]:
-                if not total[0]:
-                    wrong.append(f"{task.kind} {task.name}: no configuration")
-                print(f"{task.kind:7} {task.name}: {total[0]:.0f} configurations, {total[1]:.0f} states, {total[2]:.0f} s", flush=True)
+    left: dict[tuple[str, str], int] = {}
+    for task in tasks(text):
+        left[(task.kind, task.name)] = left.get((task.kind, task.name), 0) + 1
+    for task, found, seconds, memory in each_in_a_process(Task.run, tasks(text), PROCESSES):
+        key = (task.kind, task.name)
+        total = totals.setdefault(key, [0, 0, 0])
+        for n, more in enumerate((found.models, found.states, seconds)):
+            total[n] += more
+        most = max(most, memory)
+        left[key] -= 1
+        if (error := task.wrong(found)) is not None:
+            wrong.append(f"{task.kind} {task.name}: {error}")
+            print("WRONG", wrong[-1], flush=True)
+        if not left[key]:
+            if not total[0]:
+                wrong.append(f"{task.kind} {task.name}: no configuration")
+            print(f"{task.kind:7} {task.name}: {total[0]:.0f} configurations, {total[1]:.0f} states, {total[2]:.0f} s", flush=True)
     for line in summary(totals, len(wrong)):
         print(line)
     spent = sum(seconds for _, _, seconds in totals.values())

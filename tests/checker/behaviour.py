@@ -132,12 +132,13 @@ class Behaviour:
             return DONE
         if step[0] == "scan" and len(step) > 5:
             self.matches = step[5]
+        calls = (0 if came is None else self._calls[came[0]]) + (step[0] in CALLS)
         known = fingerprint((step, steps), self._constant) if self._merged and came is not None else None
-        point = self._known.get((known, issued)) if known is not None else None
+        point = self._known.get((known, issued, calls)) if known is not None else None
         if point is None:
             point = self._add(step, came, issued)
             if known is not None:
-                self._known[(known, issued)] = point
+                self._known[(known, issued, calls)] = point
         self._standing[point] = steps
         return point
 

@@ -80,22 +80,26 @@ class _Reader:
             return of if kind is not float else (kind, of)
         if kind is bool:
             return (bool, int(of))
-        if id(of) in self._constant or isinstance(of, CONSTANT) or kind in DECLARED:
-            return ("same", id(of))
+        at = id(of)
+        if at in self._constant or _is_constant(kind):
+            return ("same", at)
         if kind is tuple:
             return (tuple, *map(self.value, of))
         if kind is frozenset:
             return (frozenset, frozenset(map(self.value, of)))
-        number = self._numbers.get(id(of))
+        numbers = self._numbers
+        number = numbers.get(at)
         if number is not None:
             return ("again", number)
-        self._numbers[id(of)] = len(self._numbers)
+        numbers[at] = len(numbers)
         self._kept.append(of)
         return (kind, self._contents(of, kind))
 
     def _contents(self, of: Any, kind: type) -> Any:
         if kind is GeneratorType:
             return self._generator(of)
+        if _is_record(kind):
+            return tuple([self.value(getattr(of, name)) for name in _slots(kind)])
         if kind is FunctionType:
             if of.__closure__ is None and of.__defaults__ is None and of.__kwdefaults__ is None and "<locals>" not in of.__qualname__:
                 return ("same", id(of))
@@ -166,6 +170,24 @@ class _Reader:
         hidden = {*code.co_varnames} - {*code.co_cellvars}
         names = [name for name in names if name in hidden]
         return (id(code), at, *((name, self.value(local[name])) for name in names), *map(self.value, held))
+
+
+@cache
+def _is_constant(kind: type) -> bool:
+    return issubclass(kind, CONSTANT) or kind in DECLARED
+
+
+@cache
+def _is_record(kind: type) -> bool:
+    """Whether the objects of a class hold its fields and nothing else: an attrs class with slots."""
+    own = [base for base in kind.__mro__ if base is not object]
+    fields = [a.name for a in getattr(kind, "__attrs_attrs__", ())]
+    return (
+        kind not in DERIVED
+        and bool(fields)
+        and not any("__dict__" in vars(base) or "__slots__" not in vars(base) for base in own)
+        and {*_slots(kind)} == {*fields}
+    )
 
 
 @cache

@@ -30,12 +30,14 @@ class Moves:
         plain: moves after which nothing is to be seen to, each with what it adds to the number of a state.
         others: the rest.
         pure: whether nothing changes, and the process can crash after it as well as before it: the states are then the same.
+        heeds: whether what comes of it depends on who has died.
         later: what was found of the others.
     """
 
     plain: tuple[tuple[int, Move], ...]
     others: tuple[Move, ...] = ()
     pure: bool = False
+    heeds: bool = False
     later: dict[Any, tuple[int, int, int]] = field(factory=dict)
 
 
@@ -67,6 +69,7 @@ class Pool:
     over: dict[tuple[int, int], bool] = field(factory=dict)
     terminals: dict[int, str | None] = field(factory=dict)
     compactions: dict[tuple[int, int], int | None] = field(factory=dict)
+    closed: dict[int, int] = field(factory=dict)
     monitors: list[Monitor] = field(factory=list)
     watching: list[bool] = field(factory=list)
     observed: dict[tuple[int, int], int] = field(factory=dict)

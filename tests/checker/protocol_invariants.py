@@ -319,7 +319,7 @@ class ProtocolModel(Model):
         always: bool = True,
     ) -> None:
         self.watch, self.compaction, self.unmoved, self.always = watch, compaction, unmoved, always
-        self.compacts = compaction is not None
+        self.compacts, self.ages = compaction is not None, compaction == "grace"
         super().__init__(store, processes, crashes, watch.pool((compaction, unmoved, always)))
 
     def broken(self, store: Store) -> str | None:

@@ -8,8 +8,10 @@ What is left out was seen already, or cannot be told from what was seen (`test_s
 
 - Acknowledgements and the ends of reads come at once after the step before them: no other process reads what they change, and what
   must hold is looked at before and after. (Clarke, Grumberg and Peled, *Model Checking*, chapter 10: invisible steps that commute.)
-- Histories of a reader, a repairer or a builder after which it holds the same are one point (`fingerprint.py`): its future is a
-  function of what it holds.
+- Histories of a process after which it holds the same are one point (`fingerprint.py`): its future is a function of what it holds.
+- A crash is the last step of its process and changes nothing in the store. It commutes with every step of another process but one that
+  looks at who has died: the beginning of a write, the end of a wait, and a compaction that keeps what is young. So it comes just before
+  such a step, or once nobody else is left who could make one.
 - A crash before a step that changes nothing leads to the state that a crash after it leads to.
 - A crash of a process whose writes are all acknowledged is its end: nothing else is noted of the dead.
 """
@@ -61,11 +63,13 @@ class Model:
         reduced: whether points of a process with the same future are one, and crashes that come to the same; without it every history
             is a point of its own.
         compacts: whether there is a compaction.
+        ages: whether what it leaves depends on who is under way.
         terminals: what is wrong with stores once everything has stopped; the pool's, where that depends on nothing else.
     """
 
     reduced = True
     compacts = False
+    ages = False
 
     def __init__(self, store: Store, processes: Sequence[tuple[str, Start, int]], crashes: int = 0, pool: Pool | None = None) -> None:
         self._store, self.procs, self._crashes = dict(store), list(processes), crashes
@@ -132,7 +136,9 @@ class Model:
         return self._behaviours[process].most_calls
 
     def _begin(self) -> int:
-        self._behaviours = [Behaviour.of(start, self.reduced and not name.startswith("W")) for name, start, _ in self.procs]
+        several = len(self.procs) > 2  # of two writers alone it costs more than it saves
+        merged = [self.reduced and (several or not writes) for writes in self._writers]
+        self._behaviours = [Behaviour.of(start, of) for (_, start, _), of in zip(self.procs, merged, strict=True)]
         self._moves_of = [self._pool.moves.setdefault(found, {}) for found in enumerate(self._behaviours)]
         self._mortal = [i for i, writes in enumerate(self._writers) if writes]
         store = self._pool.number(self._store)
@@ -160,16 +166,15 @@ class Model:
                 if limit is not None and states > limit:
                     return {"ok": None, "states": states, "trans": transitions, "error": "limit", "trace": ()}
                 store, monitor = code & STORES, code >> MONITOR_AT & MONITORS
-                crashes = code >> CRASHES_AT & MOST_CRASHES
-                running = False
+                running: list[tuple[int, Moves, bool]] = []
                 for i, shift, moves, first, writes in processes:
                     point = code >> shift & POINTS
                     if point <= DEAD:
                         continue
-                    running = True
                     found = moves.get(store << POINT_BITS | point)
                     if found is None:
                         found = moves[store << POINT_BITS | point] = self._moved(i, store, point)
+                    running.append((i, found, writes and point != first and not found.pure))
                     for distance, move in found.plain:
                         there = code + distance
                         if watching[monitor] and move[0] != store:
@@ -190,14 +195,14 @@ class Model:
                             stack.append(slowly)
                             if parents is not None:
                                 parents[slowly] = (code, label)
-                    if crashes and writes and point != first and not found.pure:
-                        there = self._crashed(code, i)
-                        transitions += 1
-                        if there not in seen:
-                            seen.add(there)
-                            stack.append(there)
-                            if parents is not None:
-                                parents[there] = (code, (i, None))
+                for i in self._crashing(code, running):
+                    there = self._crashed(code, i)
+                    transitions += 1
+                    if there not in seen:
+                        seen.add(there)
+                        stack.append(there)
+                        if parents is not None:
+                            parents[there] = (code, (i, None))
                 if not running:
                     label = "TERMINAL"
                     self._end(store)
@@ -225,7 +230,7 @@ class Model:
         step = behaviour.steps[point]
         assert step is not None
         if step[0] == "grace" or (step[0] == "scan" and len(step) > 5):
-            return Moves((), ((store, point, step),))
+            return Moves((), ((store, point, step),), heeds=step[0] == "grace")
         parts = enumerate(step[1]) if step[0] == "par" else ((None, step),)
         plain: list[tuple[int, Move]] = []
         others: list[Move] = []
@@ -234,13 +239,26 @@ class Model:
             answer = self.remembered(apply_op(after, single))
             number = store if step[0] in PURE else self._pool.number(after)
             stands = behaviour.after(point, answer) if part is None else behaviour.without(point, part)
+            if single[0] not in BEGINS and self._broken(number) is None:
+                number, stands = self._noted(i, number, stands)
             said = behaviour.steps[stands]
             if (said is None or said[0] not in EAGER) and single[0] not in BEGINS and self._broken(number) is None:
                 plain.append((number - store + ((stands - point) << SHIFTS[i]), (number, stands, single)))
             else:
                 others.append((number, stands, single))
-        pure = self.reduced and step[0] in PURE and all(stands > DEAD for _, (_, stands, _) in plain) and not others
-        return Moves(tuple(plain), tuple(others), pure)
+        unchanged = not others and all(number == store and stands > DEAD for _, (number, stands, _) in plain)
+        pure = self.reduced and step[0] in PURE and unchanged
+        return Moves(tuple(plain), tuple(others), pure, step[0] in BEGINS)
+
+    def _noted(self, i: int, store: int, point: int) -> tuple[int, int]:
+        """The store and the point after the acknowledgements that follow a step: readers see no more of them than of the step."""
+        behaviour = self._behaviours[i]
+        while (step := behaviour.steps[point]) is not None and step[0] == "acknowledge":
+            after = self._pool.number(self.acknowledged(dict(self._pool.stores[store]), step))
+            if self._broken(after) is not None:
+                break
+            store, point = after, behaviour.after(point, None)
+        return store, point
 
     def _slowly(self, code: int, i: int, moves: Moves, move: Move) -> int | None:
         """A move that reads, waits, acknowledges, ends or is a violation, or None where it has to wait."""
@@ -291,6 +309,19 @@ class Model:
                 monitor = self._ended(monitor, i, step[1])
             point = self._behaviours[i].after(point, None)
 
+    def _crashing(self, code: int, running: Sequence[tuple[int, Moves, bool]]) -> Sequence[int]:
+        """Which processes crash now: without reductions all that may, else those whose death a next step could tell, or that are left."""
+        crashes = code >> CRASHES_AT & MOST_CRASHES
+        if not crashes:
+            return ()
+        mortal = [i for i, _, may in running if may]
+        if not self.reduced or not mortal or (self.ages and not self._pool.monitors[code >> MONITOR_AT & MONITORS].compacted):
+            return mortal
+        heeding = [i for i, moves, _ in running if moves.heeds]
+        if len(heeding) > 1 or (len(running) <= crashes and all(self._writers[i] for i, _, _ in running)):
+            return mortal
+        return [i for i in mortal if heeding and heeding != [i]]
+
     def _crashed(self, code: int, i: int) -> int:
         point = code >> SHIFTS[i] & POINTS
         return code - (1 << CRASHES_AT) + (((DONE if self.reduced and self._over(code & STORES, i) else DEAD) - point) << SHIFTS[i])
@@ -302,8 +333,9 @@ class Model:
         return over[(store, i)]
 
     def _compaction(self, code: int) -> int | None:
-        store, monitor, young = code & STORES, code >> MONITOR_AT & MONITORS, self._youngest(code)
-        compactions = self._pool.compactions
+        store, monitor = code & STORES, code >> MONITOR_AT & MONITORS
+        young = self._youngest(code) if self.ages else FOREVER
+        compactions, closed = self._pool.compactions, self._pool.closed
         if (store, young) not in compactions:
             made = self.compacted(self._pool.stores[store], young)
             compactions[(store, young)] = None if made is None else self._pool.number(made)
@@ -311,7 +343,9 @@ class Model:
         if after is None:
             return None
         self._check(after)
-        seen = self._observe(self._monitor(Monitor(True, self._pool.monitors[monitor].reads)), after)
+        if monitor not in closed:
+            closed[monitor] = self._monitor(Monitor(True, self._pool.monitors[monitor].reads))
+        seen = self._observe(closed[monitor], after)
         return code - store + after + ((seen - monitor) << MONITOR_AT)
 
     def _youngest(self, code: int) -> int:

@@ -25,6 +25,8 @@ CONFIGURATIONS: dict[str, Callable[[], Iterable[Any]]] = {
     "a range": lambda: two(("put b",), TWO_CLOCKS, others=ranges, unmoved="tag"),
     "two crashes and a compaction": lambda: two(("put b", "delete, insert"), (12,), stores=("dead",), crashes=2, compaction="any"),
     "a call again": lambda: two(("put b", "delete"), TWO_CLOCKS, others=purgers, compaction="grace", ordered=True, first={"again": 1}),
+    "a crash and a compaction of what is old": lambda: two(("put b", "delete"), (12,), others=purgers, compaction="grace"),
+    "three writers, two crashes": lambda: two(("tag b", "delete"), (12,), count=3, crashes=2),
     "a writer that is late": lambda: two(("put b", "insert"), TWO_CLOCKS, ordered=True, first={"slow": 1}),
     "rounds of two rows": lambda: batches((12,), ("note",), names=("delete both",)),
     "two indexes": lambda: places((5,), ("city", "street", "delete"), repair=True),

@@ -231,10 +231,15 @@ def _covering() -> Iterator[tuple[str, Sweep]]:
         for what, names in (("puts", held.PUTS), ("inserts", held.INSERTS)):
             sweep = partial(held.covering, "I", names, (11, 12), heal=True, **crashing)
             yield f"covering, {what} of facts, two crashes and a compaction: {row} row", sweep
-        for kind, names in (("I", ("put", "delete", "insert b")), ("V", ("put b", "extra", "delete", "insert"))):
+        # A fact is put without a read, so programs that put different ones under one key must all insert them.
+        for kind, of, names in (
+            ("I", ", puts of facts", ("put", "delete")),
+            ("I", ", inserts of facts", ("insert a", "insert b", "delete")),
+            ("V", "", ("put b", "extra", "delete", "insert")),
+        ):
             twice = partial(held.covering, kind, names, TWO_CLOCKS, stores=(row,), ordered=True, crashes=0, compaction="grace")
             for what in ("repeat", "again"):
-                yield f"covering, {kind}, {what}: {row} row", _each(what, twice)
+                yield f"covering, {kind}{of}, {what}: {row} row", _each(what, twice)
     for kind, names in (("I", ("put", "delete")), ("V", ("put b", "extra", "delete", "insert"))):
         three = partial(held.covering, kind, names, (11, 12), stores=held.EVERY_ROW, count=3, crashes=0)
         yield f"covering, {kind}, three writers", three
