@@ -249,14 +249,31 @@ def _age(store: Store, step: Step) -> None:
 def _repair(store: Store, step: Step) -> None:
     """A repairer's delete of a whole row, with the time that it has found to be older than the grace time before, or -1."""
     _, table, row, timestamp, aged = step
-    before = visible(store, table, row)
+    before, excused = mc.vis(store, table, row), _too_late(store, timestamp)
     _put(store, table, row, [("row", timestamp)], None)
     _old(store, ("old", aged))
     # A counter's older increments may go: a delete that crashed between its two calls, beside a full write that had read the row
     # alive and so left the counter alone, has the purge end what the delete began.
-    kept = visible(store, table, row)
-    if _is_live(before) and any(cell not in kept for cell in before if cell[0] != COUNTER):
-        store[BROKEN] = f"PURGED: cells of the live row {before}"
+    kept = mc.vis(store, table, row)
+    gone = [cell for cell in before if cell not in kept and cell[0] != COUNTER and _writer(cell) not in excused]
+    if gone and _is_live(_named(before, ())):
+        store[BROKEN] = f"PURGED: cells of the live row {_named(before, ())}"
+
+
+def _writer(cell: tuple[bytes, int, Any]) -> int | None:
+    """The number of the write that put a cell of a primary row."""
+    value = cell[2]
+    return value[1] if isinstance(value, tuple) else None
+
+
+def _too_late(store: Store, timestamp: int) -> frozenset[int]:
+    """The writes that are not acknowledged, where a repairer has waited longer than a writer may take.
+
+    Theirs have stood still meanwhile. What they have put with this time may go, since they must begin again before they acknowledge.
+    """
+    if timestamp > store.get(REPAIRED, mc.NEG):
+        return frozenset()
+    return frozenset(key[1] for key in store if key[0] == BEGAN) - store.get(ACKNOWLEDGED, frozenset())
 
 
 def _checked_repair(store: Store, step: Step) -> bool:
