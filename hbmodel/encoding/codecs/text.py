@@ -101,6 +101,10 @@ class _Terminated(Codec[T]):
         part, end = unescape_part(data, start)
         return self.decode(part), end
 
+    def part_end(self, data: bytes, start: int) -> int:
+        """Behind the terminator."""
+        return unescape_part(data, start)[1]
+
     def encode_prefix(self, prefix: T) -> bytes:
         """Escaped, without a terminator."""
         return escape(self.encode(prefix))
