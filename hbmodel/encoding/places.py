@@ -70,12 +70,8 @@ class PlaceForm:
         """
         if self.row is not None:
             return self.row, self.kind + place
-        salt = self.salt
-        end = place.find(TERMINATOR, salt)
-        if end < 0 or b"\x00" in place[salt:end]:
-            rest, end = unescape_part(place, salt)
-            return place[:salt] + rest, self.kind + place[end:]
-        return place[:end], self.kind + place[end + 2 :]
+        rest, end = unescape_part(place, self.salt)
+        return (place[: self.salt] + rest if self.salt else rest), self.kind + place[end:]
 
     def join(self, row: bytes, prefix: bytes) -> bytes:
         """The place key of a row key and a qualifier prefix, kind included.

@@ -283,11 +283,13 @@ class RowSalt(Salt):
         """A declared salt on the rows of a wide model; by default it looks at every field of the row key.
 
         Raises:
-            DeclarationError: it is random, or names fields that are not in the row key.
+            DeclarationError: it is random, or names fields that are not in the row key, or the row is constant.
         """
         if salt.random:
             raise DeclarationError("A wide model cannot have a random salt: the objects of a row must meet.", salt=type(salt).__name__)
         known = layout.names[: layout.rows]
+        if not known:
+            raise DeclarationError("A constant row has no salt.", salt=type(salt).__name__)
         wrong = [name for name in salt.by if name not in known]
         if wrong:
             raise DeclarationError("The salt of a wide model is computed by fields of the row key.", unknown=wrong, fields=known)
