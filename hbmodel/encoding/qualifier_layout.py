@@ -52,6 +52,7 @@ def _add_end(code: Code, slot: CompiledKeyField) -> None:
     if of.codec.width is not None:
         code.add(f"at += {of.codec.width}", depth)
     elif slot.unterminated:
+        code.add("if at > len(data): return None", depth)
         code.add("at = len(data)", depth)
     else:
         code.add(f"at = {code.name(of.codec.part_end)}({data}, at)", depth)

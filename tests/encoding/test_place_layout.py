@@ -162,6 +162,17 @@ def test_objects_of_a_row_have_its_bucket(example: tuple[PlaceLayout, tuple[Any,
     assert bound.spec == {**declared.bind(layout.row).spec}
 
 
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize(("middle", "value"), [(c.UInt32, 1), (c.Bytes, b"x"), (c.Delimited("|"), "x")])
+def test_a_qualifier_that_ends_within_its_fields_is_of_no_object(middle: c.Codec[Any], value: Any, raw: bool) -> None:
+    fields = (KeyField("number", c.UInt32), KeyField("middle", middle), KeyField("name", c.Text))
+    qualifiers = QualifierLayout(b"p", PlaceLayout(fields, raw=raw).columns)
+    whole = qualifiers.encode((1, value, "ann"))
+    least = len(qualifiers.encode((1, value, ""))) if raw else len(whole)
+    for length in range(len(whole) + 1):
+        assert qualifiers.prefix_end(whole[:length]) == (length if length >= least else None)
+
+
 def test_golden_bytes() -> None:
     assert PETS.pack_parts(("a\x00n", "flu")) == [b"a\x00\xffn\x00\x01", b"flu\x00\x01"]
     assert PETS.unpack(b"a\x00\xffn\x00\x01flu\x00\x01") == ("a\x00n", "flu")
