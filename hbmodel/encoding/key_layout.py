@@ -24,7 +24,8 @@ KEY_FORMAT: Final = 1
 """Version of the byte layout of keys; part of every layout's `spec`."""
 
 
-def _compile_pack(slots: Sequence[CompiledKeyField]) -> Callable[[Sequence[object]], list[bytes]]:
+def compile_pack(slots: Sequence[CompiledKeyField]) -> Callable[[Sequence[object]], list[bytes]]:
+    """The function that packs the values of a key."""
     # Keys are packed and unpacked for every row, and straight code takes a fraction of the time of a loop over the fields.
     code = Code("def pack(values):")
     names = [f"v{i}" for i in range(len(slots))]
@@ -100,7 +101,7 @@ def _fields(fields: Iterable[KeyField]) -> tuple[KeyField, ...]:
 
 
 def _slots(layout: KeyLayout) -> tuple[CompiledKeyField, ...]:
-    last = -1 if layout.tail else len(layout.fields) - 1
+    last = -1 if layout.tail or layout.closed else len(layout.fields) - 1
     return tuple(CompiledKeyField.build(of, i == last) for i, of in enumerate(layout.fields))
 
 
@@ -114,29 +115,42 @@ class KeyLayout:
         fields: at least one, with different names.
         tail: number of bytes of something else that follow the fields (the bucket byte at the end of an index entry of a
             randomly salted model); then no field counts as last.
+        closed: whether the last field says where it ends too, though the key ends with it.
         names: of the fields.
     """
 
     fields: tuple[KeyField, ...] = field(converter=_fields)
     tail: int = 0
+    closed: bool = False
     names: tuple[str, ...] = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: tuple(f.name for f in self.fields), takes_self=True)
     )
     _slots: tuple[CompiledKeyField, ...] = field(init=False, eq=False, repr=False, default=Factory(_slots, takes_self=True))
     _pack: Callable[[Sequence[object]], list[bytes]] = field(
-        init=False, eq=False, repr=False, default=Factory(lambda self: _compile_pack(self._slots), takes_self=True)
+        init=False, eq=False, repr=False, default=Factory(lambda self: compile_pack(self._slots), takes_self=True)
     )
     _unpack: Callable[[bytes, int], tuple[Any, ...]] = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: _compile_unpack(self._slots, self.tail), takes_self=True)
     )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.fields, self.tail)
+        return type(self), (self.fields, self.tail, self.closed)
+
+    @property
+    def slots(self) -> tuple[CompiledKeyField, ...]:
+        """The fields at their places."""
+        return self._slots
+
+    @property
+    def field_specs(self) -> list[JSON]:
+        """The fields as canonical JSON."""
+        return [f.spec for f in self.fields]
 
     @property
     def spec(self) -> dict[str, JSON]:
         """The layout as canonical JSON."""
-        return {"format": KEY_FORMAT, "fields": [f.spec for f in self.fields], "tail": self.tail}
+        closed: dict[str, JSON] = {"closed": True} if self.closed else {}
+        return {"format": KEY_FORMAT, "fields": self.field_specs, "tail": self.tail, **closed}
 
     def pack_parts(self, values: Sequence[object]) -> list[bytes]:
         """The bytes of each field as they stand in this key, in order.

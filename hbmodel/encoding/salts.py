@@ -13,6 +13,7 @@ from attrs import Factory, field, frozen
 from hbmodel.encoding.codecs import JSON
 from hbmodel.encoding.codecs.unordered import digest_function
 from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.place_layout import PlaceLayout, unescaped
 from hbmodel.errors import DeclarationError, DecodingError, RowKeyError
 from hbmodel.store.ranges import KeyRange, prefix_successor
 
@@ -261,6 +262,51 @@ class NoSalt(Salt):
     def spec(self) -> dict[str, JSON]:
         """The name alone."""
         return {"salt": "none"}
+
+
+@frozen
+class RowSalt(Salt):
+    """The salt of a wide model: a function of the fields of the row key, as they stand there and not in the place key.
+
+    Args:
+        salt: as declared.
+        by: names of the fields, all of the row key.
+    """
+
+    salt: Salt
+    by: tuple[str, ...]
+    buckets: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.salt.buckets, takes_self=True))
+    width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.salt.width, takes_self=True))
+
+    @classmethod
+    def of(cls, salt: Salt, layout: PlaceLayout) -> RowSalt:
+        """A declared salt on the rows of a wide model; by default it looks at every field of the row key.
+
+        Raises:
+            DeclarationError: it is random, or names fields that are not in the row key, or the row is constant.
+        """
+        if salt.random:
+            raise DeclarationError("A wide model cannot have a random salt: the objects of a row must meet.", salt=type(salt).__name__)
+        known = layout.names[: layout.rows]
+        if not known:
+            raise DeclarationError("A constant row has no salt.", salt=type(salt).__name__)
+        wrong = [name for name in salt.by if name not in known]
+        if wrong:
+            raise DeclarationError("The salt of a wide model is computed by fields of the row key.", unknown=wrong, fields=known)
+        return cls(salt, tuple(name for name in known if not salt.by or name in salt.by))
+
+    def prefix(self, bucket: int) -> bytes:
+        """That of the declared salt."""
+        return self.salt.prefix(bucket)
+
+    def bucket(self, data: bytes) -> int:
+        """The bucket of the fields' bytes in the row key, given those in the place key."""
+        return self.salt.bucket(unescaped(data))
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """That of the declared salt."""
+        return self.salt.spec
 
 
 def _positions(bound: BoundSalt) -> tuple[int, ...]:

@@ -12,14 +12,16 @@ import attrs
 from attrs import Factory, frozen
 
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
-from hbmodel.encoding.salts import UNSALTED, BoundSalt, Salt
+from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.salts import UNSALTED, BoundSalt, RowSalt, Salt
 from hbmodel.errors import DeclarationError, EncodingError, QueryError
 from hbmodel.mapping.computed import ComputedSpec
-from hbmodel.mapping.families import check_family, family_name
+from hbmodel.mapping.families import check_family, check_lives, family_name
 from hbmodel.mapping.index_kinds.part import DeclaredPart, IndexPart
 from hbmodel.mapping.index_kinds.partial import Where, resolve_where
 from hbmodel.mapping.places import Placed, check_former
 from hbmodel.mapping.schema import PRIMARY, REQUIRED, Field, Index, TableSchema
+from hbmodel.mapping.wide import key_layout, wide_rows
 from hbmodel.store.values import MAX_ROW_LENGTH, Family
 
 # TableName.isLegalFullyQualifiedTableName: letters, digits, underscore, hyphen, dot; not starting with hyphen or dot.
@@ -38,6 +40,8 @@ class ModelOptions:
     immutable: bool
     foreign: bool
     exists: str | None
+    row: bytes | None = None
+    kind: bytes | None = None
 
     @property
     def family_name(self) -> str:
@@ -75,7 +79,7 @@ def build_schema(
     versioned = _check_version(name, fields, options)
     system = versioned or bool(indexes)  # whether rows have system cells
     _check_fields(name, fields, system, options)
-    layout = KeyLayout(tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in fields if f.is_key))
+    layout = key_layout(name, fields, options.row, options.kind)
     salt = _bind(name, options.salt, layout)
     if salt.random and not options.immutable:
         raise DeclarationError("RandomSalt needs @hb.model(immutable=True): a row's bucket cannot be found again to change it.", model=name)
@@ -93,6 +97,8 @@ def build_schema(
     check_former(name, {index: spec.was for index, spec in indexes.items()}, "index")
     placed = Placed.of(by_name, layout)
     families = _families(name, fields, system, options)
+    marked = system or options.exists is not None
+    wide = wide_rows(name, layout, salt, fields, families, row=options.row, kind=options.kind, marked=marked)
     # Whoever changes a row must know which entries to take back: it has read the row, or rows never change. Where cells expire, or a row
     # has several entries or several places to stand in, entries say nothing by themselves; nor where others write the table.
     lasting = not (options.foreign or salt.random or any(family.ttl is not None for family in families))
@@ -117,6 +123,9 @@ def build_schema(
         exists=None if options.exists is None else options.exists.encode(),
         families=families,
         computed=tuple(made),
+        row=options.row,
+        kind=options.kind or b"",
+        wide=wide,
     )
 
 
@@ -131,7 +140,7 @@ def _bind(model: str, salt: Salt | None, layout: KeyLayout, **details: Any) -> B
     if salt is None:
         return UNSALTED
     try:
-        return salt.bind(layout)
+        return (RowSalt.of(salt, layout) if isinstance(layout, PlaceLayout) else salt).bind(layout)
     except DeclarationError as error:
         raise DeclarationError(error.message, **{"model": model, **details, **error.details}) from None
 
@@ -169,11 +178,11 @@ def check_options(model: str, options: ModelOptions) -> None:
         as_qualifier(model, options.exists, field="exists")
 
 
-def as_qualifier(model: str, alias: Any, **details: Any) -> bytes:
-    """The bytes of a column alias; raises `DeclarationError` for one that cannot be used."""
+def as_qualifier(model: str, alias: Any, *, empty: bool = False, **details: Any) -> bytes:
+    """The bytes of a column alias, which may be `empty` or not; raises `DeclarationError` for one that cannot be used."""
     if not isinstance(alias, str):
         raise DeclarationError('A column alias is text: hb.column("n", codec), hb.flag("e").', model=model, found=repr(alias), **details)
-    if not alias:
+    if not alias and not empty:
         raise DeclarationError("A column alias must not be empty.", model=model, **details)
     if alias.startswith("_"):
         raise DeclarationError("Column aliases that begin with '_' are kept for system cells: give another alias.", model=model, **details)
@@ -260,27 +269,8 @@ def _families(model: str, fields: Sequence[Field], indexed: bool, options: Model
     if indexed and len(set(lives.values())) > 1:
         # Index entries have one TTL: they must not end before their rows, nor long after them.
         raise DeclarationError("All families of a model with indexes have the same TTL.", model=model, option="ttl", found=lives)
-    _check_lives(model, fields, {family.name: family.ttl for family in families}, alone=not indexed and options.exists is None)
+    check_lives(model, fields, {family.name: family.ttl for family in families}, alone=not indexed and options.exists is None)
     return families
-
-
-def _check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int | None], *, alone: bool) -> None:
-    """What lives on beside cells that expire must still be a whole object, or none; `alone`: no index and no flag is beside columns."""
-    columns = [f for f in fields if not f.is_key]
-    longest = None if None in lives.values() else max(life for life in lives.values() if life is not None)
-    for f in columns:
-        life = lives[f.family]
-        if f.kind == "counter" and life is not None and not (alone and all(other.kind == "counter" for other in columns)):
-            raise DeclarationError(
-                "A counter has the time of its last increment, so in a family with a TTL it would end before or after its row: "
-                "put it into a model of counters alone, or into a family without a TTL.",
-                model=model, field=f.name,
-            )  # fmt: skip
-        if f.required and life is not None and life != longest:
-            raise DeclarationError(
-                "A required column must not end before the rest of its row: give it a default, or a family that lives as long.",
-                model=model, field=f.name,
-            )  # fmt: skip
 
 
 def _check_default(model: str, of: Field) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from hbmodel.errors import DeclarationError
+from hbmodel.mapping.model_field import Field
 from hbmodel.store.values import FOREVER, Family
 
 # ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName, and no blanks; KeyValue has one byte for the length.
@@ -116,3 +117,32 @@ def check_family(family: Family, **details: Any) -> None:
 
 def _whole(number: Any, allowed: range) -> bool:
     return type(number) is int and number in allowed
+
+
+def check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int | None], *, alone: bool) -> None:
+    """What lives on beside cells that expire must still be a whole object, or none.
+
+    Args:
+        model: its name.
+        fields: of the model.
+        lives: of its families, by name; None lasts.
+        alone: whether no index and no flag is beside columns.
+
+    Raises:
+        DeclarationError: names the field.
+    """
+    columns = [f for f in fields if not f.is_key]
+    longest = None if None in lives.values() else max(life for life in lives.values() if life is not None)
+    for f in columns:
+        life = lives[f.family]
+        if f.kind == "counter" and life is not None and not (alone and all(other.kind == "counter" for other in columns)):
+            raise DeclarationError(
+                "A counter has the time of its last increment, so in a family with a TTL it would end before or after its row: "
+                "put it into a model of counters alone, or into a family without a TTL.",
+                model=model, field=f.name,
+            )  # fmt: skip
+        if f.required and life is not None and life != longest:
+            raise DeclarationError(
+                "A required column must not end before the rest of its row: give it a default, or a family that lives as long.",
+                model=model, field=f.name,
+            )  # fmt: skip

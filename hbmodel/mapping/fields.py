@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 import attrs
@@ -15,6 +16,7 @@ from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.index_kinds.each import EachField
 from hbmodel.mapping.index_kinds.part import DeclaredPart
 from hbmodel.mapping.index_kinds.plain import IndexField
+from hbmodel.mapping.model_field import Part
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import REQUIRED
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
@@ -67,6 +69,8 @@ class FieldSpec:
     nullable: bool = False
     null: Literal["marker", "delete"] = "marker"
     was: str | None = None
+    part: Part = "row"
+    split: timedelta | None = None
 
 
 @attrs.frozen
@@ -77,12 +81,28 @@ class FlagSpec:
 
 
 @overload
-def key(codec: Codec[T], *, desc: bool = False, was: str | None = None) -> Key[T]: ...
+def key(codec: Codec[T], *, desc: bool = False, was: str | None = None, part: Part = "row", split: timedelta | None = None) -> Key[T]: ...
 @overload
-def key(codec: Codec[T], *, desc: bool = False, nullable: Literal[True], was: str | None = None) -> Key[T | None]: ...
+def key(codec: Codec[T], *, desc: bool = False, nullable: Literal[True], was: str | None = None, part: Part = "row") -> Key[T | None]: ...
 @overload
-def key(codec: None = None, *, desc: bool = False, nullable: bool = False, was: str | None = None) -> Any: ...
-def key(codec: Codec[Any] | None = None, *, desc: bool = False, nullable: bool = False, was: str | None = None) -> Any:
+def key(
+    codec: None = None,
+    *,
+    desc: bool = False,
+    nullable: bool = False,
+    was: str | None = None,
+    part: Part = "row",
+    split: timedelta | None = None,
+) -> Any: ...
+def key(
+    codec: Codec[Any] | None = None,
+    *,
+    desc: bool = False,
+    nullable: bool = False,
+    was: str | None = None,
+    part: Part = "row",
+    split: timedelta | None = None,
+) -> Any:
     """Declares a field of the row key; the order of declaration is the order in the key.
 
     Args:
@@ -90,8 +110,11 @@ def key(codec: Codec[Any] | None = None, *, desc: bool = False, nullable: bool =
         desc: sort descending (every byte is complemented).
         nullable: says to type checkers that None is allowed; the annotation says it at run time.
         was: the name that the field had before, at the same place in the key and with the same codec.
+        part: `"column"` puts the field into the column qualifier, so that objects that differ only in such fields share a row.
+        split: cuts a time in two: the row key holds the beginning of its bucket of that length, the qualifier the offset in it.
+            Queries see one field.
     """
-    return FieldSpec("key", codec, desc=desc, nullable=nullable, was=was)
+    return FieldSpec("key", codec, desc=desc, nullable=nullable, was=was, part=part, split=split)
 
 
 @overload
@@ -166,7 +189,8 @@ def column(
 
     Args:
         alias: the column qualifier, as short as you like since every cell carries it; by default the attribute's name. Given
-            by position only: to type checkers a keyword `alias` would name the argument of the constructor.
+            by position only: to type checkers a keyword `alias` would name the argument of the constructor. It may be empty for the
+            only column of a model with key fields in the qualifier.
         codec: how values become bytes; by default what the annotation calls for.
         default: for new objects and for stored rows that lack the cell; `attrs.Factory(list)` makes one anew each time.
             Without one the column is required: a row that lacks it is `IncompleteRow`.

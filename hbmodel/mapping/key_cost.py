@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from enum import Enum
 from ipaddress import IPv4Address, IPv6Address
@@ -11,6 +12,7 @@ from attrs import frozen
 
 from hbmodel.encoding.codecs import Codec
 from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
 
 
@@ -20,7 +22,7 @@ class Description:
 
     Attributes:
         table: of the model.
-        key_bytes: length of a row key, or None where a field's width varies.
+        key_bytes: length of a row key, or None where a field's width varies; of a wide model with what its qualifiers begin with.
         fixed_key_bytes: length of the shortest row key: salt, fixed-width fields, markers, terminators.
         cell_overhead: bytes per row that HBase stores beside the values: for each cell the row key (its fixed part), family,
             qualifier and 20 bytes of lengths, timestamp and type, before compression and block encoding.
@@ -54,9 +56,11 @@ def describe(model: type[Any]) -> Description:
     if schema.indexes or schema.versioned:
         columns += [schema.version_column, schema.liveness_column]
     indexes = tuple(
-        _describe(index.table, index.salt.width, index.layout, _entry_columns(schema, index)) for index in schema.indexes.values()
+        _describe(index.table, index.salt.width, [index.layout], _entry_columns(schema, index)) for index in schema.indexes.values()
     )
-    made = _describe(schema.table, schema.salt.width, schema.layout, columns)
+    place = schema.layout
+    layouts = [part for part in (place.row, place.columns) if part is not None] if isinstance(place, PlaceLayout) else [place]
+    made = _describe(schema.table, schema.salt.width + len(schema.row or b"") + len(schema.kind), layouts, columns)
     return Description(made.table, made.key_bytes, made.fixed_key_bytes, made.cell_overhead, made.cells, indexes)
 
 
@@ -66,12 +70,12 @@ def _entry_columns(schema: TableSchema, index: Index) -> list[bytes]:
     return [schema.version_column, *status, *(schema.by_name[name].column for name in index.covers)]
 
 
-def _describe(table: str, salt_width: int, layout: KeyLayout, columns: list[bytes]) -> Description:
-    fixed, varies = salt_width + layout.tail, False
-    for at, of in enumerate(layout.fields):
-        unterminated = at == len(layout.fields) - 1 and not of.desc and not layout.tail
+def _describe(table: str, before: int, layouts: Sequence[KeyLayout], columns: list[bytes]) -> Description:
+    fixed, varies = before + sum(layout.tail for layout in layouts), False
+    for slot in (slot for layout in layouts for slot in layout.slots):
+        of = slot.of
         varies |= of.nullable or of.codec.width is None
-        fixed += 1 if of.nullable else _shortest(of.codec, unterminated)
+        fixed += 1 if of.nullable else _shortest(of.codec, slot.unterminated)
     overhead = sum(fixed + len(column) - 1 + _CELL_BYTES for column in columns)
     return Description(table, None if varies else fixed, fixed, overhead, len(columns))
 

@@ -228,8 +228,15 @@ class KeyMapper:
         parts, salt = self.parts(key), self.schema.salt
         joined = b"".join(parts)
         rows = [prefix + joined for prefix in salt.prefixes] if salt.random else [salt.prefix(salt.bucket_of(parts)) + joined]
-        check_length(rows[0], table=self.schema.table)
+        self._check(rows[0])
         return rows
+
+    def _check(self, row: bytes) -> None:
+        wide, table = self.schema.wide, self.schema.table
+        if wide is None:
+            check_length(row, table=table)
+        else:
+            wide.check(row, table=table)
 
     def new_row(self, key: Sequence[Any]) -> bytes:
         """The row key to write a new object under; a random salt draws its bucket here."""
@@ -237,7 +244,7 @@ class KeyMapper:
         row = b"".join(parts)
         if salt.width:
             row = salt.prefix(salt.draw() if salt.random else salt.bucket_of(parts)) + row
-        check_length(row, table=self.schema.table)
+        self._check(row)
         return row
 
     def entries(self, index: Index, values: Mapping[str, Any], row: bytes) -> tuple[bytes, ...]:

@@ -42,6 +42,8 @@ def model(
     immutable: bool = False,
     foreign: bool = False,
     exists: FlagSpec | None = None,
+    row: bytes | None = None,
+    kind: bytes | None = None,
     frozen: bool = False,
 ) -> Callable[[C], C]:
     """Makes an attrs class of the decorated one and resolves its declarations.
@@ -60,6 +62,9 @@ def model(
         foreign: other programs write the table: deletes touch mapped columns only, and only models of rows that never change
             have indexes, which hold what others write once it is built or repaired.
         exists: the cell that says that a row exists, see `flag`.
+        row: the key of the one row that holds all objects, told apart by key fields with `part="column"`.
+        kind: one byte that the model's column qualifiers begin with, so that several models share rows in one family: an owner
+            beside his pets. It cannot be added later.
         frozen: instances cannot be changed (and can be hashed).
 
     Raises:
@@ -68,7 +73,7 @@ def model(
     if misplaced is not None:  # a bare @hb.model gives the class here, and Python misses the table
         raise DeclarationError("hb.model takes options by name and gives a decorator: write @hb.model(table=...) above the class.")
     flagged = exists.alias if isinstance(exists, FlagSpec) else None
-    options = ModelOptions(table=table, family=family, families=families, salt=salt, immutable=immutable, foreign=foreign, exists=flagged)
+    options = ModelOptions(table, family, families, salt, immutable, foreign, flagged, row, kind)
 
     def decorate(cls: C) -> C:
         if not isinstance(cls, type):
@@ -186,7 +191,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
     if spec.kind == "version" and inner is not int:
         raise mistake("A version is annotated hb.Column[int].")
     if spec.kind == "key":
-        return Field(name, "key", codec, nullable, desc=spec.desc, hint=inner, was=spec.was)
+        return Field(name, "key", codec, nullable, desc=spec.desc, hint=inner, was=spec.was, part=spec.part, split=spec.split)
     if spec.kind == "version":
         return Field(name, "version", codec, default=spec.default, family=options.family_name.encode(), qualifier=VERSION_QUALIFIER)
     if isinstance(spec.family, Family):
@@ -200,7 +205,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         nullable,
         spec.default,
         family=family_name(family, model=cls.__name__, field=name),
-        qualifier=as_qualifier(cls.__name__, alias, field=name),
+        qualifier=as_qualifier(cls.__name__, alias, empty=spec.kind == "column", field=name),
         null=spec.null,
         hint=inner,
         was=spec.was,

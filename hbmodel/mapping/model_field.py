@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from enum import Enum
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -22,6 +23,9 @@ class Required(Enum):
 REQUIRED: Final = Required.REQUIRED
 
 FieldKind = Literal["key", "column", "counter", "version", "computed", "element"]
+
+Part = Literal["row", "column"]
+"""Where a key field stands."""
 
 Values = Mapping[str, Any]
 """The values of a row by the names of fields."""
@@ -44,6 +48,8 @@ class Field:
         null: how None is stored: as an empty cell, or by deleting the cell.
         hint: the annotated type of its values, or None where there is none.
         was: the name that it had before, or None.
+        part: where a key field stands: in the row key or in the column qualifier.
+        split: length of the buckets of a key field that stands in both: the bucket in the row key, the offset in the qualifier.
     """
 
     name: str
@@ -57,6 +63,8 @@ class Field:
     null: Literal["marker", "delete"] = "marker"
     hint: Any = field(default=None, eq=False, repr=False)
     was: str | None = field(default=None, eq=False, repr=False)
+    part: Part = "row"
+    split: timedelta | None = None
 
     @cached_property
     def column(self) -> bytes:

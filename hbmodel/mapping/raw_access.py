@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def row_key(model: type[Any], /, **key: Any) -> bytes:
-    """The row key, salt included, that a model's object is stored under.
+    """The row key, salt included, that a model's object is stored under; many objects of a wide model share one.
 
     Raises:
         IncompleteKey: names the missing key fields.
@@ -23,7 +23,8 @@ def row_key(model: type[Any], /, **key: Any) -> bytes:
     if schema.salt.random:
         raise CapabilityError("Under RandomSalt the key fields do not say the bucket.", table=schema.table)
     mapper = KeyMapper(schema)
-    return mapper.rows(mapper.complete(key))[0]
+    place = mapper.rows(mapper.complete(key))[0]
+    return place if schema.wide is None else schema.wide.form.cut(place)[0]
 
 
 def decode(model: type[T], row: Row | None) -> T | None:
@@ -32,8 +33,11 @@ def decode(model: type[T], row: Row | None) -> T | None:
     Raises:
         IncompleteRow: the row lacks a required column.
         DecodingError: key or cells are not what the model writes.
+        CapabilityError: the model is wide, so a row may hold several objects.
     """
     schema = schema_of(model)
+    if schema.wide is not None:
+        raise CapabilityError("A row of a wide model may hold several objects.", table=schema.table)
     if row is None:
         return None
     reader = RowDecoder(schema, indexed=schema.liveness_column in row.columns)

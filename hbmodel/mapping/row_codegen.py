@@ -8,6 +8,7 @@ from typing import Any
 from attrs import Factory
 
 from hbmodel.encoding.codecs.base import source_of
+from hbmodel.encoding.codecs.text import TERMINATOR
 from hbmodel.encoding.codegen import Code
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
@@ -108,7 +109,7 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
     code.add(f"if {' and '.join(conditions) or 'True'}:", 2)
     for line in key:
         code.add(line, 3)
-    code.add(f"if 0 < len(row) <= {MAX_ROW_LENGTH}:", 3)
+    code.add(f"if {_storable(schema)}:", 3)
     code.add(f"return {{{named}}}, row, {{{', '.join(cells)}}}", 4)
     code.add("except Exception:")
     code.add("pass", 2)
@@ -170,12 +171,24 @@ def _add_rows(code: Code, schema: TableSchema, names: Sequence[str]) -> None:
         found = f"[prefix + row for prefix in {code.name(salt.prefixes)}]"
     else:
         conditions, lines = _row_key(code, layout, salt, names)
-        within, found = f"0 < len(row) <= {MAX_ROW_LENGTH}", "[row]"
+        within, found = _storable(schema), "[row]"
     code.add(f"if {' and '.join(conditions) or 'True'}:", 2)
     for line in lines:
         code.add(line, 3)
     code.add(f"if {within}:", 3)
     code.add(f"return {found}", 4)
+
+
+def _storable(schema: TableSchema) -> str:
+    """The condition for HBase to store `row`; what it leaves out of place keys is for plain code to judge."""
+    condition, wide = f"0 < len(row) <= {MAX_ROW_LENGTH}", schema.wide
+    if wide is None or wide.form.row is not None:
+        return condition
+    if not schema.salt.width:  # the row key might be empty
+        condition += f" and row[:2] != {TERMINATOR!r}"
+    if wide.qualifiers.raw and not wide.kind:  # the qualifier might be
+        condition += f" and row[-2:] != {TERMINATOR!r}"
+    return condition
 
 
 def compile_entry(index: Index, slow: Entries) -> Entries:

@@ -11,9 +11,10 @@ from attrs import frozen
 
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
-from hbmodel.errors import DeclarationError, UnknownField, UnknownIndex
+from hbmodel.errors import CapabilityError, DeclarationError, UnknownField, UnknownIndex
 from hbmodel.mapping.index import Index
 from hbmodel.mapping.model_field import REQUIRED, Field, FieldKind
+from hbmodel.mapping.wide import WideRows
 from hbmodel.store.values import Family
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "FieldKind",
     "Index",
     "TableSchema",
+    "check_storable",
     "schema_of",
 ]
 
@@ -67,7 +69,7 @@ class TableSchema:
         table: name of the primary table.
         family: default column family.
         fields: every field, in declaration order.
-        layout: of the primary row key, without salt.
+        layout: of the primary row key, without salt; of the place key where objects share rows, see `PlaceLayout`.
         salt: of the primary table.
         indexes: by name.
         immutable: whether rows never change once written.
@@ -75,6 +77,9 @@ class TableSchema:
         exists: qualifier of the flag that marks existence, or None.
         families: options of the model's families.
         computed: fields that are made of others and not stored.
+        row: the one row that holds all objects, or None.
+        kind: the byte that the model's qualifiers begin with, or nothing.
+        wide: where the objects of a wide model stand; None where each has a row of its own.
         compiled: functions that were generated for the model, by what they are for; see `keep`.
     """
 
@@ -90,6 +95,9 @@ class TableSchema:
     exists: bytes | None = None
     families: Sequence[Family] = attrs.field(factory=tuple)
     computed: Sequence[Field] = ()
+    row: bytes | None = None
+    kind: bytes = b""
+    wide: WideRows | None = None
     compiled: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
 
     def keep(self, what: Hashable, made: T) -> T:
@@ -212,9 +220,11 @@ class TableSchema:
     def layout_spec(self) -> Mapping[str, Any]:
         """Canonical description of what must never change silently, for the registry (indexes have entries of their own)."""
         versioned = {"version": True} if self.versioned else {}
+        row = {} if self.row is None else {"row": self.row.decode("latin-1")}
+        kind = {"kind": self.kind.decode("latin-1")} if self.kind else {}
         return {
             "format": KEY_FORMAT_VERSION,
-            "key": [key_field.spec for key_field in self.layout.fields],
+            "key": self.layout.field_specs,
             "salt": self.salt.spec,
             "columns": {
                 f.column.decode("latin-1"): {"name": f.name, "kind": f.kind, "codec": f.codec.spec, "nullable": f.nullable, "null": f.null}
@@ -223,6 +233,8 @@ class TableSchema:
             },
             "exists": None if self.exists is None else self.exists.decode("latin-1"),
             **versioned,
+            **row,
+            **kind,
         }
 
 
@@ -237,3 +249,12 @@ def schema_of(model: type[Any]) -> TableSchema:
             raise DeclarationError("Give the class of a model, not an object of it.", found=name)
         raise DeclarationError("This is not a model: declare the class with @hb.model(table=...).", found=name)
     return found
+
+
+def check_storable(schema: TableSchema) -> None:
+    """Raises `CapabilityError` for wide models, whose objects no store folds into rows yet."""
+    if schema.wide is not None:
+        raise CapabilityError(
+            "Sessions and tables do not support wide models yet: key fields with part=\"column\" or split, row= and kind=.",
+            table=schema.table, model=schema.model.__name__,
+        )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError, SchemaMismatch
-from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.mapping.schema import Index, TableSchema, check_storable
 from hbmodel.store.values import Family
 from hbmodel.tables.split_keys import Splits, split_keys
 
@@ -47,10 +47,13 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
     Raises:
         DeclarationError: a strategy is for no table of these models, does not suit its table, or two strategies for one table
             differ.
+        CapabilityError: a model is wide.
         SchemaMismatch: two models of one table share a family or an index name, or a model's table is an index table of another
             one, or the registry.
     """
     schemas = list(dict.fromkeys(schemas))
+    for schema in schemas:
+        check_storable(schema)
     _check_shared(schemas)
     strategies = _Strategies(schemas, splits)
     planned = [
@@ -96,7 +99,8 @@ def _check_shared(schemas: Sequence[TableSchema]) -> None:
         for other in schemas[at + 1 :]:
             if one.table != other.table:
                 continue
-            families = sorted(set(one.family_names) & set(other.family_names))
+            apart = one.kind and other.kind and one.kind != other.kind  # the objects of a family are told apart by it
+            families = [] if apart else sorted(set(one.family_names) & set(other.family_names))
             if families:
                 raise SchemaMismatch("Another model of the table has this column family.", table=one.table, family=families[0].decode())
             for index in sorted(set(one.indexes) & set(other.indexes)):

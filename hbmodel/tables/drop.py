@@ -9,7 +9,7 @@ from hbmodel.errors import DeclarationError, SchemaMismatch, TableNotFound
 from hbmodel.mapping.schema import schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Delete
-from hbmodel.tables.registry import REGISTRY_TABLE, Registry, registry_row
+from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry, registry_row
 
 
 def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE) -> list[str]:
@@ -46,7 +46,7 @@ def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE
             entry = catalog.read(schema)
             for row in [] if schema.foreign else catalog.rows_of_table(schema.table):
                 if row not in rows:
-                    family = row.rpartition(b"\x00")[2].decode()
+                    family = Place.of_row(schema.table, row).family.decode()
                     raise SchemaMismatch("Another model lives in the table: drop both together.", table=schema.table, family=family)
             if entry is not None:  # an index may live under another name than the declared one
                 for _, state in sorted(entry.indexes.items()):

@@ -28,7 +28,8 @@ def shown(spec: Any) -> str:
         return "yes" if spec else "no"
     if _is_field(spec):
         or_none, descending = (" or None" if spec.get("nullable") else ""), (" descending" if spec.get("desc") else "")
-        return f"{spec['name']} {shown(spec['codec'])}{or_none}{descending}"
+        place = " in the qualifier" if spec.get("part") == "column" else f" split by {spec['split']} us" if "split" in spec else ""
+        return f"{spec['name']} {shown(spec['codec'])}{or_none}{descending}{place}"
     if isinstance(spec, Mapping):
         kind = next((name for name in ("codec", "salt") if isinstance(spec.get(name), str)), None)
         parts = ", ".join(f"{name} {shown(value)}" for name, value in sorted(spec.items()) if name != kind and value != [])
@@ -71,7 +72,7 @@ def layout_differences(declared: Mapping[str, Any], live: Mapping[str, Any]) -> 
 def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """What differs between two layouts, each with what is declared and what is live."""
     found: list[tuple[str, Any, Any]] = []
-    for part in ("format", "key", "salt", "exists", "version"):
+    for part in ("format", "key", "salt", "exists", "version", "row", "kind"):
         if jsonable(declared.get(part)) != jsonable(live.get(part)):
             found.append((part, declared.get(part), live.get(part)))
     for column, spec in declared["columns"].items():

@@ -80,7 +80,7 @@ def field_renames(schema: TableSchema, layout: Mapping[str, Any]) -> list[Rename
 
 
 def _key_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[Rename]:
-    declared, live = jsonable([f.spec for f in schema.layout.fields]), layout.get("key", [])
+    declared, live = jsonable(schema.layout.field_specs), layout.get("key", [])
     if [_nameless(f) for f in declared] != [_nameless(f) for f in live]:
         return
     names = [names_at(layout, f"key {at}") for at in range(len(live))]

@@ -14,7 +14,7 @@ from hbmodel.encoding.key_field import KeyField
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError
-from hbmodel.mapping.schema import Index, schema_of
+from hbmodel.mapping.schema import Index, check_storable, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Region
@@ -65,6 +65,7 @@ def check_regions(
     """
     check_store(store)
     schema = schema_of(model)
+    check_storable(schema)
     found = None if index is None else schema.index(index)
     table, layout, salt = (schema.table, schema.layout, schema.salt) if found is None else (found.table, found.layout, found.salt)
     regions = store.regions(table)

@@ -1,7 +1,8 @@
 """The registry table: what layout every table was created with and which of its indexes are live.
 
-Row key: `<table>` 00 `<family>`. Family `m`: `m:layout` is the layout as canonical JSON, `m:rows` says which of its rows are live,
-`m:i.<index>` is one index's state, table and layout. Row 00 holds `m:clock`, which sessions put to learn the server's time.
+Row key: `<table>` 00 `<family>`, and 00 `<kind>` of a model that has one. Family `m`: `m:layout` is the layout as canonical JSON,
+`m:rows` says which of its rows are live, `m:i.<index>` is one index's state, table and layout. Row 00 holds `m:clock`, which
+sessions put to learn the server's time.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError, SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
-from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.mapping.schema import Index, TableSchema, check_storable
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Cell, Family, Put, Row, Scan
@@ -33,15 +34,22 @@ CLOCK = b"m:clock"
 
 @frozen
 class Place:
-    """Where the registry keeps a model: by its table and default column family."""
+    """Where the registry keeps a model: by its table, default column family, and kind if it has one."""
 
     table: str
     family: bytes
+    kind: bytes = b""
+
+    @classmethod
+    def of_row(cls, table: str, row: bytes) -> Place:
+        """Of a row of the registry."""
+        family, _, kind = row[len(table.encode()) + 1 :].partition(b"\x00")
+        return cls(table, family, kind)
 
 
 def registry_row(schema: TableSchema | Place) -> bytes:
     """The registry's row of a model."""
-    return schema.table.encode() + b"\x00" + schema.family
+    return schema.table.encode() + b"\x00" + schema.family + (b"\x00" + schema.kind if schema.kind else b"")
 
 
 class Registry:
@@ -71,6 +79,8 @@ class Registry:
         return self._parse(schema, self._row(schema))
 
     def _row(self, schema: TableSchema | Place) -> Row | None:
+        if isinstance(schema, TableSchema):
+            check_storable(schema)
         try:
             (row,) = self._store.get(self.table, [registry_row(schema)])
         except TableNotFound:
@@ -135,6 +145,7 @@ class Registry:
         Raises:
             SchemaMismatch: the registered layout differs.
         """
+        check_storable(schema)
         self.check_neighbours(schema)
         row = registry_row(schema)
         while True:
@@ -188,7 +199,10 @@ class Registry:
             other = None if row.row == own else self._parse(schema, row)
             if other is None:
                 continue
-            taken = {row.row[len(schema.table.encode()) + 1 :], *(c.encode("latin-1").partition(b":")[0] for c in other.layout["columns"])}
+            place = Place.of_row(schema.table, row.row)
+            taken = {place.family, *(c.encode("latin-1").partition(b":")[0] for c in other.layout["columns"])}
+            if schema.kind and place.kind:  # they are different, and tell the objects of a family apart
+                taken = set()
             shared = sorted(taken & set(schema.family_names))
             if shared:
                 raise SchemaMismatch("Another model of the table has this column family.", table=schema.table, family=shared[0].decode())
@@ -233,14 +247,14 @@ class Registry:
 
     def places(self, table: str) -> list[Place]:
         """Every model of a table."""
-        return [Place(table, row[len(table.encode()) + 1 :]) for row in self.rows_of_table(table)]
+        return [Place.of_row(table, row) for row in self.rows_of_table(table)]
 
     def families_of(self, table: str) -> set[bytes]:
         """The column families of all models of a table."""
         found: set[bytes] = set()
         for row in self._rows_of(table):
             layout = json.loads(row.columns[LAYOUT].value) if LAYOUT in row.columns else {}
-            found |= {row.row[len(table.encode()) + 1 :], *(c.encode("latin-1").partition(b":")[0] for c in layout.get("columns", ()))}
+            found |= {Place.of_row(table, row.row).family, *(c.encode("latin-1").partition(b":")[0] for c in layout.get("columns", ()))}
         return found
 
     def _rows_of(self, table: str) -> Iterator[Row]:

@@ -18,7 +18,7 @@ from hbmodel.encoding.key_layout import KeyLayout, check_length
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError, EncodingError
 from hbmodel.mapping.mapper import KeyMapper, key_of
-from hbmodel.mapping.schema import Index, TableSchema, schema_of
+from hbmodel.mapping.schema import Index, TableSchema, check_storable, schema_of
 
 HEX_DIGITS = 16
 
@@ -117,6 +117,7 @@ def split_keys(model: type[Any], splits: Splits, *, index: str | Index | None = 
         EncodingError: a bound cannot be stored in the leading field.
     """
     schema = schema_of(model)
+    check_storable(schema)
     if not isinstance(splits, Splits):
         raise DeclarationError("This is not a strategy for splits, such as hb.ByBucket().", found=repr(splits))
     layout, salt = (schema.layout, schema.salt) if index is None else (schema.index(index).layout, schema.index(index).salt)

@@ -13,7 +13,7 @@ import hbmodel.encoding.codecs as c
 from hbmodel.encoding.key_layout import UNSET, Bounds, KeyField, KeyLayout
 from hbmodel.errors import EncodingError, QueryError
 from hbmodel.store.ranges import KeyRange
-from tests.support.strategies import changes, field_values, key_tuples, layouts, plain, values_of
+from tests.support.strategies import changes, field_values, key_tuples, layouts, place_layouts, plain, values_of
 
 SECOND = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
 
@@ -46,9 +46,11 @@ def near(codec: c.Codec[Any], value: Any) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def questions(draw: st.DrawFn) -> tuple[KeyLayout, list[tuple[Any, ...]], tuple[Any, ...], Bounds | None]:
+def questions(
+    draw: st.DrawFn, of_layouts: st.SearchStrategy[KeyLayout]
+) -> tuple[KeyLayout, list[tuple[Any, ...]], tuple[Any, ...], Bounds | None]:
     """A layout, keys of it, the values of some leading fields, and bounds of the next one."""
-    layout = draw(layouts())
+    layout = draw(of_layouts)
     tuples = draw(key_tuples(layout))
     leading = draw(st.sampled_from(tuples))[: draw(st.integers(0, len(layout.fields)))]
     if len(leading) == len(layout.fields):
@@ -82,7 +84,7 @@ def questions(draw: st.DrawFn) -> tuple[KeyLayout, list[tuple[Any, ...]], tuple[
     return layout, tuples, leading, bounds
 
 
-@given(questions(), st.data())
+@given(st.one_of(questions(layouts()), questions(place_layouts())), st.data())
 def test_a_range_holds_exactly_the_keys_within(
     question: tuple[KeyLayout, list[tuple[Any, ...]], tuple[Any, ...], Bounds | None], data: st.DataObject
 ) -> None:

@@ -163,8 +163,8 @@ def test_columns_to_ask_for(model: type[Any], indexed: bool, names: set[str] | N
 @settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_every_object_reads_back(data: st.DataObject) -> None:
-    of = data.draw(models(versions=True))
-    indexed = bool(of.schema.indexes)
+    of = data.draw(models(versions=True, wide=True))
+    indexed = bool(of.schema.indexes) or of.schema.versioned
     for obj in data.draw(stored_objects(of, indexed)):
         made = RowDecoder(of.schema, indexed)
         found = obj.read(made.columns)
@@ -260,7 +260,7 @@ def test_an_entry_of_a_randomly_salted_model_ends_in_the_bucket() -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_every_entry_leads_back_to_its_row(data: st.DataObject) -> None:
-    of = data.draw(models())
+    of = data.draw(models(wide=True))
     keys = KeyMapper(of.schema)
     for obj in data.draw(stored_objects(of, indexed=True)):
         for index in of.schema.indexes.values():

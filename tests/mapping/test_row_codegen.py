@@ -47,7 +47,7 @@ def made(of: RandomModel, values: dict[str, Any]) -> Any:
 @settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_ordinary_rows_and_objects_need_no_plain_code(data: st.DataObject) -> None:
-    of = data.draw(models())
+    of = data.draw(models(wide=True))
     indexed = bool(of.schema.indexes)
     for obj in data.draw(stored_objects(of, indexed)):
         reader = RowDecoder(of.schema, indexed)
@@ -65,7 +65,7 @@ def test_ordinary_rows_and_objects_need_no_plain_code(data: st.DataObject) -> No
 @settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_damaged_rows_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
-    of = data.draw(models())
+    of = data.draw(models(wide=True))
     indexed = bool(of.schema.indexes)
     reader = RowDecoder(of.schema, indexed)
     for obj in data.draw(stored_objects(of, indexed)):
@@ -92,7 +92,7 @@ ODD = [None, True, 0, 2**70, Whole(1), 1.5, float("nan"), -0.0, "text", "\ud800"
 @settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_odd_values_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
-    of = data.draw(models())
+    of = data.draw(models(wide=True))
     values = {name: data.draw(st.sampled_from([*pool, *ODD])) for name, pool in of.pools.items()}
     obj = made(of, values)
     found, expected = outcome(take, of.schema, obj), outcome(take_slow, of.schema, obj)
@@ -104,7 +104,7 @@ def test_odd_values_mean_what_they_mean_to_plain_code(data: st.DataObject) -> No
 @settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_keys_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
-    of = data.draw(models())
+    of = data.draw(models(wide=True))
     keys = KeyMapper(of.schema)
     rows_code = KeyMapper.rows_code(of.schema)
     pools = {name: of.pools[name] for name in of.schema.layout.names}
@@ -127,7 +127,7 @@ def test_keys_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_index_entries_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
-    of = data.draw(models().filter(lambda of: bool(of.schema.indexes)))
+    of = data.draw(models(wide=True).filter(lambda of: bool(of.schema.indexes)))
     keys = KeyMapper(of.schema)
     for obj in data.draw(stored_objects(of, True)):
         for index in of.schema.indexes.values():

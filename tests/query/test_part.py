@@ -288,7 +288,7 @@ def paged(query: Query[Any], size: int) -> list[Any]:
 
 def check_parts(store: Store, data: st.DataObject) -> None:
     """For any model, rows, regions and query: every item of the query is in exactly one part."""
-    of = data.draw(models(versions=True))
+    of = data.draw(models(versions=True, wide=True))
     schema = of.schema
     objects = data.draw(stored_objects(of, indexed=bool(schema.indexes)))
     if schema.salt.random and objects and data.draw(st.booleans()):
@@ -353,7 +353,7 @@ def test_every_item_is_in_exactly_one_part_on_hbase(local_hbase: Any) -> None:
 
 @given(st.data())
 def test_predicates_survive_the_way(data: st.DataObject) -> None:
-    of = data.draw(models(versions=True))
+    of = data.draw(models(versions=True, wide=True))
     predicates, _ = data.draw(conditions(of))
     for predicate in predicates:
         again = rebuilt(of.schema, pickle.loads(pickle.dumps(described(predicate))))

@@ -511,7 +511,7 @@ def test_what_is_read_and_accepted_is_what_matches_at_length(data: st.DataObject
 
 def check_reading(data: st.DataObject) -> None:
     """For any model, rows and query: of every path exactly the matching rows are read and accepted."""
-    of = data.draw(models(versions=True))
+    of = data.draw(models(versions=True, wide=True))
     schema = of.schema
     objects = data.draw(stored_objects(of, indexed=bool(schema.indexes), blanks=True))
     predicates, oracle = data.draw(conditions(of))
@@ -539,7 +539,7 @@ def check_reading(data: st.DataObject) -> None:
 @settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_ranges_are_disjoint_and_sorted(data: st.DataObject) -> None:
-    of = data.draw(models(versions=True))
+    of = data.draw(models(versions=True, wide=True))
     predicates, _ = data.draw(conditions(of))
     made = planned(query(of.model, *predicates).allow_full_scan())
     for bucket in made.buckets:
@@ -571,7 +571,7 @@ def first_key(made: Plan, schema: TableSchema, obj: StoredObject) -> bytes:
 @settings(max_examples=examples(80), deadline=None)
 @given(st.data())
 def test_a_promised_order_is_kept(data: st.DataObject) -> None:
-    of = data.draw(models(data.draw(st.sampled_from([ORDERED_CODECS, DESCENDING_CODECS]))))
+    of = data.draw(models(data.draw(st.sampled_from([ORDERED_CODECS, DESCENDING_CODECS])), wide=True))
     schema = of.schema
     objects = data.draw(stored_objects(of, indexed=bool(schema.indexes), max_size=12))
     predicates, oracle = data.draw(conditions(of))
@@ -596,7 +596,7 @@ def test_a_promised_order_is_kept(data: st.DataObject) -> None:
 @settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_a_page_goes_on_exactly_behind_its_position(data: st.DataObject) -> None:
-    of = data.draw(models(versions=True))
+    of = data.draw(models(versions=True, wide=True))
     schema = of.schema
     objects = data.draw(stored_objects(of, indexed=bool(schema.indexes), blanks=True))
     predicates, _ = data.draw(conditions(of))

@@ -210,7 +210,7 @@ def test_no_filter_drops_a_row_that_matches_at_length(data: st.DataObject) -> No
 
 def check_filters(data: st.DataObject) -> None:
     """For any model, rows and query: of every path the filter, as HBase evaluates it, lets matching rows and entries pass."""
-    of = data.draw(models(versions=True))
+    of = data.draw(models(versions=True, wide=True))
     schema = of.schema
     indexed = schema.versioned or bool(schema.indexes)
     objects = data.draw(stored_objects(of, indexed, blanks=True))

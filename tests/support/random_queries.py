@@ -24,7 +24,7 @@ from hbmodel.mapping.version_cell import VersionCell
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from tests.support.random_kinds import COMPUTED, COMPUTED_POOLS, ELEMENTS, collections, empty_of, repeated
-from tests.support.strategies import KEY_CODECS, as_read, changes, instants, plain, values_of
+from tests.support.strategies import KEY_CODECS, SPLITS, as_read, changes, instants, plain, values_of
 
 Values = Mapping[str, Any]
 Oracle = Callable[[Values], bool]
@@ -112,11 +112,14 @@ def _factory(value: Any) -> Any:
 
 
 @st.composite
-def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS, versions: bool = False, covering: bool = False) -> RandomModel:
+def models(
+    draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS, versions: bool = False, covering: bool = False, wide: bool = False
+) -> RandomModel:
     """A model of any layout: codecs (of the key these), directions, None, salts, defaults, families, a flag, indexes of any kinds.
 
     With `versions` some have a version: their rows always have system cells, and their values have it too. With `covering` it is
-    immutable or versioned, without a random salt, and its indexes, at least one, cover columns.
+    immutable or versioned, without a random salt, and its indexes, at least one, cover columns. With `wide` some have key fields in
+    the qualifier, a split field, a constant row or a kind.
     """
     body: dict[str, Any] = {}
     hints: dict[str, Any] = {}
@@ -127,9 +130,15 @@ def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS, versio
         values[name] = [*found, None] if nullable else found
 
     keys = [f"k{number}" for number in range(draw(st.integers(1, 3)))]
-    for name in keys:
+    wide = wide and draw(BOOLEANS)
+    rows = draw(st.integers(0, len(keys))) if wide else len(keys)
+    split = draw(st.sampled_from(SPLITS)) if wide and rows and draw(BOOLEANS) else None
+    for at, name in enumerate(keys):
         codec, nullable = draw(_one_of(tuple(codecs))), draw(BOOLEANS)
-        declare(name, hb.key(codec, desc=draw(BOOLEANS)), hb.Key, draw(pools(codec)), nullable)
+        stands: dict[str, Any] = {} if at < rows else {"part": "column"}
+        if split is not None and at == rows - 1:
+            codec, nullable, stands = split[0], False, {"split": draw(st.sampled_from(split[1]))}
+        declare(name, hb.key(codec, desc=draw(BOOLEANS), **stands), hb.Key, draw(pools(codec)), nullable)
     columns = [f"c{number}" for number in range(draw(st.integers(1, 3)))]
     aliases = draw(ALIASES)
     indexable = [*keys]
@@ -144,7 +153,7 @@ def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS, versio
             case _:
                 value = draw(codec_values(codec))
                 options = {"default": _factory(value) if draw(BOOLEANS) or codec == STRUCTURED else value}
-        family = draw(st.sampled_from(["d", "d", "x"]))
+        family = "d" if wide else draw(st.sampled_from(["d", "d", "x"]))
         declare(name, hb.column(alias, codec, family=family, **options), hb.Column, draw(pools(codec)), nullable)
         if codec.key:
             indexable.append(name)
@@ -168,12 +177,14 @@ def models(draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS, versio
         computed[name] = COMPUTED_POOLS[name]
         (several if name == "q" else indexable).append(name)
 
-    salt = draw(_salts(tuple(keys), random=not covering))
+    salt = draw(_salts(tuple(keys[:rows]), random=not covering and not wide)) if rows else None
     flag = hb.flag("e") if draw(BOOLEANS) else None
     immutable = draw(BOOLEANS) if covering else isinstance(salt, hb.RandomSalt)
     if not immutable if covering else versions and not isinstance(salt, hb.RandomSalt) and draw(BOOLEANS):
         body["version"], hints["version"] = hb.version(), hb.Column[int]
     options = {"salt": salt, "immutable": immutable, "exists": flag}
+    if wide:
+        options |= {"kind": draw(st.sampled_from([None, b"p", b"\0", b"\xff"])), "row": None if rows else b"pets"}
 
     def made(**indexes: Any) -> Any:
         if options["immutable"] and indexes and "n" in body:

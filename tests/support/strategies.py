@@ -28,6 +28,7 @@ from hbmodel.encoding.codecs.times import MICROSECONDS, DateCodec, Datetime, Dur
 from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
 from hbmodel.encoding.codecs.uuids import UUIDCodec
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
+from hbmodel.encoding.place_layout import PlaceLayout
 
 
 class Colour(enum.Enum):
@@ -255,6 +256,28 @@ def layouts(draw: st.DrawFn, ordered: bool = False) -> KeyLayout:
     """A layout of one to four fields, with or without a tail."""
     count = draw(st.integers(1, 4))
     return KeyLayout(tuple(draw(key_fields(f"f{i}", ordered)) for i in range(count)), tail=draw(st.sampled_from([0, 0, 1])))
+
+
+SPLITS = (
+    (codecs.Datetime("s"), [timedelta(seconds=2), timedelta(seconds=256), timedelta(seconds=257), timedelta(hours=1), timedelta(days=7)]),
+    (codecs.Datetime("ms"), [timedelta(milliseconds=2), timedelta(hours=1), timedelta(days=365)]),
+    (codecs.Timestamp, [timedelta(microseconds=3), timedelta(seconds=1), timedelta(days=1)]),
+)
+"""Codecs of split fields, each with buckets whose offsets have several widths."""
+
+
+@st.composite
+def place_layouts(draw: st.DrawFn, ordered: bool = False) -> PlaceLayout:
+    """A layout of an object of a wide row: fields in the row, in the qualifier, or both, and one that stands in either."""
+    fields = [draw(key_fields(f"f{i}", ordered)) for i in range(draw(st.integers(1, 4)))]
+    rows = draw(st.integers(0, len(fields)))
+    split = None
+    if rows and draw(st.booleans()):
+        codec, buckets = draw(st.sampled_from(SPLITS))
+        fields[rows - 1] = KeyField(fields[rows - 1].name, codec, draw(st.booleans()))
+        split = draw(st.sampled_from(buckets))
+    raw = (rows < len(fields) or split is not None) and draw(st.booleans())
+    return PlaceLayout(tuple(fields), rows=rows, split=split, raw=raw)
 
 
 def field_values(of: KeyField) -> st.SearchStrategy[Any]:

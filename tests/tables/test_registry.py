@@ -12,9 +12,60 @@ from hbmodel.mapping.schema import schema_of
 from hbmodel.store import Put
 from hbmodel.tables.layout_text import canonical_json
 from hbmodel.tables.registration import ABSENT, READABLE
-from hbmodel.tables.registry import CLOCK_ROW, INDEX_PREFIX, LAYOUT, ROWS, Registry, registry_row
+from hbmodel.tables.registry import CLOCK_ROW, INDEX_PREFIX, LAYOUT, ROWS, Place, Registry, registry_row
 from tests.support.beds import Bed, cells_of, fresh, rows_of, set_state
 from tests.support.models import Order, Person, Sample, day, order
+
+# --- rows of the registry ---------------------------------------------------------------------------------------------
+
+
+@hb.model(table="zoo", kind=b"p")
+class Animal:
+    owner: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(part="column")
+    a: hb.Column[int] = hb.column("a")
+
+
+@hb.model(table="zoo", kind=b"\0")
+class Keeper:
+    owner: hb.Key[str] = hb.key()
+    a: hb.Column[int] = hb.column("a")
+
+
+def test_a_kind_has_a_row_of_its_own() -> None:
+    assert registry_row(schema_of(Person)) == b"people\x00p"
+    for model, row in ((Animal, b"zoo\x00d\x00p"), (Keeper, b"zoo\x00d\x00\x00")):
+        schema = schema_of(model)
+        assert registry_row(schema) == row
+        place = Place.of_row("zoo", row)
+        assert place == Place("zoo", b"d", schema.kind)
+        assert registry_row(place) == row
+    with hb.connect("memory:") as store:
+        catalog = Registry(store)
+        catalog.create()
+        for model in (Animal, Keeper):
+            schema = schema_of(model)
+            store.put(catalog.table, [Put(registry_row(schema), {LAYOUT: canonical_json(schema.layout_spec)})])
+        assert catalog.places("zoo") == [Place("zoo", b"d", b"\0"), Place("zoo", b"d", b"p")]
+        assert catalog.families_of("zoo") == {b"d"}
+
+
+@hb.model(table="zoo")
+class Tall:
+    owner: hb.Key[str] = hb.key()
+    a: hb.Column[int] = hb.column("a")
+
+
+def test_models_share_a_family_by_their_kinds_alone() -> None:
+    with hb.connect("memory:") as store:
+        catalog = Registry(store)
+        catalog.create()
+        schema = schema_of(Animal)
+        store.put(catalog.table, [Put(registry_row(schema), {LAYOUT: canonical_json(schema.layout_spec)})])
+        catalog.check_neighbours(schema_of(Keeper))
+        with pytest.raises(hb.SchemaMismatch, match="column family"):
+            catalog.check_neighbours(schema_of(Tall))
+
 
 # --- layouts ----------------------------------------------------------------------------------------------------------
 

@@ -104,6 +104,14 @@ class Codec(ABC, Generic[T]):
         """
         raise DeclarationError("This codec has no form that can be part of a key.", codec=type(self).__name__)
 
+    def part_end(self, data: bytes, start: int) -> int:
+        """The position behind the part form that begins at `start`. A codec may find it without a look at the value.
+
+        Raises:
+            DecodingError: no part form begins there.
+        """
+        return self.decode_part(data, start)[1]
+
     def encode_prefix(self, prefix: T) -> bytes | None:
         """The bytes that the part forms of exactly those values begin with that start with `prefix`; None if there are none.
 
@@ -172,6 +180,13 @@ class FixedWidth(Codec[T]):
         """The value in the `width` bytes from `start` on."""
         end = start + self.width
         return self.decode(data[start:end]), end
+
+    def part_end(self, data: bytes, start: int) -> int:
+        """`width` bytes further."""
+        end = start + self.width
+        if end > len(data):
+            raise wrong_width(self.width, len(data) - start)
+        return end
 
 
 def source_of(codec: Codec[Any]) -> Source | None:

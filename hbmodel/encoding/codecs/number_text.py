@@ -150,6 +150,13 @@ class Delimited(Codec[str]):
             raise DecodingError("A field has no delimiter behind it.", delimiter=self.delimiter)
         return from_utf8(data[start:end]), end + len(self.delimiter)
 
+    def part_end(self, data: bytes, start: int) -> int:
+        """Behind the delimiter."""
+        end = data.find(self.delimiter, start)
+        if end < 0:
+            raise DecodingError("A field has no delimiter behind it.", delimiter=self.delimiter)
+        return end + len(self.delimiter)
+
     def encode_prefix(self, prefix: str) -> bytes | None:
         """UTF-8; None if it holds the delimiter."""
         data = self.raw_prefix(prefix)

@@ -29,9 +29,10 @@ def unescape_part(data: bytes, start: int) -> tuple[bytes, int]:
         raise DecodingError("A field of variable length has no terminator.")
     part = data[start:end]
     if b"\x00" in part:
-        if part.count(b"\x00") != part.count(ESCAPED_ZERO):
+        plain = part.replace(ESCAPED_ZERO, b"\x00")
+        if len(part) - len(plain) != part.count(b"\x00"):
             raise DecodingError("A field of variable length holds a zero byte that is not escaped.")
-        part = part.replace(ESCAPED_ZERO, b"\x00")
+        return plain, end + 2
     return part, end + 2
 
 
@@ -100,6 +101,10 @@ class _Terminated(Codec[T]):
         """Up to the terminator."""
         part, end = unescape_part(data, start)
         return self.decode(part), end
+
+    def part_end(self, data: bytes, start: int) -> int:
+        """Behind the terminator."""
+        return unescape_part(data, start)[1]
 
     def encode_prefix(self, prefix: T) -> bytes:
         """Escaped, without a terminator."""

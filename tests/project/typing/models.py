@@ -45,6 +45,14 @@ class Action:
     by_tag = hb.index(hb.each("tags"), "initial", none=False, where=lambda action: action.kind == Kind.CARD)
 
 
+@hb.model(table="readings", kind=b"r")
+class Reading:
+    sensor: hb.Key[int] = hb.key(hb.UInt16)
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
+    probe: hb.Key[str] = hb.key(part="column")
+    value: hb.Column[int] = hb.column("")
+
+
 @hb.model(table="users", frozen=True)
 class User:
     name: hb.Key[str] = hb.key()

@@ -1,0 +1,236 @@
+"""The layout of place keys: row-part fields, escaped and terminated together, and behind them column fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, NoReturn
+
+from attrs import Factory, field, frozen
+
+from hbmodel.encoding.bounds import Bounds
+from hbmodel.encoding.codecs import JSON
+from hbmodel.encoding.codecs.text import ESCAPED_ZERO, TERMINATOR, escape, terminated, unescape_part
+from hbmodel.encoding.codecs.times import microseconds
+from hbmodel.encoding.codegen import Code
+from hbmodel.encoding.key_field import CompiledKeyField
+from hbmodel.encoding.key_layout import KeyLayout, compile_pack
+from hbmodel.encoding.split_field import SplitField
+from hbmodel.errors import DecodingError
+from hbmodel.store.ranges import KeyRange
+
+ESCAPE_CODE = f".replace({TERMINATOR[:1]!r}, {ESCAPED_ZERO!r})"
+
+
+def _unread(data: bytes, start: int) -> NoReturn:
+    raise AssertionError("The fields of a place key are not read one by one.")
+
+
+@frozen
+class RowSlot(CompiledKeyField):
+    """A field of the row key at its place in a place key: escaped, and terminated where the row key ends with it.
+
+    Attributes:
+        inner: the field at its place in the row key.
+        last: whether the row key ends with it.
+    """
+
+    inner: CompiledKeyField
+    last: bool
+
+    @classmethod
+    def wrap(cls, inner: CompiledKeyField, last: bool) -> RowSlot:
+        """A field of the row key."""
+        encode, close = inner.encode, terminated if last else escape
+        return cls(inner.of, False, inner.order, lambda value: close(encode(value)), _unread, encode, inner, last)
+
+    @property
+    def word(self) -> str | None:
+        """None: escaped numbers have no fixed width."""
+        return None
+
+    @property
+    def inline(self) -> bool:
+        """Whether generated code can write the field without a call."""
+        return self.inner.inline
+
+    def packed(self, code: Code, value: str) -> str:
+        """The expression of the field's bytes."""
+        return f"({self.inner.packed(code, value)}){ESCAPE_CODE}" + (f" + {TERMINATOR!r}" if self.last else "")
+
+    def range(self, prefix: bytes, bounds: Bounds) -> KeyRange:
+        """The keys that begin with `prefix` and go on with a value of this field within `bounds`."""
+        # A place key is not below an escaped bound just where its row is not below the bound.
+        found = self.inner.range(prefix.replace(ESCAPED_ZERO, TERMINATOR[:1]), bounds)
+        return KeyRange(escape(found.start), None if found.stop is None else escape(found.stop))
+
+
+@frozen
+class SplitSlot(CompiledKeyField):
+    """A split field at its place in a place key: the bucket ends the row key, and the offset begins the column part.
+
+    Attributes:
+        bucket: as a slot of a place key.
+        offset: as a slot of the column part.
+    """
+
+    bucket: CompiledKeyField
+    offset: CompiledKeyField
+
+    @classmethod
+    def join(cls, of: SplitField, bucket: CompiledKeyField, offset: CompiledKeyField) -> SplitSlot:
+        """Both parts of a field."""
+        first, second = bucket.encode, offset.encode
+        return cls(of.of, False, bucket.order, lambda value: first(value) + second(value), _unread, first, bucket, offset)
+
+    @property
+    def word(self) -> str | None:
+        """None: two parts are no number."""
+        return None
+
+    @property
+    def inline(self) -> bool:
+        """Whether generated code can write the field without a call."""
+        return self.bucket.inline and self.offset.inline
+
+    def packed(self, code: Code, value: str) -> str:
+        """The expression of the field's bytes."""
+        return f"{self.bucket.packed(code, value)} + {self.offset.packed(code, value)}"
+
+
+def _split(layout: PlaceLayout) -> SplitField | None:
+    return None if layout.split is None else SplitField.build(layout.fields[layout.rows - 1], layout.split)
+
+
+def _row(layout: PlaceLayout) -> KeyLayout | None:
+    if not layout.rows:
+        return None
+    fields = layout.fields[: layout.rows]
+    return KeyLayout(fields if layout.halves is None else (*fields[:-1], layout.halves.bucket))
+
+
+def _columns(layout: PlaceLayout) -> KeyLayout | None:
+    fields = layout.fields[layout.rows :]
+    if layout.halves is not None:
+        fields = (layout.halves.offset, *fields)
+    return KeyLayout(fields, closed=not layout.raw) if fields else None
+
+
+def _slots(layout: PlaceLayout) -> tuple[CompiledKeyField, ...]:
+    row = () if layout.row is None else layout.row.slots
+    slots: list[CompiledKeyField] = [RowSlot.wrap(slot, at == len(row) - 1) for at, slot in enumerate(row)]
+    columns = [] if layout.columns is None else [*layout.columns.slots]
+    if layout.halves is not None:
+        slots[-1] = SplitSlot.join(layout.halves, slots[-1], columns.pop(0))
+    return (*slots, *columns)
+
+
+def _compile_unpack(layout: PlaceLayout) -> Callable[[bytes, int], tuple[Any, ...]]:
+    code = Code("def unpack(data, start):")
+    values = layout.unpack_code(code, 1)
+    code.add(f"return ({', '.join(values)},)")
+    return code.build()
+
+
+@frozen
+class PlaceLayout(KeyLayout):
+    """The fields of an object of a wide row, as fields of its place key; see `PlaceForm`. Salts come before them.
+
+    What asks a `KeyLayout` asks this one in the same way: one logical key per object, whose byte order is the declared order.
+
+    Attributes:
+        rows: how many fields stand in the row key: the first ones. None of them where the row is constant.
+        split: length of the buckets of the last of these, if it stands in the qualifier too.
+        raw: whether the last column field, where it ascends, ends with the key: qualifiers have nothing behind it.
+        halves: the parts of the split field.
+        row: the layout of the row key, or None where it is constant.
+        columns: the layout of the column part, or None where there is none.
+    """
+
+    rows: int = 0
+    split: timedelta | None = None
+    raw: bool = False
+    halves: SplitField | None = field(init=False, eq=False, repr=False, default=Factory(_split, takes_self=True))
+    row: KeyLayout | None = field(init=False, eq=False, repr=False, default=Factory(_row, takes_self=True))
+    columns: KeyLayout | None = field(init=False, eq=False, repr=False, default=Factory(_columns, takes_self=True))
+    _slots: tuple[CompiledKeyField, ...] = field(init=False, eq=False, repr=False, default=Factory(_slots, takes_self=True))
+    _pack: Callable[[Sequence[object]], list[bytes]] = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: compile_pack(self._slots), takes_self=True)
+    )
+    _unpack: Callable[[bytes, int], tuple[Any, ...]] = field(
+        init=False, eq=False, repr=False, default=Factory(_compile_unpack, takes_self=True)
+    )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.fields, self.tail, self.closed, self.rows, self.split, self.raw)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The layout as canonical JSON."""
+        places: dict[str, JSON] = {"raw": True} if self.raw else {}
+        return {**super().spec, "fields": self.field_specs, "row": self.rows, **places}
+
+    @property
+    def field_specs(self) -> list[JSON]:
+        """The fields as canonical JSON, with where they stand."""
+        specs: list[dict[str, JSON]] = [f.spec for f in self.fields]
+        if self.split is not None:
+            specs[self.rows - 1]["split"] = microseconds(self.split)
+        for spec in specs[self.rows :]:
+            spec["part"] = "column"
+        return [*specs]
+
+    def parts_of(self, values: Sequence[object]) -> tuple[Sequence[object], Sequence[object]]:
+        """The values of the row key and of the column part; a split field's is in both."""
+        return values[: self.rows], values[self.rows - (self.split is not None) :]
+
+    def _slowly(self, data: bytes, start: int) -> tuple[Any, ...]:
+        first: tuple[Any, ...] = ()
+        behind: tuple[Any, ...] = ()
+        if self.row is not None:
+            row, start = unescape_part(data, start)
+            first = self.row.unpack(row)
+        if self.columns is not None:
+            behind = self.columns.unpack(data, start)
+        elif start != len(data):
+            raise DecodingError("A stored key goes on behind its last field.", expected=start, found=len(data))
+        if self.halves is not None:
+            return (*first[:-1], self.halves.joined(first[-1], behind[0]), *behind[1:])
+        return first + behind
+
+    def unpack_code(self, code: Code, depth: int) -> list[str]:
+        """Adds to generated code the lines that take a key apart, and returns the expressions of its fields."""
+        first: list[str] = []
+        behind: list[str] = []
+        if self.row is not None:
+            place, end = code.variable(), code.variable()
+            code.add(f"{place} = data", depth)
+            code.add(f"data, {end} = {code.name(unescape_part)}(data, start)", depth)
+            code.add("start = 0", depth)
+            first = self.row.unpack_code(code, depth)
+            code.add(f"data, start = {place}, {end}", depth)
+        if self.columns is not None:
+            behind = self.columns.unpack_code(code, depth)
+        else:
+            code.add("if start != len(data): raise LookupError", depth)  # plain code says what is wrong
+        if self.halves is not None:
+            return [*first[:-1], f"{code.name(self.halves.joined)}({first[-1]}, {behind[0]})", *behind[1:]]
+        return first + behind
+
+    def join_code(self, code: Code, names: Sequence[str]) -> tuple[list[str], str]:
+        """For generated code: the conditions for, and the expression of, a whole key; the row key is escaped at once."""
+        first, behind = self.parts_of(names)
+        conditions: list[str] = []
+        joined: list[str] = []
+        if self.row is not None:
+            conditions, row = self.row.join_code(code, [str(name) for name in first])
+            joined.append(f"({row}){ESCAPE_CODE} + {TERMINATOR!r}")
+        if self.columns is not None:
+            more, columns = self.columns.join_code(code, [str(name) for name in behind])
+            conditions, joined = [*conditions, *more], [*joined, columns]
+        return conditions, " + ".join(joined)
+
+
+def unescaped(parts: bytes) -> bytes:
+    """The bytes of fields as they stand in the row key, of their joined bytes in a place key; what is behind the row key is left out."""
+    return parts.partition(TERMINATOR)[0].replace(ESCAPED_ZERO, TERMINATOR[:1])

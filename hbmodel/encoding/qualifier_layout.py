@@ -1,0 +1,105 @@
+"""The layout of column qualifiers of wide rows: kind, column fields that say where they end, and the alias of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import Factory, field, frozen
+
+from hbmodel.encoding.codecs.base import COMPLEMENT
+from hbmodel.encoding.codegen import Code
+from hbmodel.encoding.key_field import NONE, SOME, CompiledKeyField
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.places import PrefixEnd
+from hbmodel.errors import DecodingError
+
+
+def _compile_prefix_end(layout: QualifierLayout) -> PrefixEnd:
+    code = Code("def prefix_end(data):")
+    slots = () if layout.columns is None else layout.columns.slots
+    if layout.kind:
+        code.add(f"if not data.startswith({layout.kind!r}): return None")
+    width = len(layout.kind) + sum(slot.of.codec.width or 0 for slot in slots)
+    if all(_fixed(slot) for slot in slots):
+        beyond = "!=" if layout.raw else "<"
+        code.add(f"return None if len(data) {beyond} {width} else {width}")
+        return code.build()
+    code.add("try:")
+    if any(slot.of.desc for slot in slots):
+        code.add(f"flipped = data.translate({code.name(COMPLEMENT)})", 2)
+    code.add(f"at = {len(layout.kind)}", 2)
+    for slot in slots:
+        _add_end(code, slot)
+    code.add(f"except {code.name(Exception)}:")
+    code.add("return None", 2)
+    code.add("return at if at " + ("== len(data) and data else None" if layout.raw else "<= len(data) else None"))
+    return code.build()
+
+
+def _fixed(slot: CompiledKeyField) -> bool:
+    return slot.of.codec.width is not None and not slot.of.nullable
+
+
+def _add_end(code: Code, slot: CompiledKeyField) -> None:
+    """Adds the lines that move `at` behind a field."""
+    of, data, depth, marker = slot.of, "flipped" if slot.of.desc else "data", 2, code.variable()
+    if of.nullable:
+        code.add(f"{marker} = {data}[at]", depth)
+        code.add("at += 1", depth)
+        code.add(f"if {marker} == {SOME[0]}:", depth)
+        depth += 1
+    if of.codec.width is not None:
+        code.add(f"at += {of.codec.width}", depth)
+    elif slot.unterminated:
+        code.add("if at > len(data): return None", depth)
+        code.add("at = len(data)", depth)
+    else:
+        code.add(f"at = {code.name(of.codec.part_end)}({data}, at)", depth)
+    if of.nullable:
+        code.add(f"elif {marker} != {NONE[0]}: return None", 2)
+
+
+@frozen
+class QualifierLayout:
+    """What the qualifiers of an object begin with, and what is behind it.
+
+    Attributes:
+        kind: the byte that they begin with, or nothing.
+        columns: the layout of the column fields, or None where there are none.
+        prefix_end: where the prefix of an object ends, kind included; None for a qualifier that is of no object. It looks at no
+            more bytes than it must, so not every prefix that it finds can be decoded.
+    """
+
+    kind: bytes = b""
+    columns: KeyLayout | None = None
+    prefix_end: PrefixEnd = field(init=False, eq=False, repr=False, default=Factory(_compile_prefix_end, takes_self=True))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.kind, self.columns)
+
+    @property
+    def raw(self) -> bool:
+        """Whether the last column field ends with the qualifier, so that the only alias is the empty one."""
+        return self.columns is not None and self.columns.slots[-1].unterminated
+
+    def encode(self, values: Sequence[object], alias: bytes = b"") -> bytes:
+        """The qualifier of a column of the object with these values in its column fields; without an alias its prefix.
+
+        Raises:
+            IncompleteKey: there are fewer values than fields.
+            EncodingError: a value cannot be stored exactly; `field` names the field.
+        """
+        return self.kind + (b"" if self.columns is None else self.columns.pack(values)) + alias
+
+    def decode(self, qualifier: bytes) -> tuple[tuple[Any, ...], bytes]:
+        """The values of the column fields, and the alias; of a split field its offset.
+
+        Raises:
+            DecodingError: the qualifier is of no object.
+        """
+        end = self.prefix_end(qualifier)
+        if end is None:
+            raise DecodingError("A qualifier is not of the model.", kind=self.kind, found=qualifier[: len(self.kind)])
+        values = () if self.columns is None else self.columns.unpack(qualifier[:end], len(self.kind))
+        return values, qualifier[end:]

@@ -1,0 +1,149 @@
+"""Split key fields: one time whose bucket stands in the row key and whose offset in the bucket stands in the column qualifier."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from struct import Struct
+from typing import Any, Final
+
+from attrs import Factory, field, frozen
+
+from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Source, wrong_width
+from hbmodel.encoding.codecs.integers import Int64
+from hbmodel.encoding.codecs.times import MICROSECONDS, OFFSET, WORD, Datetime, from_epoch, microseconds, since_epoch, whole_units
+from hbmodel.encoding.key_field import KeyField
+from hbmodel.errors import DeclarationError, DecodingError
+
+WORDS: Final = (Struct(">B"), Struct(">H"), Struct(">I"), Struct(">Q"))
+"""What offsets are written as: the least that holds the largest."""
+
+
+def units_of(value: datetime, scale: int) -> int:
+    """The units of so many microseconds from 1970 to an aware datetime; raises `EncodingError` where there is a rest."""
+    return whole_units(since_epoch(value), scale)
+
+
+@frozen
+class BucketCodec(FixedWidth[Any]):
+    """The first unit of the bucket that a time lies in, as an order-preserving Int64. It reads back as the number of that unit.
+
+    Args:
+        scale: microseconds in a unit.
+        units: in a bucket.
+    """
+
+    scale: int
+    units: int
+
+    python_type = datetime
+    width = 8
+
+    def encode(self, value: datetime) -> bytes:
+        """Of a time."""
+        units = units_of(value, self.scale)
+        return WORD.pack(units - units % self.units + OFFSET)
+
+    def decode(self, data: bytes) -> int:
+        """The number of the first unit of a bucket."""
+        return Int64.decode(data)
+
+    @property
+    def source(self) -> Source | None:
+        """For exactly a datetime."""
+        encode = f"{{units_of}}({{v}}, {self.scale}) // {self.units} * {self.units} + {OFFSET}"
+        return Source(datetime, f"({{v}} - {OFFSET})", encode, "Q", scope={"units_of": units_of})
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """Unit and bucket."""
+        return {"codec": "bucket", "scale": self.scale, "units": self.units}
+
+
+def _word(offsets: OffsetCodec) -> Struct:
+    return next(word for word in WORDS if offsets.units <= 1 << 8 * word.size)
+
+
+@frozen
+class OffsetCodec(FixedWidth[Any]):
+    """The units from the beginning of the bucket to a time, unsigned. It reads back as that number.
+
+    Args:
+        scale: microseconds in a unit.
+        units: in a bucket.
+    """
+
+    scale: int
+    units: int
+    _word: Struct = field(init=False, eq=False, repr=False, default=Factory(_word, takes_self=True))
+    width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self._word.size, takes_self=True))
+
+    python_type = datetime
+
+    def encode(self, value: datetime) -> bytes:
+        """Of a time."""
+        data: bytes = self._word.pack(units_of(value, self.scale) % self.units)
+        return data
+
+    def decode(self, data: bytes) -> int:
+        """The number of units."""
+        if len(data) != self.width:
+            raise wrong_width(self.width, len(data))
+        return int.from_bytes(data, "big")
+
+    @property
+    def source(self) -> Source | None:
+        """For exactly a datetime."""
+        encode = f"{{units_of}}({{v}}, {self.scale}) % {self.units}"
+        return Source(datetime, "{v}", encode, self._word.format[1:], scope={"units_of": units_of})
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """Unit and bucket."""
+        return {"codec": "offset", "scale": self.scale, "units": self.units}
+
+
+@frozen
+class SplitField:
+    """A key field in two parts. Both are complemented where the field descends.
+
+    Attributes:
+        of: the declared field.
+        every: the length of a bucket.
+        bucket: the field of the row key.
+        offset: the field of the qualifier.
+    """
+
+    of: KeyField
+    every: timedelta
+    bucket: KeyField
+    offset: KeyField
+
+    @classmethod
+    def build(cls, of: KeyField, every: timedelta) -> SplitField:
+        """Resolves a declaration.
+
+        Raises:
+            DeclarationError: the codec has no offsets, or the buckets are not whole units of it.
+        """
+        codec: Codec[Any] = of.codec
+        if type(codec) is not Datetime:
+            raise DeclarationError("Only times can be split: hb.key(hb.Datetime(...), split=timedelta(hours=1)).", codec=repr(codec))
+        if of.nullable:
+            raise DeclarationError("A split field cannot be None: None has no offset.")
+        scale = MICROSECONDS[codec.unit]
+        if not isinstance(every, timedelta) or microseconds(every) < 2 * scale or microseconds(every) % scale:
+            raise DeclarationError("split takes a timedelta of two or more whole units of the codec.", unit=codec.unit, found=repr(every))
+        units = microseconds(every) // scale
+        bucket, offset = (KeyField(of.name, half, of.desc) for half in (BucketCodec(scale, units), OffsetCodec(scale, units)))
+        return cls(of, every, bucket, offset)
+
+    def joined(self, bucket: int, offset: int) -> datetime:
+        """The time of both parts.
+
+        Raises:
+            DecodingError: the model writes no such parts.
+        """
+        codec: Any = self.offset.codec
+        if bucket % codec.units or offset >= codec.units:
+            raise DecodingError("The row or the offset of a split field is not one of its buckets'.", field=self.of.name)
+        return from_epoch((bucket + offset) * codec.scale)

@@ -1,0 +1,171 @@
+"""Wide models, whose objects share rows: how they are declared, and what a store must know to fold objects into rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import Factory, field, frozen
+
+from hbmodel.encoding.key_layout import KeyField, KeyLayout, check_length
+from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.places import PlaceForm, PrefixEnd, Slice
+from hbmodel.encoding.qualifier_layout import QualifierLayout
+from hbmodel.encoding.salts import BoundSalt
+from hbmodel.errors import DeclarationError, KeyTooLong
+from hbmodel.mapping.model_field import Field
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.values import MAX_ROW_LENGTH, Family
+
+
+@frozen
+class WideRows:
+    """Where the objects of a wide model stand: what takes a place key to its row and qualifiers, and back.
+
+    Attributes:
+        form: between place keys and pairs of row key and qualifier prefix.
+        family: the one column family.
+        qualifiers: the layout of qualifiers.
+        prefix_end: where the prefix of the object that a qualifier belongs to ends, kind included; None where it is of no object.
+    """
+
+    form: PlaceForm
+    family: bytes
+    qualifiers: QualifierLayout
+    prefix_end: PrefixEnd = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.qualifiers.prefix_end, takes_self=True)
+    )
+
+    @property
+    def kind(self) -> bytes:
+        """The byte that the model's qualifiers begin with, or nothing."""
+        return self.form.kind
+
+    def slices(self, places: KeyRange) -> tuple[Slice, ...]:
+        """The cells of exactly the objects whose place keys lie in a range, in their order."""
+        return self.form.slices(places, self.prefix_end)
+
+    def check(self, place: bytes, *, table: str) -> None:
+        """Refuses place keys whose row or qualifiers HBase would not store.
+
+        Raises:
+            KeyTooLong: the row key or the qualifier prefix is longer than 32,767 bytes, or the row key or the whole qualifier is empty.
+        """
+        row, prefix = self.form.cut(place)
+        check_length(row, table=table)
+        if not place or not prefix:
+            raise KeyTooLong("A key that leaves nothing in the qualifier cannot be stored: the empty qualifier is the row's.", table=table)
+        if len(prefix) > MAX_ROW_LENGTH:
+            raise KeyTooLong("The key fields in a qualifier must not be longer than 32,767 bytes.", table=table, length=len(prefix))
+
+
+def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyLayout:
+    """The layout of a model's key: a `PlaceLayout` where its objects share rows, or rows with those of other kinds.
+
+    Args:
+        model: its name.
+        fields: of the model.
+        row: the constant row, as declared, or None.
+        kind: as declared, or None.
+
+    Raises:
+        DeclarationError: the declarations do not go together.
+    """
+    keys = [f for f in fields if f.is_key]
+    declared = tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in keys)
+    if kind is not None and (type(kind) is not bytes or len(kind) != 1):
+        raise DeclarationError('A kind is exactly one byte: kind=b"p".', model=model, found=repr(kind))
+    if row is not None and (type(row) is not bytes or not 0 < len(row) <= MAX_ROW_LENGTH):
+        raise DeclarationError(
+            'row is the key of the one row that holds all objects, as bytes: row=b"pets".',
+            model=model, found=repr(row) if not isinstance(row, bytes) else f"{len(row)} bytes",
+        )  # fmt: skip
+    for f in keys:
+        if f.part not in {"row", "column"}:
+            raise DeclarationError('part is "row" or "column".', model=model, field=f.name, found=repr(f.part))
+        if f.split is not None and f.part != "row":
+            raise DeclarationError(
+                "A split field stands in the row and in the qualifier: leave its part out.", model=model, field=f.name, found=f.part
+            )
+    if row is None and kind is None and all(f.part == "row" and f.split is None for f in keys):
+        return KeyLayout(declared)
+    rows = next((at + (f.split is not None) for at, f in enumerate(keys) if f.part == "column" or f.split is not None), len(keys))
+    for f in keys[rows:]:
+        if f.part != "column":
+            raise DeclarationError(
+                'Behind a key field that stands in the qualifier all others do: give them part="column", or declare them before.',
+                model=model, field=f.name,
+            )  # fmt: skip
+    if row is not None and rows:
+        raise DeclarationError(
+            'The row is constant, so every key field stands in the qualifier: part="column".', model=model, field=keys[0].name
+        )
+    if row is None and not rows:
+        raise DeclarationError('A row key needs a field, or one value for all: @hb.model(row=b"pets").', model=model, field=keys[0].name)
+    raw = any(f.kind == "column" and not f.qualifier for f in fields) and (rows < len(keys) or keys[-1].split is not None)
+    try:
+        return PlaceLayout(declared, rows=rows, split=keys[rows - 1].split if rows else None, raw=raw)
+    except DeclarationError as error:
+        raise DeclarationError(error.message, **{"model": model, "field": keys[rows - 1].name, **error.details}) from None
+
+
+def wide_rows(
+    model: str,
+    layout: KeyLayout,
+    salt: BoundSalt,
+    fields: Sequence[Field],
+    families: Sequence[Family],
+    *,
+    row: bytes | None,
+    kind: bytes | None,
+    marked: bool,
+) -> WideRows | None:
+    """What a store must know of a wide model; None for a model with a row for each object.
+
+    Args:
+        model: its name.
+        layout: of its key.
+        salt: of its rows.
+        fields: of the model.
+        families: of its columns.
+        row: the constant row, or None.
+        kind: of its qualifiers, or None.
+        marked: whether objects have cells that are no columns: system cells or a flag.
+
+    Raises:
+        DeclarationError: the columns do not suit a wide model.
+    """
+    cells = [f for f in fields if not f.is_key]
+    empty = next((f for f in cells if not f.qualifier), None)
+    place = layout if isinstance(layout, PlaceLayout) else None
+    if empty is not None:
+        _check_empty_alias(model, empty, None if place is None else place.columns, cells, families, marked)
+    if place is None:
+        return None
+    if len(families) > 1:
+        raise DeclarationError(
+            "A wide model has one column family: an object's cells must stand next to each other.",
+            model=model, families=[family.name.decode() for family in families],
+        )  # fmt: skip
+    for f in cells:
+        if f.null == "delete":
+            raise DeclarationError('null="delete" cannot be used on a wide model.', model=model, field=f.name)
+    form = PlaceForm(salt.width, row, kind or b"")
+    return WideRows(form, families[0].name, QualifierLayout(form.kind, place.columns))
+
+
+def _check_empty_alias(
+    model: str, empty: Field, columns: KeyLayout | None, cells: Sequence[Field], families: Sequence[Family], marked: bool
+) -> None:
+    """A qualifier that ends with the last key field has no room for another cell of its object."""
+    if columns is None:
+        raise DeclarationError(
+            'A column alias must not be empty, unless the model has key fields with part="column".', model=model, field=empty.name
+        )
+    if len(cells) > 1:
+        raise DeclarationError("A column with an empty alias is the only one of its model.", model=model, field=empty.name)
+    if marked or any(family.ttl is not None for family in families):
+        raise DeclarationError(
+            "A model whose column has an empty alias has no indexes, no flag and no TTL: each needs another cell.",
+            model=model, field=empty.name,
+        )  # fmt: skip
