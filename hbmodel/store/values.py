@@ -54,7 +54,10 @@ class Row(Protocol):
 
     @property
     def columns(self) -> Mapping[bytes, Cell]:
-        """The cells that were asked for and exist, by `family:qualifier`. Never empty."""
+        """The cells that were asked for and exist, by `family:qualifier`. Never empty.
+
+        Those of one family come together, in the order of their qualifiers as unsigned bytes.
+        """
         ...
 
 

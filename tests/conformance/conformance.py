@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +16,8 @@ import pytest
 from attrs import frozen
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest
-from hbmodel.store import Delete, Family, Put, Row, Store
+from hbmodel.store import Delete, Family, Put, Row, Scan, Store
+from hbmodel.store.ranges import KeyRange
 
 FAMILIES = (
     Family(b"d"),
@@ -66,6 +68,17 @@ class Bed:
 def cells(row: Row) -> dict[bytes, tuple[bytes, int]]:
     """Column to value and timestamp."""
     return {column: (cell.value, cell.timestamp) for column, cell in row.columns.items()}
+
+
+def rows_of(bed: Bed, scan: Scan, table: str | None = None) -> list[Row]:
+    """All rows of one scan."""
+    (batches,) = bed.store.scan(table or bed.table, [scan])
+    found: list[Row] = []
+    for batch in batches:
+        assert batch, "a batch must not be empty"
+        assert len(batch) <= scan.batch_size
+        found += batch
+    return found
 
 
 def now() -> int:
@@ -124,6 +137,19 @@ class GetConformance:
         row = bed.key()(bytes(range(256)))
         bed.put(row, {b"d:" + bytes(range(256)): bytes(range(256)), b"d:with:colons": b""}, 1)
         assert bed.values(row) == {b"d:" + bytes(range(256)): bytes(range(256)), b"d:with:colons": b""}
+
+    def test_the_cells_of_a_family_come_in_the_order_of_their_qualifiers(self, bed: Bed) -> None:
+        row = bed.key()(b"r")
+        qualifiers = [b"", *(bytes((first,)) for first in range(256)), b"a\x00", b"a\x7f", b"a\x80", b"a\xff", b"\x80a", b"\x7fa"]
+        bed.put(row, {family + b":" + qualifier: b"1" for family in (b"d", b"d1") for qualifier in reversed(qualifiers)}, 1)
+        (got,) = bed.store.get(bed.table, [row])
+        (scanned,) = rows_of(bed, Scan(KeyRange.exactly(row)))
+        for found in (got, scanned):
+            assert found is not None
+            columns = list(found.columns)
+            runs = [list(run) for _, run in groupby(columns, key=lambda column: column.partition(b":")[0])]
+            assert [run[0].partition(b":")[0] for run in sorted(runs)] == [b"d1", b"d"]
+            assert all([column.partition(b":")[2] for column in run] == sorted(qualifiers) for run in runs)
 
     def test_longest_row(self, bed: Bed) -> None:
         row = bed.key()(b"k").ljust(32_767, b"\xff")

@@ -7,23 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest
-from hbmodel.store import Put, Row, Scan
+from hbmodel.store import Put, Scan
 from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
 from hbmodel.store.ranges import KeyRange
-from tests.conformance.conformance import Bed, long
+from tests.conformance.conformance import Bed, long, rows_of
 
 NAMES = (b"", b"\x00", b"a", b"a\x00", b"aa", b"ab", b"b", b"b\xff", b"b\xff\xff", b"c", b"\xff", b"\xff\xff")
-
-
-def rows_of(bed: Bed, scan: Scan, table: str | None = None) -> list[Row]:
-    """All rows of one scan."""
-    (batches,) = bed.store.scan(table or bed.table, [scan])
-    found: list[Row] = []
-    for batch in batches:
-        assert batch, "a batch must not be empty"
-        assert len(batch) <= scan.batch_size
-        found += batch
-    return found
 
 
 class ScanConformance:

@@ -17,7 +17,7 @@ from hbmodel.store.ranges import KeyRange
 from hbmodel.store.shell import alter_line, create_line, create_namespace_line
 from hbmodel.store.thrift1.families import descriptor_of, family_of
 from hbmodel.store.thrift1.scans import Thrift1ScanCalls
-from hbmodel.store.thrift1.service import SERVICE, Mutation
+from hbmodel.store.thrift1.service import SERVICE, Mutation, in_order
 from hbmodel.store.thrift1.writes import delete_calls, put_calls
 from hbmodel.store.values import ConditionalChange, Delete, Family, Put, Region, Row, Scan
 
@@ -55,7 +55,7 @@ class Thrift1Store(GatewayStore):
 
     def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
         # The gateway leaves absent rows out.
-        found: dict[bytes, Row] = {row.row: row for reply in replies for row in reply}
+        found: dict[bytes, Row] = {row.row: row for reply in replies for row in in_order(reply)}
         return [found.get(row) for row in rows]
 
     # --- writing ------------------------------------------------------------------------------------------------------
