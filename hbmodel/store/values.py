@@ -62,6 +62,21 @@ class Row(Protocol):
 
 
 @frozen
+class Get:
+    """One row to read, or a part of it.
+
+    Attributes:
+        row: row key.
+        columns: `family:qualifier` or `family` each; empty reads every family.
+        prefix: of the qualifiers that are read; empty reads all of them.
+    """
+
+    row: bytes
+    columns: Sequence[bytes] = ()
+    prefix: bytes = b""
+
+
+@frozen
 class Put:
     """Cells to write to one row, atomically.
 
