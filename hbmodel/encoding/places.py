@@ -1,0 +1,157 @@
+"""Place keys: one byte string for each object of a wide row, in the order of row key and column qualifier, and slices of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from attrs import frozen
+
+from hbmodel.encoding.codecs.text import ESCAPED_ZERO, TERMINATOR, escape, terminated, unescape_part
+from hbmodel.errors import DecodingError
+from hbmodel.store.ranges import KeyRange, key_successor, prefix_successor
+
+PrefixEnd = Callable[[bytes], int | None]
+"""Where the prefix of the object that a qualifier belongs to ends, kind included; None where it belongs to none of the model."""
+
+FIRST_QUALIFIER: Final = b"\x00"
+"""The smallest qualifier that is not empty. The empty one holds the version of a row, so it is no object's."""
+
+NO_PLACES: Final = KeyRange(b"", b"")
+
+
+@frozen
+class Slice:
+    """The same range of qualifiers in each of a range of rows.
+
+    Attributes:
+        rows: the row keys.
+        first: the first qualifier, inclusive; never empty.
+        stop: the first qualifier behind the slice; None where it has no end.
+    """
+
+    rows: KeyRange
+    first: bytes
+    stop: bytes | None
+
+    @property
+    def row(self) -> bytes | None:
+        """The one row of the slice, or None where there may be more."""
+        return self.rows.start if self.rows.stop == key_successor(self.rows.start) else None
+
+    @property
+    def empty(self) -> bool:
+        """Whether no cell can be in the slice."""
+        return self.rows.empty or (self.stop is not None and self.stop <= self.first)
+
+
+@frozen
+class PlaceForm:
+    """The bijection between place keys and pairs of row key and qualifier prefix. It keeps their order, whatever the codecs.
+
+    A place key is `[salt][rest of the row key, terminated as text is][qualifier prefix without the kind]`. Where the row is
+    constant it is the qualifier prefix alone, without the kind.
+
+    Attributes:
+        salt: number of bytes that row keys begin with before their fields.
+        row: the row key of all objects, or None where row keys have fields.
+        kind: the byte that qualifiers begin with, or nothing.
+    """
+
+    salt: int = 0
+    row: bytes | None = None
+    kind: bytes = b""
+
+    def cut(self, place: bytes) -> tuple[bytes, bytes]:
+        """The row key and the qualifier prefix, kind included, of a place key.
+
+        Raises:
+            DecodingError: it is no place key of this form.
+        """
+        if self.row is not None:
+            return self.row, self.kind + place
+        salt = self.salt
+        end = place.find(TERMINATOR, salt)
+        if end < 0 or b"\x00" in place[salt:end]:
+            rest, end = unescape_part(place, salt)
+            return place[:salt] + rest, self.kind + place[end:]
+        return place[:end], self.kind + place[end + 2 :]
+
+    def join(self, row: bytes, prefix: bytes) -> bytes:
+        """The place key of a row key and a qualifier prefix, kind included.
+
+        Raises:
+            DecodingError: the row is shorter than the salt or another one than the constant row, or the prefix is of another kind.
+        """
+        kind, salt = self.kind, self.salt
+        if not prefix.startswith(kind):
+            raise DecodingError("A qualifier is of another kind than its model.", kind=kind, found=prefix[:1])
+        if self.row is None:
+            if len(row) < salt:
+                raise DecodingError("A row key is shorter than its salt.", width=salt, found=len(row))
+            return row[:salt] + terminated(row[salt:]) + prefix[len(kind) :]
+        if row != self.row:
+            raise DecodingError("A row is another one than the constant row of its model.", expected=self.row, found=row)
+        return prefix[len(kind) :]
+
+    def places(self, rows: KeyRange) -> KeyRange:
+        """The place keys of all objects whose rows lie in a range, such as a region."""
+        if self.row is not None:
+            return KeyRange() if self.row in rows else NO_PLACES
+        return KeyRange(self._bound(rows.start), None if rows.stop is None else self._bound(rows.stop))
+
+    def _bound(self, row: bytes) -> bytes:
+        """The place keys of this row and of those above it are not below this, all others are."""
+        return row[: self.salt] + escape(row[self.salt :])
+
+    def slices(self, places: KeyRange, prefix_end: PrefixEnd | None = None) -> tuple[Slice, ...]:
+        """The cells of the objects whose place keys lie in a range: the end of a row, whole rows, the beginning of a row.
+
+        They are in the order of place keys, disjoint, and there are at most three.
+
+        Args:
+            places: a range with any bounds, which need not be place keys.
+            prefix_end: of the model. With it the slices hold the cells of exactly these objects. Without it a bound behind the
+                prefix of an object, such as the successor of its place key, may leave cells of that object inside.
+        """
+        if places.empty:
+            return ()
+        row, low = self._position(places.start)
+        stop_row, high = (None, b"") if places.stop is None else self._position(places.stop)
+        first, end = self.kind or FIRST_QUALIFIER, prefix_successor(self.kind)
+        start = self._qualifier(low, prefix_end)
+        stop = self._qualifier(high, prefix_end) or end
+        if self.row is not None or row == stop_row:
+            found = [_of_row(row, start, end if places.stop is None else stop)]
+        else:
+            head = [_of_row(row, start, end)] if low else []
+            middle = Slice(KeyRange(key_successor(row) if low else row, stop_row), first, end)
+            found = [*head, middle, *([] if stop_row is None else [_of_row(stop_row, first, stop)])]
+        return tuple(each for each in found if each is not None and not each.empty)
+
+    def _position(self, bound: bytes) -> tuple[bytes, bytes]:
+        """The least row and rest of a qualifier, behind the kind, that are not below a bound of place keys."""
+        if self.row is not None:
+            return self.row, bound
+        salt = end = self.salt
+        while (end := bound.find(b"\x00", end)) >= 0 and bound[end + 1 : end + 2] == b"\xff":
+            end += 2
+        rest = bound[salt:] if end < 0 else bound[salt:end]
+        row = bound[:salt] + rest.replace(ESCAPED_ZERO, b"\x00")
+        behind = b"" if end < 0 else bound[end + 1 : end + 2]
+        if behind == TERMINATOR[1:]:
+            return row, bound[end + 2 :]
+        return (key_successor(row), b"") if behind > TERMINATOR[1:] else (row, b"")
+
+    def _qualifier(self, bound: bytes, prefix_end: PrefixEnd | None) -> bytes | None:
+        """The least qualifier of an object that is not below a bound; None where there is none, whatever the row."""
+        qualifier = self.kind + bound
+        end = None if prefix_end is None else prefix_end(qualifier)
+        if end is not None and end < len(qualifier):  # behind an object: no other one begins with its prefix
+            return prefix_successor(qualifier[:end])
+        return qualifier or FIRST_QUALIFIER
+
+
+def _of_row(row: bytes, first: bytes | None, stop: bytes | None) -> Slice | None:
+    # HBase has no row with an empty key, and a scan that begins with one begins with the first row.
+    return None if first is None or not row else Slice(KeyRange.exactly(row), first, stop)
