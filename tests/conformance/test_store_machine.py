@@ -202,7 +202,7 @@ def run(store: Any, table: str, prefix: bytes, operation: Operation) -> Any:
     """Runs an operation and answers what is to be compared."""
 
     def moved(argument: Any) -> Any:
-        if isinstance(argument, Put | Delete):
+        if isinstance(argument, Get | Put | Delete):
             return evolve(argument, row=prefix + argument.row)
         if isinstance(argument, ConditionalChange):
             return evolve(argument, row=prefix + argument.row, mutations=moved(argument.mutations))
@@ -213,6 +213,8 @@ def run(store: Any, table: str, prefix: bytes, operation: Operation) -> Any:
         if operation.name == "get":
             rows, columns = operation.arguments
             return [shown(row, prefix) for row in store.get(table, [prefix + row for row in rows], columns)]
+        if operation.name == "get_each":
+            return [shown(row, prefix) for row in store.get_each(table, arguments[0])]
         if operation.name == "scan":
             (scan,) = operation.arguments
             (batches,) = store.scan(table, [evolve(scan, range=within(scan.range, prefix))])
