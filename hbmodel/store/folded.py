@@ -8,9 +8,9 @@ from typing import Any
 
 from attrs import evolve
 
-from hbmodel.errors import InvalidRequest
+from hbmodel.errors import FamilyNotFound, InvalidRequest
 from hbmodel.store.checks.reads import check_scans
-from hbmodel.store.checks.rows import check_get, check_read_columns
+from hbmodel.store.checks.rows import NO_FAMILY, check_get, check_read_columns
 from hbmodel.store.folded_writes import FoldedWrites, LatePut
 from hbmodel.store.object_filters import keys_only, object_filter
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
@@ -57,6 +57,7 @@ class FoldedStore(WrappingStore):
 
         Raises:
             InvalidRequest: some of the columns are, and some are not.
+            FamilyNotFound: the table has not all of them.
         """
         wide = self._wides.get(table)
         if wide is None:
@@ -65,6 +66,9 @@ class FoldedStore(WrappingStore):
         if families <= {wide.family}:
             return wide
         if wide.family in families:
+            known = {family.name for family in self._store.families(wide.table)}
+            if missing := sorted(families - known):
+                raise FamilyNotFound(NO_FAMILY, table=table, family=missing[0])
             raise InvalidRequest("The columns of a wide model and others are not read or written together.", table=table, columns=families)
         return None
 
@@ -86,7 +90,9 @@ class FoldedStore(WrappingStore):
         if table not in self._wides:
             return self._store.get_each(table, gets)
         for get in gets:
-            check_get(table, get)
+            check_read_columns(table, get.columns)
+            if type(get.row) is not bytes or not get.row or not isinstance(get.prefix, bytes):
+                check_get(table, get)
         wides = {self._of(table, get.columns) for get in gets}
         if len(wides) > 1:
             raise InvalidRequest("The columns of a wide model and others are not read or written together.", table=table)

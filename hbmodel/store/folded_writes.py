@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from attrs import define, field, frozen
 
 from hbmodel.errors import CapabilityError, DecodingError, InvalidRequest
-from hbmodel.store.checks.rows import check_column, check_conditional_changes, check_conditional_put, check_delete, check_put
+from hbmodel.store.checks.rows import check_column, check_conditional_change, check_conditional_put, check_put, check_row
 from hbmodel.store.port import BegunPut, PipelinedStore, Store
-from hbmodel.store.values import CELL_OVERHEAD, MAX_ROW_LENGTH, ConditionalChange, Delete, Get, Put
+from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, Delete, Get, Put
 from hbmodel.store.wide_rows import WideRows
 
 MAX_ROW_BYTES = 4 * 1024 * 1024
@@ -17,6 +17,9 @@ MAX_ROW_BYTES = 4 * 1024 * 1024
 
 MAX_PUT_BYTES = 1024 * 1024
 """Bytes of one put, roughly, where the objects of a row need not be written at once."""
+
+
+ONE_ROW = "An atomic change is of one row only."
 
 
 @define(eq=False)
@@ -89,7 +92,7 @@ class FoldedWrites:
     def _grow(self, growing: dict[bytes, list[_GrowingPut]], put: Put, most: int | None) -> None:
         """Adds a put to those of its row: to the last one of its time, if that has the same life."""
         try:
-            row, prefix = self.wide.places.cut(put.row)
+            row, prefix = self._cut(put.row)
             head = self.wide.lead + prefix
             start = len(self.wide.lead)
             cells = {head + column[start:]: value for column, value in put.cells.items()}
@@ -97,7 +100,7 @@ class FoldedWrites:
         except (TypeError, DecodingError):
             check_put(self.wide.name, put)
             raise
-        if not cells or len(put.row) > MAX_ROW_LENGTH:
+        if not cells:
             check_put(self.wide.name, put)
         parts = growing.setdefault(row, [])
         same_time = next((part for part in reversed(parts) if part.timestamp == put.timestamp), None)
@@ -150,9 +153,9 @@ class FoldedWrites:
         for mutation in mutations:
             if isinstance(mutation, Put):
                 self._grow(growing, mutation, None)
-        rows = {*growing, *(self.wide.places.cut(mutation.row)[0] for mutation in mutations)}
+        rows = {*growing, *(self._cut(mutation.row)[0] for mutation in mutations)}
         if len(rows) > 1:
-            raise InvalidRequest("An atomic change is of one row only.", table=self.wide.name, rows=len(rows))
+            raise InvalidRequest(ONE_ROW, table=self.wide.name, rows=len(rows))
         for row, parts in growing.items():
             self._check_size(row, sum(part.size for part in parts))
         return [*deletes, *(Put(row, part.cells, part.timestamp, part.ttl) for row, parts in growing.items() for part in parts)]
@@ -160,13 +163,11 @@ class FoldedWrites:
     def _deletes(self, deletes: Sequence[Delete]) -> list[Delete]:
         """Deletes of columns, one for each row and time; those of whole objects take the columns declared and those found."""
         wide = self.wide
-        for delete in deletes:
-            check_delete(wide.name, delete)
         whole = [delete.row for delete in deletes if delete.families or not delete.columns]
         found = self._columns_of(whole) if whole else {}
         growing: dict[tuple[bytes, int | None], dict[bytes, None]] = {}
         for delete in deletes:
-            row, prefix = wide.places.cut(delete.row)
+            row, prefix = self._cut(delete.row)
             columns = growing.setdefault((row, delete.timestamp), {})
             columns.update(dict.fromkeys(wide.column(prefix, column) for column in delete.columns))
             if delete.families or not delete.columns:
@@ -181,7 +182,7 @@ class FoldedWrites:
             return dict.fromkeys(asked, ())
         gets = []
         for place in asked:
-            row, prefix = self.wide.places.cut(place)
+            row, prefix = self._cut(place)
             gets.append(Get(row, [self.wide.family], prefix))
         found = self.store.get_each(self.wide.table, gets)
         return {place: () if row is None else list(row.columns) for place, row in zip(asked, found, strict=True)}
@@ -190,8 +191,9 @@ class FoldedWrites:
 
     def check_and_put(self, place: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
         """See `FoldedStore.check_and_put`."""
-        check_conditional_put(self.wide.name, place, column, put)
-        row, prefix = self.wide.places.cut(place)
+        if put.row != place:
+            check_conditional_put(self.wide.name, place, column, put)
+        row, prefix = self._cut(place)
         cells = {self.wide.column(prefix, name): value for name, value in put.cells.items()}
         return self.store.check_and_put(
             self.wide.table, row, self.wide.column(prefix, column), expected, Put(row, cells, put.timestamp, put.ttl)
@@ -199,7 +201,8 @@ class FoldedWrites:
 
     def check_and_mutate(self, place: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
         """See `FoldedStore.check_and_mutate`."""
-        check_conditional_changes(self.wide.name, [ConditionalChange(place, column, expected, mutations)])
+        if not mutations:
+            check_conditional_change(self.wide.name, place, column, mutations)
         change = self._conditional(place, column, expected, mutations)
         if not change.mutations:  # nothing to delete: it is the same whether the condition and the change are one
             return self._holds(change)
@@ -207,15 +210,26 @@ class FoldedWrites:
 
     def check_and_mutate_many(self, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
         """See `FoldedStore.check_and_mutate_many`."""
-        check_conditional_changes(self.wide.name, changes)
+        for change in changes:
+            if not change.mutations:
+                check_conditional_change(self.wide.name, change.row, change.column, ())
         made = [self._conditional(change.row, change.column, change.expected, change.mutations) for change in changes]
         if all(change.mutations for change in made):
             return self.store.check_and_mutate_many(self.wide.table, made)
         return [self.check_and_mutate(change.row, change.column, change.expected, change.mutations) for change in changes]
 
+    def _cut(self, place: bytes) -> tuple[bytes, bytes]:
+        """The row and the qualifier prefix of an object; a place key may be longer than a row key."""
+        if type(place) is not bytes or not place:
+            check_row(self.wide.name, place)
+        return self.wide.places.cut(place)
+
     def _conditional(self, place: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> ConditionalChange:
-        row, prefix = self.wide.places.cut(place)
-        return ConditionalChange(row, self.wide.column(prefix, column), expected, self._change(mutations))
+        row, prefix = self._cut(place)
+        change = self._change(mutations)
+        if any(mutation.row != row for mutation in change):
+            raise InvalidRequest(ONE_ROW, table=self.wide.name, key=row)
+        return ConditionalChange(row, self.wide.column(prefix, column), expected, change)
 
     def _holds(self, change: ConditionalChange) -> bool:
         (found,) = self.store.get(self.wide.table, [change.row], [change.column])
@@ -225,7 +239,7 @@ class FoldedWrites:
     def increment(self, place: bytes, column: bytes, amount: int) -> int:
         """See `FoldedStore.increment`."""
         check_column(self.wide.name, column)
-        row, prefix = self.wide.places.cut(place)
+        row, prefix = self._cut(place)
         return self.store.increment(self.wide.table, row, self.wide.column(prefix, column), amount)
 
 

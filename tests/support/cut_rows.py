@@ -13,10 +13,12 @@ from hbmodel.errors import DecodingError
 from hbmodel.store import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan, Store
 from hbmodel.store.checks.reads import check_scans
 from hbmodel.store.checks.rows import check_row
+from hbmodel.store.filters import And, Filter, Or, RowContains
 from hbmodel.store.folded import FoldedStore
+from hbmodel.store.object_filters import object_filter
 from hbmodel.store.port import BegunPut, RepeatingStore
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.wide_rows import WideRows
+from hbmodel.store.wide_rows import ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
 
 KIND = b"p"
@@ -44,12 +46,6 @@ def wide_rows(table: str, family: bytes, columns: Sequence[bytes] = (), kind: by
 
 
 @frozen
-class CutRow:
-    row: bytes
-    columns: Any
-
-
-@frozen
 class Cut:
     """Row keys as place keys: the first bytes as the row, the rest as the column part."""
 
@@ -73,6 +69,17 @@ class Cut:
         return KeyRange(self.bound(rows.start), None if rows.stop is None else (self.bound(rows.stop) if rows.stop else b""))
 
 
+def _looks_at_keys(filter: Filter | None) -> bool:
+    """Whether a filter must be shown row keys as they are, and not place keys."""
+    match filter:
+        case RowContains():
+            return True
+        case And(filters) | Or(filters):
+            return any(map(_looks_at_keys, filters))
+        case _:
+            return False
+
+
 class CutStore(WrappingStore):
     """A store whose tables of one family are wide, but for those of indexes and of the registry, which nobody notices.
 
@@ -91,7 +98,7 @@ class CutStore(WrappingStore):
         folds: Callable[[str], bool] = lambda table: "." not in table and table != "hbmodel",
         columns: Sequence[bytes] = (),
         pages: Sequence[int] | None = SMALL_PAGES,
-        atomic_rows: bool = True,
+        atomic_rows: bool = False,
         known: dict[str, FoldedStore | None] | None = None,
     ) -> None:
         super().__init__(store)
@@ -131,10 +138,10 @@ class CutStore(WrappingStore):
     # --- reading --------------------------------------------------------------------------------------------------------
 
     def _shown(self, row: Row | None) -> Row | None:
-        return None if row is None else CutRow(self.cut.row(row.row), row.columns)
+        return None if row is None else ObjectRow(self.cut.row(row.row), row.columns)
 
     def _placed(self, row: bytes) -> bytes:
-        check_row("", row)
+        check_row("", row)  # place keys may be longer
         return self.cut.place(row)
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
@@ -154,14 +161,26 @@ class CutStore(WrappingStore):
         if folded is None:
             return self._store.scan(table, scans)
         check_scans(table, scans)
-        return [
-            self._batches(batches) for batches in folded.scan(table, [evolve(scan, range=self.cut.range(scan.range)) for scan in scans])
-        ]
+        asked = [evolve(scan, range=self.cut.range(scan.range)) for scan in scans]
+        here = [scan.filter if _looks_at_keys(scan.filter) else None for scan in scans]
+        asked = [scan if filter is None else evolve(scan, filter=None, limit=None) for scan, filter in zip(asked, here, strict=True)]
+        found = folded.scan(table, asked)
+        return [self._batches(batches, scan, filter) for batches, scan, filter in zip(found, scans, here, strict=True)]
 
-    def _batches(self, batches: Any) -> Iterator[Sequence[Row]]:
+    def _batches(self, batches: Any, scan: Scan, filter: Filter | None) -> Iterator[Sequence[Row]]:
+        passing = object_filter(filter) or (lambda row: row)
+        left = -1 if filter is None or scan.limit is None else scan.limit
         try:
+            if left == 0:
+                return
             for batch in batches:
-                yield [shown for row in batch if (shown := self._shown(row)) is not None]
+                shown = [ObjectRow(self.cut.row(row.row), row.columns) for row in batch]
+                kept = [passed for row in shown if (passed := passing(row)) is not None]
+                if kept:
+                    yield kept if left < 0 else kept[:left]
+                if 0 <= left <= len(kept):
+                    return
+                left -= len(kept) if left > 0 else 0
         finally:
             batches.close()
 

@@ -11,6 +11,9 @@ from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, C
 NO_TABLE = "There is no such table; hb.create_tables() makes the tables of models."
 """What `TableNotFound` says."""
 
+NO_FAMILY = "The table has no column family of that name."
+"""What `FamilyNotFound` says."""
+
 
 def check_row(table: str, row: bytes) -> None:
     """Raises `InvalidRequest` for a row key that is none, or that HBase answers only with "internal error"."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Generator, Iterator, Sequence
+from itertools import islice
 
 from attrs import define, field, frozen
 
 from hbmodel.store.checks.reads import distinct_columns
-from hbmodel.store.embedded.cells import Cells, StoredRow, decode_cells, visible
+from hbmodel.store.embedded.cells import Cells, StoredCell, StoredRow, decode_cells, visible
 from hbmodel.store.embedded.descriptor import TableDescriptor
-from hbmodel.store.embedded.row_filter import RowFilter
-from hbmodel.store.embedded.segments import RowSegments
+from hbmodel.store.embedded.row_filter import RowFilter, Run
+from hbmodel.store.embedded.segments import RowSegments, Segment
 from hbmodel.store.ranges import KeyRange, prefix_successor
 from hbmodel.store.values import Scan
 
@@ -93,12 +95,26 @@ class RowReader:
         self._filter = filter
         self._now = now
         self._oldest = {prefix[:-1]: now - layout.lives.get(prefix[:-1], now) for prefix in layout.prefixes} if layout.lives else None
+        self._bounds = projection.bounds
+        # The only family of which anything is shown.
+        self._family: bytes | None = None
+        if filter is not None:
+            self._family = projection.only_family or (layout.families[0].name if len(layout.families) == 1 else None)
+        self._run: Run | None = None
+        if filter is not None and self._family is not None:
+            prefix, seen = self._family + b":", filter.seen
+            stop = prefix_successor(prefix) if seen.stop is None else prefix + seen.stop
+            self._bounds = self._bounds.intersect(KeyRange(prefix + seen.start, stop))
+            self._run = None if projection.columns else filter.run
 
     def row(self, row: bytes, ends: int | None, data: bytes) -> StoredRow | None:
         """A row of one segment as the read shows it, or None if nothing of it is to be seen."""
         filter = self._filter
         if filter is not None and filter.rejects(row):
             return None
+        if self._run is not None:
+            cells = self._of_run(iter([Segment(b"", ends, data)]), self._run)
+            return StoredRow(row, cells) if cells else None
         cells = self._shown(decode_cells(data), ends)
         if not self._layout.plain_order:
             cells = self._layout.ordered(cells)
@@ -110,36 +126,64 @@ class RowReader:
         """The same for a row that may have many segments, of which no more are read than the read needs."""
         filter = self._filter
         if filter is None:
-            cells = self._named(segments) if self._projection.only_columns else self._all(segments, self._projection.bounds)
+            cells = self.named(segments, self._projection.columns) if self._projection.only_columns else self._all(segments)
             return StoredRow(row, self._layout.ordered(cells)) if cells else None
         if filter.rejects(row):
             return None
-        family = self._projection.only_family or (self._layout.families[0].name if len(self._layout.families) == 1 else None)
-        if family is None:
-            cells = filter.kept(self._layout.ordered(self._all(segments, self._projection.bounds)))
+        if self._family is None:
+            cells = filter.kept(self._layout.ordered(self._all(segments)))
+        elif self._run is not None:
+            cells = self._of_run(_Parts(segments, self._bounds), self._run)
         else:
-            prefix = family + b":"
-            seen = filter.seen
-            stop = prefix_successor(prefix) if seen.stop is None else prefix + seen.stop
-            parts = _Parts(self, segments, self._projection.bounds.intersect(KeyRange(prefix + seen.start, stop)))
-            cells = filter.kept_of_family(family, lambda qualifier: parts.next(prefix + qualifier))
+            parts, prefix = _Parts(segments, self._bounds), self._family + b":"
+
+            def part(qualifier: bytes) -> Cells | None:
+                segment = parts.next(prefix + qualifier)
+                return None if segment is None else self._shown(segment.cells, segment.ends)
+
+            cells = filter.kept_of_family(self._family, part)
         return StoredRow(row, cells) if cells else None
 
-    def _named(self, segments: RowSegments) -> Cells:
-        """The columns of the projection, by the segments that hold them."""
+    def named(self, segments: RowSegments, columns: Sequence[bytes]) -> Cells:
+        """Some columns of a row, by the segments that hold them."""
         found: Cells = {}
-        for column in sorted(self._projection.columns):
+        for column in sorted(columns):
             segment = segments.holding(column)
-            if segment is not None and (cell := segment.cells.get(column)) is not None:
-                found.update(self._alive_of({column: cell}, segment.ends))
+            if segment is None or (cell := segment.cells.get(column)) is None:
+                continue
+            if self._oldest is None and (segment.ends is None or segment.ends >= self._now):
+                found[column] = cell
+            else:
+                found.update(self._alive({column: cell}))
         return found
 
-    def _all(self, segments: RowSegments, bounds: KeyRange) -> Cells:
-        parts = _Parts(self, segments, bounds)
+    def _all(self, segments: RowSegments) -> Cells:
         cells: Cells = {}
-        while (part := parts.next()) is not None:
-            cells.update(part)
+        for segment in _Parts(segments, self._bounds):
+            cells.update(self._shown(segment.cells, segment.ends))
         return cells
+
+    def _of_run(self, segments: Iterator[Segment], run: Run) -> Cells:
+        """The first cells within the bounds."""
+        bounds = self._bounds
+        found: Cells = {}
+        left = run.limit
+        while left is None or left > 0:
+            segment = next(segments, None)
+            if segment is None:
+                break
+            columns = segment.columns
+            first = bisect_left(columns, bounds.start)
+            stop = len(columns) if bounds.stop is None else bisect_left(columns, bounds.stop)
+            some_dead = self._oldest is not None or (segment.ends is not None and segment.ends < self._now)
+            chosen = columns[first : stop if left is None or some_dead else min(stop, first + left)]
+            cells = {column: segment.cells[column] for column in chosen}
+            if some_dead:
+                cells = dict(islice(self._alive(cells).items(), left))
+            found.update(cells)
+            if left is not None:
+                left -= len(cells)
+        return {column: StoredCell(b"", cell.timestamp) for column, cell in found.items()} if run.keys_only else found
 
     def _shown(self, cells: Cells, ends: int | None) -> Cells:
         """The cells of one segment that are alive and asked for."""
@@ -159,19 +203,25 @@ class RowReader:
         return alive
 
 
-class _Parts:
-    """What a read shows of the segments of a row, one after the other within some bounds."""
+class _Parts(Iterator[Segment]):
+    """The segments of a row that have columns within some bounds."""
 
-    def __init__(self, reader: RowReader, segments: RowSegments, bounds: KeyRange) -> None:
-        self._reader = reader
+    def __init__(self, segments: RowSegments, bounds: KeyRange) -> None:
         self._segments = segments
         self._bounds = bounds
         self._last: bytes | None = None
+        self._ended = False
 
-    def next(self, column: bytes = b"") -> Cells | None:
+    def __next__(self) -> Segment:
+        segment = self.next()
+        if segment is None:
+            raise StopIteration
+        return segment
+
+    def next(self, column: bytes = b"") -> Segment | None:
         """The next segment, or a later one that holds `column`; None where no more of them are within the bounds."""
         bounds, last = self._bounds, self._last
-        if bounds.empty:
+        if self._ended or bounds.empty:
             return None
         segment = self._segments.holding(max(bounds.start, column)) if last is None or column else None
         if segment is None or (last is not None and segment.first <= last):
@@ -179,7 +229,8 @@ class _Parts:
         if segment is None or (bounds.stop is not None and segment.first >= bounds.stop):
             return None
         self._last = segment.first
-        return self._reader._shown(segment.cells, segment.ends)
+        self._ended = bounds.stop is not None and segment.last >= bounds.stop
+        return segment
 
 
 def read_rows(connection: sqlite3.Connection, table_id: int, rows: Sequence[bytes], reader: RowReader) -> dict[bytes, StoredRow]:
@@ -207,12 +258,6 @@ def read_rows(connection: sqlite3.Connection, table_id: int, rows: Sequence[byte
             if wide:
                 break
     return found
-
-
-def read_each(connection: sqlite3.Connection, table_id: int, row: bytes, readers: Sequence[RowReader]) -> list[StoredRow | None]:
-    """Reads one row in several ways; they are quickest in the order of what they read."""
-    segments = RowSegments(connection, table_id, row)
-    return [reader.wide_row(row, segments) for reader in readers]
 
 
 def _by_row(records: Iterator[tuple[bytes, bytes, int | None, bytes]]) -> Iterator[tuple[bytes, int | None, bytes, bool]]:

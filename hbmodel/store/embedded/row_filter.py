@@ -10,9 +10,11 @@ from bisect import bisect_left
 from collections.abc import Callable
 from operator import itemgetter
 
+from attrs import frozen
+
 from hbmodel.store.embedded.cells import Cells, StoredCell
 from hbmodel.store.embedded.filter_nodes import HINT, NEXT_ROW, node
-from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter
+from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, KeyOnly, Pagination
 from hbmodel.store.ranges import KeyRange, key_successor
 
 
@@ -34,6 +36,32 @@ def seen_qualifiers(filter: Filter) -> KeyRange:
             return KeyRange()
 
 
+@frozen
+class Run:
+    """What a filter means that passes the first cells in a range of qualifiers, and does nothing else.
+
+    Attributes:
+        limit: how many, or None for all.
+        keys_only: without their values.
+    """
+
+    limit: int | None = None
+    keys_only: bool = False
+
+
+def run_of(filter: Filter) -> Run | None:
+    """The run of cells that a filter passes out of those that it sees; None where it does not pass just these."""
+    match filter:
+        case ColumnRange() | ColumnPrefix():
+            return Run()
+        case And((ColumnRange() | ColumnPrefix(), Pagination(limit, 0))):
+            return Run(limit)
+        case And((ColumnRange() | ColumnPrefix(), Pagination(limit, 0), KeyOnly())):
+            return Run(limit, keys_only=True)
+        case _:
+            return None
+
+
 _Entry = tuple[bytes, bytes, StoredCell]
 """Qualifier, column and newest version."""
 
@@ -49,10 +77,12 @@ class RowFilter:
 
     Attributes:
         seen: a range of qualifiers; cells outside of it need not be shown to the filter.
+        run: the run of the cells seen that passes, where the filter is as simple as that.
     """
 
     def __init__(self, filter: Filter, reversed: bool) -> None:
         self.seen = seen_qualifiers(filter)
+        self.run = run_of(filter)
         self._root = node(filter)
         self._reversed = reversed
 

@@ -19,16 +19,19 @@ class Segment:
         first: its lower bound; it holds the columns from there to the next segment's.
         ends: when the first life of a put in it ends, or None.
         cells: all versions that are stored.
+        columns: their columns, sorted.
+        last: the last of them.
         size: bytes of the encoded cells.
     """
 
-    __slots__ = ("cells", "ends", "first", "last", "size")
+    __slots__ = ("cells", "columns", "ends", "first", "last", "size")
 
     def __init__(self, first: bytes, ends: int | None, data: bytes) -> None:
         self.first = first
         self.ends = ends
         self.cells: Cells = decode_cells(data)
-        self.last = next(reversed(self.cells), first)
+        self.columns = list(self.cells)
+        self.last = self.columns[-1] if self.columns else first
         self.size = len(data)
 
 

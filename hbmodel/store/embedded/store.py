@@ -28,13 +28,14 @@ from hbmodel.store.checks.rows import (
 from hbmodel.store.checks.tables import check_family, is_table_name
 from hbmodel.store.clock_tick import deletes_now
 from hbmodel.store.closing import ClosingStore
-from hbmodel.store.embedded.cells import StoredCell, visible
+from hbmodel.store.embedded.cells import StoredCell, StoredRow, visible
 from hbmodel.store.embedded.compaction import compact_table
 from hbmodel.store.embedded.database import Database
 from hbmodel.store.embedded.descriptor import TableDescriptor, new_layout
 from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespace, delete_namespace, namespaces
-from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_each, read_rows, scan_batch
+from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.row_filter import RowFilter
+from hbmodel.store.embedded.segments import RowSegments
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments
 from hbmodel.store.filters import ColumnPrefix
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
@@ -101,11 +102,18 @@ class EmbeddedStore(ClosingStore):
         with self._database.read() as connection:
             table_id, layout = self._table(connection, table)
             now = self._clock()
+            for family in {column.partition(b":")[0] for get in gets for column in get.columns}:
+                layout.family(table, family)
+            reader = RowReader(layout, Projection(), None, now)
             for row, places in groupby(order, key=lambda place: gets[place].row):
-                asked = list(places)
-                readers = [_reader(layout, table, gets[place], now) for place in asked]
-                for place, found in zip(asked, read_each(connection, table_id, row, readers), strict=True):
-                    answers[place] = found
+                segments = RowSegments(connection, table_id, row)
+                for place in places:
+                    get = gets[place]
+                    if get.columns and not get.prefix and all(b":" in column for column in get.columns):
+                        cells = layout.ordered(reader.named(segments, get.columns))
+                        answers[place] = StoredRow(row, cells) if cells else None
+                    else:
+                        answers[place] = _reader(layout, table, get, now).wide_row(row, segments)
         return answers
 
     def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[Row]]]:
