@@ -161,13 +161,14 @@ class SliceReader:
                     continue
                 number = min(number + 1, len(sizes) - 1)
                 size = max(2, min(sizes[number], PAGE_BYTES * len(cells) // _bytes(names, cells)))
-                if following:  # asked for before the caller works on this page
-                    page = self._begin(scan, key, following, size)
                 ranges = following
+                if ranges and scan.limit is None:  # asked for before the caller works on this page
+                    page = self._begin(scan, key, ranges, size)
                 if found := self._unfolding.objects(key, names[:kept], cells[:kept]):
                     yield found
-                if page is None:
+                if not ranges:
                     return
+                page = page or self._begin(scan, key, ranges, size)
         finally:
             if page is not None:
                 close_scan(page)

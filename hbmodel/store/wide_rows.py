@@ -152,7 +152,8 @@ class Unfolding:
             prefix = name[:end]
             stop = at + size
             if (
-                stop > count
+                not size
+                or stop > count
                 or b"".join(names[at:stop]) != prefix.join(aliases)
                 or (stop < count and names[stop].startswith(prefix) and end < len(name))
             ):
