@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest
 from hbmodel.store.checks.reads import check_scans
-from hbmodel.store.checks.rows import NO_FAMILY, check_get, check_read_columns
+from hbmodel.store.checks.rows import NO_FAMILY, check_column, check_get, check_read_columns
 from hbmodel.store.folded_writes import FoldedWrites, LatePut
 from hbmodel.store.object_filters import keys_only, object_filter
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
@@ -18,6 +18,9 @@ from hbmodel.store.slices import SliceReader, SliceScan, close_scan
 from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 from hbmodel.store.wide_rows import ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 class FoldedStore(WrappingStore):
@@ -93,10 +96,9 @@ class FoldedStore(WrappingStore):
             check_read_columns(table, get.columns)
             if type(get.row) is not bytes or not get.row or not isinstance(get.prefix, bytes):
                 check_get(table, get)
-        wides = {self._of(table, get.columns) for get in gets}
-        if len(wides) > 1:
-            raise InvalidRequest("The columns of a wide model and others are not read or written together.", table=table)
-        wide = next(iter(wides), None)
+        return _apart([self._of(table, get.columns) for get in gets], gets, lambda wide, some: self._get_each(table, wide, some))
+
+    def _get_each(self, table: str, wide: WideRows | None, gets: Sequence[Get]) -> Sequence[Row | None]:
         if wide is None:
             return self._store.get_each(table, gets)
         asked = [_PartOfRow(wide, get) for get in gets]
@@ -107,10 +109,9 @@ class FoldedStore(WrappingStore):
         if table not in self._wides:
             return self._store.scan(table, scans)
         check_scans(table, scans)
-        wides = {self._of(table, scan.columns) for scan in scans}
-        if len(wides) > 1:
-            raise InvalidRequest("The columns of a wide model and others are not read or written together.", table=table)
-        wide = next(iter(wides), None)
+        return _apart([self._of(table, scan.columns) for scan in scans], scans, lambda wide, some: self._scan(table, wide, some))
+
+    def _scan(self, table: str, wide: WideRows | None, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
         if wide is None:
             return self._store.scan(table, scans)
         parts = [_parts(wide, scan) for scan in scans]
@@ -179,39 +180,49 @@ class FoldedStore(WrappingStore):
 
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
         """See `Store.check_and_put`."""
-        wide = self._of(table, [column, *put.cells])
+        wide = self._of_columns(table, [column, *put.cells])
         if wide is None:
             return self._store.check_and_put(table, row, column, expected, put)
         return self._writes(wide).check_and_put(row, column, expected, put)
 
     def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
         """See `Store.check_and_mutate`."""
-        wide = self._of(table, [column])
+        wide = self._of_columns(table, [column])
         if wide is None or self._of_all(table, mutations) is None:
             return self._store.check_and_mutate(table, row, column, expected, mutations)
         return self._writes(wide).check_and_mutate(row, column, expected, mutations)
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
         """See `Store.check_and_mutate_many`."""
-        wide = self._of(table, [change.column for change in changes])
+        wide = self._of_columns(table, [change.column for change in changes])
         if wide is None or self._of_all(table, [mutation for change in changes for mutation in change.mutations]) is None:
             return self._store.check_and_mutate_many(table, changes)
         return self._writes(wide).check_and_mutate_many(changes)
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
         """See `Store.increment`."""
-        wide = self._of(table, [column])
+        wide = self._of_columns(table, [column])
         if wide is None:
             return self._store.increment(table, row, column, amount)
         return self._writes(wide).increment(row, column, amount)
 
     def _of_puts(self, table: str, puts: Sequence[Put]) -> WideRows | None:
-        return None if table not in self._wides else self._of(table, {column for put in puts for column in put.cells})
+        if table not in self._wides:
+            return None
+        return self._of_columns(table, {column for put in puts for column in put.cells})
 
     def _of_all(self, table: str, mutations: Sequence[Put | Delete]) -> WideRows | None:
         if table not in self._wides:
             return None
-        return self._of(table, {name for m in mutations for name in (m.cells if isinstance(m, Put) else (*m.families, *m.columns))})
+        columns = {name for m in mutations for name in (m.cells if isinstance(m, Put) else m.columns)}
+        return self._of_columns(table, columns, [name for m in mutations if isinstance(m, Delete) for name in m.families])
+
+    def _of_columns(self, table: str, columns: Iterable[bytes], families: Sequence[bytes] = ()) -> WideRows | None:
+        if table not in self._wides:
+            return None
+        for column in columns:
+            check_column(table, column)
+        return self._of(table, [*columns, *families])
 
     # --- tables ---------------------------------------------------------------------------------------------------------
 
@@ -231,6 +242,19 @@ class FoldedStore(WrappingStore):
 
     def __repr__(self) -> str:
         return f"FoldedStore({self._store!r})"
+
+
+def _apart(
+    wides: Sequence[WideRows | None], asked: Sequence[A], answer: Callable[[WideRows | None, Sequence[A]], Sequence[R]]
+) -> Sequence[R]:
+    """Answers in the order of what is asked, of a wide model and of other families apart."""
+    if len(kinds := set(wides)) == 1:
+        return answer(kinds.pop(), asked)
+    found: dict[int, R] = {}
+    for kind in kinds:
+        places = [place for place, wide in enumerate(wides) if wide is kind]
+        found.update(zip(places, answer(kind, [asked[place] for place in places]), strict=True))
+    return [found[place] for place in range(len(asked))]
 
 
 class _PartOfRow:

@@ -19,6 +19,8 @@ MAX_PUT_BYTES = 1024 * 1024
 """Bytes of one put, roughly, where the objects of a row need not be written at once."""
 
 
+_TIMES = {int, type(None)}
+
 ONE_ROW = "An atomic change is of one row only."
 
 
@@ -100,7 +102,7 @@ class FoldedWrites:
         except (TypeError, DecodingError):
             check_put(self.wide.name, put)
             raise
-        if not cells:
+        if not cells or not {type(put.timestamp), type(put.ttl)} <= _TIMES:
             check_put(self.wide.name, put)
         parts = growing.setdefault(row, [])
         same_time = next((part for part in reversed(parts) if part.timestamp == put.timestamp), None)
