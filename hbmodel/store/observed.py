@@ -13,7 +13,7 @@ from attrs import frozen
 
 from hbmodel.errors import DeclarationError, UnknownOutcome
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
-from hbmodel.store.values import ConditionalChange, Delete, Put, Row, Scan
+from hbmodel.store.values import ConditionalChange, Delete, Get, Put, Row, Scan
 from hbmodel.store.wrapping import WrappingStore
 
 logger = logging.getLogger("hbmodel")
@@ -27,7 +27,7 @@ class Call:
 
     Attributes:
         table: its name.
-        operation: `get`, `scan`, `put`, `delete`, `mutate_row`, `check_and_put`, `check_and_mutate`, `check_and_mutate_many` or
+        operation: `get`, `get_each`, `scan`, `put`, `delete`, `mutate_row`, `check_and_put`, `check_and_mutate`, `check_and_mutate_many` or
             `increment`.
         rows: how many were received by a read, or sent by a write.
         bytes: of row keys, column names and values, received by a read or sent by a write.
@@ -124,14 +124,21 @@ class ObservedStore(WrappingStore):
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
         """See `Store.get`."""
+        return self._found(table, "get", lambda store: store.get(table, rows, columns))
+
+    def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
+        """See `Store.get_each`."""
+        return self._found(table, "get_each", lambda store: store.get_each(table, gets))
+
+    def _found(self, table: str, operation: str, read: Callable[[Store], Sequence[Row | None]]) -> Sequence[Row | None]:
         watch = _Stopwatch()
         try:
             with watch:
-                found = self._view(watch.repeated).get(table, rows, columns)
+                found = read(self._view(watch.repeated))
         except Exception as error:
-            self._tell(watch, table, "get", error=error)
+            self._tell(watch, table, operation, error=error)
             raise
-        self._tell(watch, table, "get", *_received(row for row in found if row is not None))
+        self._tell(watch, table, operation, *_received(row for row in found if row is not None))
         return found
 
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:

@@ -9,7 +9,7 @@ from typing import Protocol, Self, runtime_checkable
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError
-from hbmodel.store.values import ConditionalChange, Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 
 @frozen
@@ -58,6 +58,13 @@ class Reads(Protocol):
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
         """Reads rows in one call; the answer has the order and length of `rows`, None where a row has none of the columns."""
+        ...
+
+    def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
+        """Reads from each row what is asked of it; the answer has the order and length of `gets`, None where there is nothing.
+
+        The same row may be asked for several times. What one `Get` reads is of one moment.
+        """
         ...
 
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:

@@ -54,8 +54,26 @@ class Row(Protocol):
 
     @property
     def columns(self) -> Mapping[bytes, Cell]:
-        """The cells that were asked for and exist, by `family:qualifier`. Never empty."""
+        """The cells that were asked for and exist, by `family:qualifier`. Never empty.
+
+        Those of one family come together, in the order of their qualifiers as unsigned bytes.
+        """
         ...
+
+
+@frozen
+class Get:
+    """One row to read, or a part of it.
+
+    Attributes:
+        row: row key.
+        columns: `family:qualifier` or `family` each; empty reads every family.
+        prefix: of the qualifiers that are read; empty reads all of them.
+    """
+
+    row: bytes
+    columns: Sequence[bytes] = ()
+    prefix: bytes = b""
 
 
 @frozen

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +16,8 @@ import pytest
 from attrs import frozen
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest
-from hbmodel.store import Delete, Family, Put, Row, Store
+from hbmodel.store import Delete, Family, Get, Put, Row, Scan, Store
+from hbmodel.store.ranges import KeyRange
 
 FAMILIES = (
     Family(b"d"),
@@ -66,6 +68,17 @@ class Bed:
 def cells(row: Row) -> dict[bytes, tuple[bytes, int]]:
     """Column to value and timestamp."""
     return {column: (cell.value, cell.timestamp) for column, cell in row.columns.items()}
+
+
+def rows_of(bed: Bed, scan: Scan, table: str | None = None) -> list[Row]:
+    """All rows of one scan."""
+    (batches,) = bed.store.scan(table or bed.table, [scan])
+    found: list[Row] = []
+    for batch in batches:
+        assert batch, "a batch must not be empty"
+        assert len(batch) <= scan.batch_size
+        found += batch
+    return found
 
 
 def now() -> int:
@@ -125,10 +138,113 @@ class GetConformance:
         bed.put(row, {b"d:" + bytes(range(256)): bytes(range(256)), b"d:with:colons": b""}, 1)
         assert bed.values(row) == {b"d:" + bytes(range(256)): bytes(range(256)), b"d:with:colons": b""}
 
+    def test_the_cells_of_a_family_come_in_the_order_of_their_qualifiers(self, bed: Bed) -> None:
+        row = bed.key()(b"r")
+        qualifiers = [b"", *(bytes((first,)) for first in range(256)), b"a\x00", b"a\x7f", b"a\x80", b"a\xff", b"\x80a", b"\x7fa"]
+        bed.put(row, {family + b":" + qualifier: b"1" for family in (b"d", b"d1") for qualifier in reversed(qualifiers)}, 1)
+        (got,) = bed.store.get(bed.table, [row])
+        (scanned,) = rows_of(bed, Scan(KeyRange.exactly(row)))
+        for found in (got, scanned):
+            assert found is not None
+            columns = list(found.columns)
+            runs = [list(run) for _, run in groupby(columns, key=lambda column: column.partition(b":")[0])]
+            assert [run[0].partition(b":")[0] for run in sorted(runs)] == [b"d1", b"d"]
+            assert all([column.partition(b":")[2] for column in run] == sorted(qualifiers) for run in runs)
+
     def test_longest_row(self, bed: Bed) -> None:
         row = bed.key()(b"k").ljust(32_767, b"\xff")
         bed.put(row, {b"d:a": b"1"}, 1)
         assert bed.values(row) == {b"d:a": b"1"}
+
+
+class GetEachConformance:
+    def found(self, bed: Bed, *gets: Get) -> list[dict[bytes, bytes] | None]:
+        rows = bed.store.get_each(bed.table, gets)
+        assert [row.row for row in rows if row is not None] == [get.row for get, row in zip(gets, rows, strict=True) if row is not None]
+        return [None if row is None else {column: cell.value for column, cell in row.columns.items()} for row in rows]
+
+    def test_nothing_to_read(self, bed: Bed) -> None:
+        assert list(bed.store.get_each(bed.table, [])) == []
+
+    def test_other_columns_in_each_row_and_one_row_several_times(self, bed: Bed) -> None:
+        key = bed.key()
+        for name in (b"a", b"b"):
+            bed.put(key(name), {b"d:a": name + b"1", b"d:b": name + b"2", b"d1:a": name + b"3", b"e:a": name + b"4"}, 1)
+        assert self.found(
+            bed,
+            Get(key(b"b"), [b"d:b"]),
+            Get(key(b"a"), [b"d:b", b"d:a", b"d:none"]),
+            Get(key(b"a"), [b"d:a"]),
+            Get(key(b"none"), [b"d:a"]),
+            Get(key(b"a"), [b"e", b"d1:a"]),
+            Get(key(b"a"), [b"d:none"]),
+            Get(key(b"b"), [b"d:b"]),
+            Get(key(b"a"), [b"d:a", b"d"]),
+            Get(key(b"b")),
+            Get(key(b"none")),
+        ) == [
+            {b"d:b": b"b2"},
+            {b"d:a": b"a1", b"d:b": b"a2"},
+            {b"d:a": b"a1"},
+            None,
+            {b"d1:a": b"a3", b"e:a": b"a4"},
+            None,
+            {b"d:b": b"b2"},
+            {b"d:a": b"a1", b"d:b": b"a2"},
+            {b"d:a": b"b1", b"d:b": b"b2", b"d1:a": b"b3", b"e:a": b"b4"},
+            None,
+        ]
+
+    def test_by_the_prefix_of_qualifiers(self, bed: Bed) -> None:
+        row = bed.key()(b"r")
+        bed.put(row, {family + b":" + name: name for family in (b"d", b"e") for name in (b"", b"a", b"a\x00", b"ab'", b"b", b"\xff")}, 1)
+        assert self.found(
+            bed,
+            Get(row, prefix=b"a"),
+            Get(row, [b"e"], prefix=b"a"),
+            Get(row, [b"d:a", b"d:b"], prefix=b"a"),
+            Get(row, [b"d"], prefix=b"ab'"),
+            Get(row, [b"d"], prefix=b"\xff"),
+            Get(row, prefix=b"c"),
+            Get(row + b"none", prefix=b"a"),
+        ) == [
+            {family + b":" + name: name for family in (b"d", b"e") for name in (b"a", b"a\x00", b"ab'")},
+            {b"e:" + name: name for name in (b"a", b"a\x00", b"ab'")},
+            {b"d:a": b"a"},
+            {b"d:ab'": b"ab'"},
+            {b"d:\xff": b"\xff"},
+            None,
+            None,
+        ]
+
+    def test_many_parts_of_one_wide_row(self, bed: Bed) -> None:
+        row = bed.key()(b"r")
+        names = [b"%05d" % number for number in range(3000)]
+        bed.put(row, {b"d:" + name + field: name * 4 for name in names for field in (b"a", b"b")}, 1)
+        asked = names[::-3] + names[::50]
+        gets = [Get(row, [b"d:" + name + b"b", b"d:" + name + b"a"]) for name in asked]
+        assert self.found(bed, *gets) == [{b"d:" + name + b"a": name * 4, b"d:" + name + b"b": name * 4} for name in asked]
+        by_prefix = [Get(row, [b"d"], prefix=name) for name in asked[::10]]
+        assert self.found(bed, *by_prefix) == [{b"d:" + name + b"a": name * 4, b"d:" + name + b"b": name * 4} for name in asked[::10]]
+        # Among rows of other sizes, and by columns for all rows alike.
+        bed.put(row + b"0", {b"d:00000a": b"small"}, 1)
+        for columns in ([b"d:00000a"], [b"d:00000a", b"d:02999b"], [b"d"]):
+            small, wide, none, again = bed.store.get(bed.table, [row + b"0", row, row + b"1", row + b"0"], columns)
+            assert small is not None
+            assert again is not None
+            assert set(small.columns) == set(again.columns) == {b"d:00000a"}
+            assert none is None
+            assert wide is not None
+            assert len(wide.columns) == (6000 if columns == [b"d"] else len(columns))
+
+    def test_what_it_refuses(self, bed: Bed) -> None:
+        row = bed.key()(b"r")
+        for wrong in (Get(b""), Get(b"k" * 32_768), Get(row, [b":a"]), Get(row, prefix="a"), Get(row.decode())):  # type: ignore[arg-type]
+            with pytest.raises(InvalidRequest):
+                bed.store.get_each(bed.table, [Get(row), wrong])
+        for columns in ([b"x"], [b"x:a"]):
+            with pytest.raises(FamilyNotFound):
+                bed.store.get_each(bed.table, [Get(row, [b"d:a"]), Get(row, columns)])
 
 
 class PutConformance:

@@ -7,23 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest
-from hbmodel.store import Put, Row, Scan
+from hbmodel.store import Put, Scan
 from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
 from hbmodel.store.ranges import KeyRange
-from tests.conformance.conformance import Bed, long
+from tests.conformance.conformance import Bed, long, rows_of
 
 NAMES = (b"", b"\x00", b"a", b"a\x00", b"aa", b"ab", b"b", b"b\xff", b"b\xff\xff", b"c", b"\xff", b"\xff\xff")
-
-
-def rows_of(bed: Bed, scan: Scan, table: str | None = None) -> list[Row]:
-    """All rows of one scan."""
-    (batches,) = bed.store.scan(table or bed.table, [scan])
-    found: list[Row] = []
-    for batch in batches:
-        assert batch, "a batch must not be empty"
-        assert len(batch) <= scan.batch_size
-        found += batch
-    return found
 
 
 class ScanConformance:
@@ -308,6 +297,55 @@ class FilterConformance:
         page = And([ColumnRange(b"a", False, None, False), Pagination(3, 0)])
         for reversed in (False, True):
             assert set(self.found(bed, wide, page, [b"d"], reversed)[b""]) == {b"d:a\x00", b"d:ab", b"d:b"}
+
+    def slices(self, bed: Bed, *filters: Filter) -> list[list[bytes]]:
+        """What the filters let pass of a row of 500 columns, among them some above 7F, and of two short rows beside it."""
+        key = bed.key()
+        names = [b"%03d" % number for number in range(480)] + [bytes((number,)) for number in range(0x70, 0x84)]
+        bed.put(key(b"1"), {b"d:" + name: b"v" * 100 for name in names} | {b"e:100": b"1"}, 1)
+        bed.store.put(bed.table, [Put(key(name), {b"d:100": b"v", b"d:\x80": b"v"}, 1) for name in (b"0", b"2")])
+        found = []
+        for filter in filters:
+            for rows in (KeyRange.exactly(key(b"1")), KeyRange.prefix(key(b""))):
+                scanned = rows_of(bed, Scan(rows, columns=[b"d"], filter=filter, batch_size=2))
+                found.append([row.row[-1:] + b"/" + column[2:] for row in scanned for column in row.columns])
+        return found
+
+    def test_slices_of_a_row_and_of_rows(self, bed: Bed) -> None:
+        """A column range first and then a count: from the front, the middle, and past the end, where pages are short."""
+        ranges = [ColumnRange(b"000", True, b"480", False), ColumnRange(b"100", True, None, False), ColumnRange(b"\x7f", True, None, False)]
+        pages = [And([found, Pagination(3, 0)]) for found in ranges]
+        assert self.slices(bed, *pages) == [
+            [b"1/000", b"1/001", b"1/002"],
+            [b"0/100", b"1/000", b"1/001", b"1/002", b"2/100"],
+            [b"1/100", b"1/101", b"1/102"],
+            [b"0/100", b"0/\x80", b"1/100", b"1/101", b"1/102", b"2/100", b"2/\x80"],
+            [b"1/\x7f", b"1/\x80", b"1/\x81"],
+            [b"0/\x80", b"1/\x7f", b"1/\x80", b"1/\x81", b"2/\x80"],
+        ]
+        assert self.slices(bed, And([ColumnRange(b"\x83", True, None, False), Pagination(3, 0)])) == [[b"1/\x83"], [b"1/\x83"]]
+
+    def test_several_column_ranges_under_one_count(self, bed: Bed) -> None:
+        ranges = [
+            ColumnRange(b"\x80", True, b"\x82", True),
+            ColumnRange(b"099", True, b"101", True),
+            ColumnRange(b"470", True, b"471", False),
+        ]
+        for some in (ranges, ranges[::-1], [ranges[1], ranges[2], ranges[0], ColumnRange(b"100", False, b"102", False)]):
+            first, all_rows, everything, _ = self.slices(bed, And([Or(some), Pagination(5, 0)]), And([Or(some), Pagination(100, 0)]))
+            assert first == [b"1/099", b"1/100", b"1/101", b"1/470", b"1/\x80"]
+            assert all_rows == [b"0/100", b"0/\x80", *first, b"2/100", b"2/\x80"]
+            assert everything == [*first, b"1/\x81", b"1/\x82"]
+
+    def test_keys_of_a_slice(self, bed: Bed) -> None:
+        key = bed.key()
+        bed.put(key(b"r"), {b"d:%03d" % number: b"v" * 50 for number in range(600)}, 1)
+        for filter in (
+            And([ColumnRange(b"300", True, None, False), Pagination(4, 0), KeyOnly()]),
+            And([KeyOnly(), ColumnRange(b"300", True, None, False), Pagination(4, 0)]),
+            And([Or([ColumnRange(b"300", True, b"302", False), ColumnRange(b"302", True, b"600", False)]), Pagination(4, 0), KeyOnly()]),
+        ):
+            assert self.found(bed, key(b""), filter) == {b"r": {b"d:30%d" % number: b"" for number in range(4)}}
 
     def test_a_count_before_a_column_range(self, bed: Bed, wide: bytes) -> None:
         """It counts cells before the range too; in a reversed scan, which does not jump to the range, all of them."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hbmodel.errors import HbmodelError, InvalidRequest
 from hbmodel.session.connect import connect
-from hbmodel.store import FOREVER, ConditionalChange, Delete, Family, Put, Scan, Store
+from hbmodel.store import FOREVER, ConditionalChange, Delete, Family, Get, Put, Scan, Store
 from hbmodel.store.checks.reads import check_filter
 from hbmodel.store.embedded import EmbeddedStore, cells
 from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
@@ -76,6 +76,10 @@ def projections_of(families: Sequence[Family]) -> st.SearchStrategy[tuple[bytes,
     return st.just(()) | some.map(tuple)
 
 
+def gets_of(families: Sequence[Family]) -> st.SearchStrategy[Get]:
+    return st.builds(Get, ROWS, projections_of(families), QUALIFIERS | st.just(b""))
+
+
 def filters_of(families: Sequence[Family]) -> st.SearchStrategy[Filter]:
     operators = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
     values: st.SearchStrategy[Filter] = st.builds(ValueFilter, columns_of(families), operators, VALUES, st.booleans())
@@ -127,6 +131,7 @@ def operations_of(
         st.builds(
             lambda rows, columns: Operation("get", (rows, columns)), st.lists(ROWS, min_size=1, max_size=4), projections_of(families)
         ),
+        st.builds(lambda gets: Operation("get_each", (gets,)), st.lists(gets_of(families), min_size=1, max_size=6)),
         st.builds(lambda scan: Operation("scan", (scan,)), scans_of(families, filters)),
         st.builds(lambda scan: Operation("scan", (scan,)), scans_of(families, filters)),
         st.builds(lambda *arguments: Operation("increment", arguments), ROWS, columns, st.integers(-3, 3)),
@@ -197,7 +202,7 @@ def run(store: Any, table: str, prefix: bytes, operation: Operation) -> Any:
     """Runs an operation and answers what is to be compared."""
 
     def moved(argument: Any) -> Any:
-        if isinstance(argument, Put | Delete):
+        if isinstance(argument, Get | Put | Delete):
             return evolve(argument, row=prefix + argument.row)
         if isinstance(argument, ConditionalChange):
             return evolve(argument, row=prefix + argument.row, mutations=moved(argument.mutations))
@@ -208,6 +213,8 @@ def run(store: Any, table: str, prefix: bytes, operation: Operation) -> Any:
         if operation.name == "get":
             rows, columns = operation.arguments
             return [shown(row, prefix) for row in store.get(table, [prefix + row for row in rows], columns)]
+        if operation.name == "get_each":
+            return [shown(row, prefix) for row in store.get_each(table, arguments[0])]
         if operation.name == "scan":
             (scan,) = operation.arguments
             (batches,) = store.scan(table, [evolve(scan, range=within(scan.range, prefix))])

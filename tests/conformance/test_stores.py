@@ -11,7 +11,15 @@ import pytest
 from hbmodel.session.connect import connect
 from hbmodel.store import Family, Store
 from hbmodel.store.embedded import EmbeddedStore
-from tests.conformance.conformance import FAMILIES, Bed, DeleteConformance, GetConformance, LifeConformance, PutConformance
+from tests.conformance.conformance import (
+    FAMILIES,
+    Bed,
+    DeleteConformance,
+    GetConformance,
+    GetEachConformance,
+    LifeConformance,
+    PutConformance,
+)
 from tests.conformance.conformance_atomic import CheckAndPutConformance, CounterConformance, RowChangeConformance
 from tests.conformance.conformance_scans import FilterConformance, ScanConformance
 from tests.conformance.conformance_tables import AlterConformance, ClosingConformance, NamespaceConformance, TableConformance
@@ -47,6 +55,10 @@ def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 class TestGet(GetConformance):
+    pass
+
+
+class TestGetEach(GetEachConformance):
     pass
 
 

@@ -169,6 +169,7 @@ STORE = [
     "EVERYTHING",
     "FOREVER",
     "Family",
+    "Get",
     "MAX_CELL_SIZE",
     "MAX_ROW_LENGTH",
     "NO_TABLE",

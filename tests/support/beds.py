@@ -14,13 +14,17 @@ import hbmodel as hb
 from hbmodel.store import Delete, Put, Scan
 from hbmodel.tables.layout_text import canonical_json
 from hbmodel.tables.registry import INDEX_PREFIX, registry_row
+from tests.support.cut_rows import CutStore
 from tests.support.faulty import RecordingStore
 
 HBASE = tuple(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2"))
 """HBase itself, through each of its gateways."""
 
-KINDS = ("memory", "limited", "embedded", *HBASE)
-"""A store in memory; the same without atomic changes of rows; one in a file; and HBase."""
+CUT = 3
+"""Bytes of a row key in front of the cut."""
+
+KINDS = ("memory", "limited", "embedded", "cut", *HBASE)
+"""A store in memory; the same without atomic changes of rows; one in a file; one whose rows are objects of wide rows; and HBase."""
 
 ATOMIC = ("memory", "embedded", HBASE[1])
 """The stores that change rows atomically, so that `insert` works."""
@@ -36,7 +40,7 @@ class Bed:
     """A store and what a test needs to know of it.
 
     Attributes:
-        kind: `memory`, `limited`, `embedded`, `thrift1` or `thrift2`.
+        kind: `memory`, `limited`, `embedded`, `cut`, `thrift1` or `thrift2`.
         store: records its calls.
     """
 
@@ -111,7 +115,8 @@ def open_bed(kind: str, url: str) -> Iterator[Bed]:
     real = kind.startswith("thrift")
     if real:
         url = f"{url}?table_prefix=t{uuid4().hex[:8]}"
-    with RecordingStore(hb.connect(url), limited=kind == "limited") as store:
+    opened = hb.connect(url)
+    with RecordingStore(CutStore(opened, CUT) if kind == "cut" else opened, limited=kind == "limited") as store:
         try:
             yield Bed(kind, store)
         finally:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import CapabilityError, StoreUnavailable, UnknownOutcome
-from hbmodel.store import Capabilities, ConditionalChange, Delete, Family, Put, Region, Row, Scan, Store
+from hbmodel.store import Capabilities, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan, Store
 from hbmodel.store.closing import ClosingStore
 from hbmodel.tables.registry import CLOCK_ROW
 
@@ -18,7 +18,7 @@ MODES: tuple[Mode, ...] = ("before", "after", "first half", "second half")
 IN_PARTS = frozenset({"put", "delete", "check_and_mutate_many"})
 """Calls of which some rows may be carried out and others not."""
 
-READS = frozenset({"get", "scan", "batch", "tables", "families", "regions", "namespaces"})
+READS = frozenset({"get", "get_each", "scan", "batch", "tables", "families", "regions", "namespaces"})
 
 
 @frozen
@@ -84,6 +84,9 @@ class RecordingStore(ClosingStore):
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
         return self._do(Call("get", table, rows), lambda rows: self.inner.get(table, rows, columns))
+
+    def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
+        return self._do(Call("get_each", table, gets), lambda gets: self.inner.get_each(table, gets))
 
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
         started = self._do(Call("scan", table, scans), lambda scans: self.inner.scan(table, scans))

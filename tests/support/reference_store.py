@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from attrs import asdict, define, evolve, field, frozen
 
 from hbmodel.errors import InvalidRequest
-from hbmodel.store import FOREVER, ConditionalChange, Delete, Family, Put, Scan
+from hbmodel.store import FOREVER, ConditionalChange, Delete, Family, Get, Put, Scan
 
 
 @frozen
@@ -68,6 +68,14 @@ class ReferenceStore:
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> list[FoundRow | None]:
         return [self.read(row, columns) for row in rows]
+
+    def get_each(self, table: str, gets: Sequence[Get]) -> list[FoundRow | None]:
+        def read(get: Get) -> FoundRow | None:
+            row = self.read(get.row, get.columns)
+            found = {} if row is None else {c: v for c, v in row.columns.items() if c.partition(b":")[2].startswith(get.prefix)}
+            return FoundRow(get.row, found) if found else None
+
+        return [read(get) for get in gets]
 
     def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[FoundRow]]]:
         def batches(scan: Scan) -> Iterator[Sequence[FoundRow]]:

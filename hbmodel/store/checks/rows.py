@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from hbmodel.errors import InvalidRequest
 from hbmodel.store.checks.numbers import is_plain
-from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, ConditionalChange, Delete, Put
+from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, ConditionalChange, Delete, Get, Put
 
 NO_TABLE = "There is no such table; hb.create_tables() makes the tables of models."
 """What `TableNotFound` says."""
+
+NO_FAMILY = "The table has no column family of that name."
+"""What `FamilyNotFound` says."""
 
 
 def check_row(table: str, row: bytes) -> None:
@@ -49,6 +52,14 @@ def check_put(table: str, put: Put) -> None:
         raise InvalidRequest("A TTL must be a positive whole number of milliseconds.", table=table, ttl=put.ttl)
     for column in put.cells:
         check_column(table, column)
+
+
+def check_get(table: str, get: Get) -> None:
+    """Raises InvalidRequest for a read of a row that HBase cannot carry out."""
+    check_row(table, get.row)
+    check_read_columns(table, get.columns)
+    if not isinstance(get.prefix, bytes):
+        raise InvalidRequest("A prefix of qualifiers is bytes.", table=table, key=get.row, found=type(get.prefix).__name__)
 
 
 def check_delete(table: str, delete: Delete) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from attrs import asdict, evolve, field, frozen
 
 from hbmodel.errors import FamilyExists, FamilyNotFound, StoreError
+from hbmodel.store.checks.rows import NO_FAMILY
 from hbmodel.store.checks.tables import check_new_table
 from hbmodel.store.embedded.cells import Cells
 from hbmodel.store.ranges import KeyRange
@@ -125,7 +126,7 @@ class TableDescriptor:
         """
         family = self.by_name.get(name)
         if family is None:
-            raise FamilyNotFound("The table has no column family of that name.", table=table, family=name)
+            raise FamilyNotFound(NO_FAMILY, table=table, family=name)
         return family
 
     def regions(self, table: str, identity: int) -> list[Region]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Generator, Iterator, Sequence
+from itertools import islice
 
 from attrs import define, field, frozen
 
 from hbmodel.store.checks.reads import distinct_columns
-from hbmodel.store.embedded.cells import Cells, StoredRow, decode_cells, visible
+from hbmodel.store.embedded.cells import Cells, StoredCell, StoredRow, decode_cells, visible
 from hbmodel.store.embedded.descriptor import TableDescriptor
-from hbmodel.store.embedded.row_filter import RowFilter
+from hbmodel.store.embedded.row_filter import RowFilter, Run
+from hbmodel.store.embedded.segments import RowSegments, Segment
 from hbmodel.store.ranges import KeyRange, prefix_successor
 from hbmodel.store.values import Scan
-
-Segment = tuple[bytes, int | None, bytes]
-"""Lower bound, end of the first TTL of a put, and encoded cells."""
 
 _EXAMINED_ROWS = 2048
 _EXAMINED_BYTES = 4 * 1024 * 1024
@@ -49,6 +49,17 @@ class Projection:
         return cls(tuple(column for column in wanted if b":" in column), tuple(column + b":" for column in wanted if b":" not in column))
 
     @property
+    def only_columns(self) -> bool:
+        """Whether single columns are asked for, and no family."""
+        return bool(self.columns) and not self.prefixes
+
+    @property
+    def only_family(self) -> bytes | None:
+        """The family of all that is asked for, None where there are several."""
+        families = {column.partition(b":")[0] for column in (*self.columns, *self.prefixes)}
+        return families.pop() if len(families) == 1 else None
+
+    @property
     def bounds(self) -> KeyRange:
         """A range of columns that has all those asked for."""
         ranges = [KeyRange.prefix(prefix) for prefix in self.prefixes] + [KeyRange.exactly(column) for column in self.columns]
@@ -73,7 +84,7 @@ class RowReader:
     Args:
         layout: of the table.
         projection: the columns asked for.
-        filter: the scan's, or None.
+        filter: the read's, or None.
         now: the server's time in ms.
     """
 
@@ -85,44 +96,102 @@ class RowReader:
         self._now = now
         self._oldest = {prefix[:-1]: now - layout.lives.get(prefix[:-1], now) for prefix in layout.prefixes} if layout.lives else None
         self._bounds = projection.bounds
-        if filter is not None and len(layout.prefixes) == 1:
-            (prefix,) = layout.prefixes
-            seen = filter.seen
+        # The only family of which anything is shown.
+        self._family: bytes | None = None
+        if filter is not None:
+            self._family = projection.only_family or (layout.families[0].name if len(layout.families) == 1 else None)
+        self._run: Run | None = None
+        if filter is not None and self._family is not None:
+            prefix, seen = self._family + b":", filter.seen
             stop = prefix_successor(prefix) if seen.stop is None else prefix + seen.stop
             self._bounds = self._bounds.intersect(KeyRange(prefix + seen.start, stop))
+            self._run = None if projection.columns else filter.run
 
-    def row(self, row: bytes, segments: Sequence[Segment]) -> StoredRow | None:
-        """The row as the read shows it, or None if nothing of it is to be seen."""
+    def row(self, row: bytes, ends: int | None, data: bytes) -> StoredRow | None:
+        """A row of one segment as the read shows it, or None if nothing of it is to be seen."""
         filter = self._filter
         if filter is not None and filter.rejects(row):
             return None
-        if len(segments) == 1:
-            ((_, ends, data),) = segments
-            cells = self._shown(data, ends)
-        elif filter is not None and len(self._layout.families) == 1:
-            cells = filter.kept_of_family(self._layout.families[0].name, self._parts(segments))
+        if self._run is not None:
+            cells = self._of_run(iter([Segment(b"", ends, data)]), self._run)
             return StoredRow(row, cells) if cells else None
-        else:
-            cells = {}
-            for part in self._parts(segments):
-                cells.update(part)
+        cells = self._shown(decode_cells(data), ends)
         if not self._layout.plain_order:
             cells = self._layout.ordered(cells)
         if filter is not None:
             cells = filter.kept(cells)
         return StoredRow(row, cells) if cells else None
 
-    def _parts(self, segments: Sequence[Segment]) -> Iterator[Cells]:
-        for place, (first, ends, data) in enumerate(segments):
-            stop = segments[place + 1][0] if place + 1 < len(segments) else None
-            if not self._bounds.intersect(KeyRange(first, stop)).empty:
-                yield self._shown(data, ends)
+    def wide_row(self, row: bytes, segments: RowSegments) -> StoredRow | None:
+        """The same for a row that may have many segments, of which no more are read than the read needs."""
+        filter = self._filter
+        if filter is None:
+            cells = self.named(segments, self._projection.columns) if self._projection.only_columns else self._all(segments)
+            return StoredRow(row, self._layout.ordered(cells)) if cells else None
+        if filter.rejects(row):
+            return None
+        if self._family is None:
+            cells = filter.kept(self._layout.ordered(self._all(segments)))
+        elif self._run is not None:
+            cells = self._of_run(_Parts(segments, self._bounds), self._run)
+        else:
+            parts, prefix = _Parts(segments, self._bounds), self._family + b":"
 
-    def _shown(self, data: bytes, ends: int | None) -> Cells:
-        cells = decode_cells(data)
-        if self._oldest is not None or (ends is not None and ends < self._now):
-            cells = self._alive(cells)
+            def part(qualifier: bytes) -> Cells | None:
+                segment = parts.next(prefix + qualifier)
+                return None if segment is None else self._shown(segment.cells, segment.ends)
+
+            cells = filter.kept_of_family(self._family, part)
+        return StoredRow(row, cells) if cells else None
+
+    def named(self, segments: RowSegments, columns: Sequence[bytes]) -> Cells:
+        """Some columns of a row, by the segments that hold them."""
+        found: Cells = {}
+        for column in sorted(columns):
+            segment = segments.holding(column)
+            if segment is None or (cell := segment.cells.get(column)) is None:
+                continue
+            if self._oldest is None and (segment.ends is None or segment.ends >= self._now):
+                found[column] = cell
+            else:
+                found.update(self._alive({column: cell}))
+        return found
+
+    def _all(self, segments: RowSegments) -> Cells:
+        cells: Cells = {}
+        for segment in _Parts(segments, self._bounds):
+            cells.update(self._shown(segment.cells, segment.ends))
+        return cells
+
+    def _of_run(self, segments: Iterator[Segment], run: Run) -> Cells:
+        """The first cells within the bounds."""
+        bounds = self._bounds
+        found: Cells = {}
+        left = run.limit
+        while left is None or left > 0:
+            segment = next(segments, None)
+            if segment is None:
+                break
+            columns = segment.columns
+            first = bisect_left(columns, bounds.start)
+            stop = len(columns) if bounds.stop is None else bisect_left(columns, bounds.stop)
+            some_dead = self._oldest is not None or (segment.ends is not None and segment.ends < self._now)
+            chosen = columns[first : stop if left is None or some_dead else min(stop, first + left)]
+            cells = {column: segment.cells[column] for column in chosen}
+            if some_dead:
+                cells = dict(islice(self._alive(cells).items(), left))
+            found.update(cells)
+            if left is not None:
+                left -= len(cells)
+        return {column: StoredCell(b"", cell.timestamp) for column, cell in found.items()} if run.keys_only else found
+
+    def _shown(self, cells: Cells, ends: int | None) -> Cells:
+        """The cells of one segment that are alive and asked for."""
+        cells = self._alive_of(cells, ends)
         return cells if self._everything else self._projection.select(cells)
+
+    def _alive_of(self, cells: Cells, ends: int | None) -> Cells:
+        return self._alive(cells) if self._oldest is not None or (ends is not None and ends < self._now) else cells
 
     def _alive(self, cells: Cells) -> Cells:
         now, oldest = self._now, self._oldest
@@ -134,39 +203,70 @@ class RowReader:
         return alive
 
 
+class _Parts(Iterator[Segment]):
+    """The segments of a row that have columns within some bounds."""
+
+    def __init__(self, segments: RowSegments, bounds: KeyRange) -> None:
+        self._segments = segments
+        self._bounds = bounds
+        self._last: bytes | None = None
+        self._ended = False
+
+    def __next__(self) -> Segment:
+        segment = self.next()
+        if segment is None:
+            raise StopIteration
+        return segment
+
+    def next(self, column: bytes = b"") -> Segment | None:
+        """The next segment, or a later one that holds `column`; None where no more of them are within the bounds."""
+        bounds, last = self._bounds, self._last
+        if self._ended or bounds.empty:
+            return None
+        segment = self._segments.holding(max(bounds.start, column)) if last is None or column else None
+        if segment is None or (last is not None and segment.first <= last):
+            segment = self._segments.behind(b"" if last is None else last)
+        if segment is None or (bounds.stop is not None and segment.first >= bounds.stop):
+            return None
+        self._last = segment.first
+        self._ended = bounds.stop is not None and segment.last >= bounds.stop
+        return segment
+
+
 def read_rows(connection: sqlite3.Connection, table_id: int, rows: Sequence[bytes], reader: RowReader) -> dict[bytes, StoredRow]:
-    """Reads single rows; those that show nothing are left out."""
+    """Reads single rows, each given once; those that show nothing are left out."""
     found: dict[bytes, StoredRow] = {}
-    position = 0
-    while position < len(rows):
-        remaining = len(rows) - position
-        size = next((size for size in _GET_SIZES if remaining <= size), _GET_SIZES[-1])
-        asked = list(rows[position : position + size])
-        position += len(asked)
+    rest = list(rows)
+    while rest:
+        size = next((size for size in _GET_SIZES if len(rest) <= size), _GET_SIZES[-1])
+        asked, rest = rest[:size], rest[size:]
         # A repeated row fills the statement up; it does not come twice.
-        asked += asked[-1:] * (size - len(asked))
+        values = asked + asked[-1:] * (size - len(asked))
         statement = (
             f"SELECT row, first, ends, cells FROM segments WHERE table_id = ? AND row IN ({','.join('?' * size)}) ORDER BY row, first"
         )
-        for row, segments in _by_row(connection.execute(statement, (table_id, *asked))):
-            stored = reader.row(row, segments)
+        cursor = connection.execute(statement, (table_id, *values))
+        for row, ends, data, wide in _by_row(cursor):
+            if wide:  # not one segment after the other: the rows behind it are asked for once more
+                cursor.close()
+                stored = reader.wide_row(row, RowSegments(connection, table_id, row))
+                rest += [other for other in asked if other > row]
+            else:
+                stored = reader.row(row, ends, data)
             if stored is not None:
                 found[row] = stored
+            if wide:
+                break
     return found
 
 
-def _by_row(records: Iterable[tuple[bytes, bytes, int | None, bytes]]) -> Iterable[tuple[bytes, list[Segment]]]:
-    current: bytes | None = None
-    segments: list[Segment] = []
-    for row, first, ends, data in records:
-        if row == current:
-            segments.append((first, ends, data))
-            continue
-        if current is not None:
-            yield current, segments
-        current, segments = row, [(first, ends, data)]
-    if current is not None:
-        yield current, segments
+def _by_row(records: Iterator[tuple[bytes, bytes, int | None, bytes]]) -> Iterator[tuple[bytes, int | None, bytes, bool]]:
+    """The first segment of each row, and whether it has more; whoever is told so must not go on."""
+    record = next(records, None)
+    while record is not None:
+        row, _, ends, data = record
+        record = next(records, None)
+        yield row, ends, data, record is not None and record[0] == row
 
 
 @define
@@ -184,39 +284,59 @@ class ScanPosition:
 
 def scan_batch(connection: sqlite3.Connection, table_id: int, scan: Scan, reader: RowReader, position: ScanPosition) -> list[StoredRow]:
     """Reads on from a position, which it moves, until a batch is full or enough was looked at for one short transaction."""
-    remaining = position.range
-    assert remaining is not None
     most = scan.batch_size if position.remaining is None else min(scan.batch_size, position.remaining)
     examined = max(_EXAMINED_ROWS, scan.batch_size)
-    condition, parameters = "", [table_id, remaining.start]
-    if remaining.stop is not None:
-        condition, parameters = " AND row < ?", [table_id, remaining.start, remaining.stop]
-    # Within a row the segments always come in their order.
-    statement = (
-        f"SELECT row, first, ends, cells FROM segments WHERE table_id = ? AND row >= ?{condition}"
-        f" ORDER BY row{' DESC, first DESC' if scan.reversed else ', first'}"
-    )
     batch: list[StoredRow] = []
     size = 0
-    cursor = connection.execute(statement, parameters)
+    found = _rows(connection, table_id, position.range, scan.reversed, reader)
     try:
-        for row, segments in _by_row(cursor):
-            if scan.reversed and len(segments) > 1:
-                segments.reverse()
-            stored = reader.row(row, segments)
+        for row, stored, read in found:
             if stored is not None:
                 batch.append(stored)
             examined -= 1
-            size += sum(len(data) for _, _, data in segments)
+            size += read
             if len(batch) >= most or examined <= 0 or size > _EXAMINED_BYTES:
-                position.range = remaining.before(row) if scan.reversed else remaining.after(row)
+                position.range = _beyond(position.range, row, scan.reversed)
                 break
         else:
             position.range = None
     finally:
-        cursor.close()
+        found.close()
     if position.remaining is not None:
         position.remaining -= len(batch)
         if position.remaining <= 0:
             position.range = None
     return batch
+
+
+def _rows(
+    connection: sqlite3.Connection, table_id: int, rest: KeyRange | None, reversed: bool, reader: RowReader
+) -> Generator[tuple[bytes, StoredRow | None, int], None, None]:
+    """The rows of a range: their keys, what the read shows of them, and how many bytes were read for it."""
+    order = " DESC" if reversed else ""
+    while rest is not None:
+        condition, parameters = "", [table_id, rest.start]
+        if rest.stop is not None:
+            condition, parameters = " AND row < ?", [table_id, rest.start, rest.stop]
+        cursor = connection.execute(
+            f"SELECT row, first, ends, cells FROM segments WHERE table_id = ? AND row >= ?{condition} ORDER BY row{order}, first{order}",
+            parameters,
+        )
+        try:
+            for row, ends, data, wide in _by_row(cursor):
+                if wide:
+                    rest = _beyond(rest, row, reversed)
+                    break
+                yield row, reader.row(row, ends, data), len(data)
+            else:
+                return
+        finally:
+            cursor.close()
+        segments = RowSegments(connection, table_id, row)
+        yield row, reader.wide_row(row, segments), segments.read
+
+
+def _beyond(range: KeyRange | None, row: bytes, reversed: bool) -> KeyRange | None:
+    """What is left of a range behind a row, None where that is nothing."""
+    rest = (range or KeyRange()).before(row) if reversed else (range or KeyRange()).after(row)
+    return None if rest.empty else rest

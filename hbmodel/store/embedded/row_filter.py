@@ -7,12 +7,14 @@ that decide nothing ("not essential") after the row is found to pass. Filters se
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable
 from operator import itemgetter
+
+from attrs import frozen
 
 from hbmodel.store.embedded.cells import Cells, StoredCell
 from hbmodel.store.embedded.filter_nodes import HINT, NEXT_ROW, node
-from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter
+from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, KeyOnly, Pagination
 from hbmodel.store.ranges import KeyRange, key_successor
 
 
@@ -34,6 +36,32 @@ def seen_qualifiers(filter: Filter) -> KeyRange:
             return KeyRange()
 
 
+@frozen
+class Run:
+    """What a filter means that passes the first cells in a range of qualifiers, and does nothing else.
+
+    Attributes:
+        limit: how many, or None for all.
+        keys_only: without their values.
+    """
+
+    limit: int | None = None
+    keys_only: bool = False
+
+
+def run_of(filter: Filter) -> Run | None:
+    """The run of cells that a filter passes out of those that it sees; None where it does not pass just these."""
+    match filter:
+        case ColumnRange() | ColumnPrefix():
+            return Run()
+        case And((ColumnRange() | ColumnPrefix(), Pagination(limit, 0))):
+            return Run(limit)
+        case And((ColumnRange() | ColumnPrefix(), Pagination(limit, 0), KeyOnly())):
+            return Run(limit, keys_only=True)
+        case _:
+            return None
+
+
 _Entry = tuple[bytes, bytes, StoredCell]
 """Qualifier, column and newest version."""
 
@@ -49,10 +77,12 @@ class RowFilter:
 
     Attributes:
         seen: a range of qualifiers; cells outside of it need not be shown to the filter.
+        run: the run of the cells seen that passes, where the filter is as simple as that.
     """
 
     def __init__(self, filter: Filter, reversed: bool) -> None:
         self.seen = seen_qualifiers(filter)
+        self.run = run_of(filter)
         self._root = node(filter)
         self._reversed = reversed
 
@@ -72,30 +102,42 @@ class RowFilter:
         kept: Cells = {}
         for family, entries in families.items():
             if essential[family]:
-                self._pass(family, (entries,), kept)
+                self._pass(family, _once(entries), kept)
         if not kept or self._root.excludes():
             return {}
         if all(essential.values()):
             return kept
         for family, entries in families.items():
             if not essential[family]:
-                self._pass(family, (entries,), kept)
+                self._pass(family, _once(entries), kept)
         return {column: kept[column] for column in cells if column in kept}
 
-    def kept_of_family(self, family: bytes, parts: Iterable[Cells]) -> Cells:
-        """The same for a row that has but one family, given in parts of which no more are taken than the filter wants to see."""
+    def kept_of_family(self, family: bytes, part: Callable[[bytes], Cells | None]) -> Cells:
+        """The same for a row of which one family is read, in parts.
+
+        Args:
+            family: its name.
+            part: the next part, None at the end. It is asked for no more parts than the filter wants to see; those that lie
+                wholly below the qualifier that it is given may be left out.
+        """
         kept: Cells = {}
         start = len(family) + 1
+
+        def entries(resume: bytes) -> list[_Entry] | None:
+            cells = part(resume)
+            return None if cells is None else [(column[start:], column, cell) for column, cell in cells.items()]
+
         if self._root.essential(family):
-            entries = ([(column[start:], column, cell) for column, cell in part.items()] for part in parts)
             self._pass(family, entries, kept)
         return {} if self._root.excludes() else kept
 
-    def _pass(self, family: bytes, parts: Iterable[list[_Entry]], kept: Cells) -> None:
+    def _pass(self, family: bytes, part: Callable[[bytes], list[_Entry] | None], kept: Cells) -> None:
         root = self._root
         resume = b""
-        for entries in parts:
+        while (entries := part(resume)) is not None:
             position = bisect_left(entries, resume, key=_qualifier) if resume else 0
+            if position < len(entries):
+                resume = b""
             while position < len(entries):
                 qualifier, column, cell = entries[position]
                 code = root.code(family, qualifier, cell)
@@ -107,5 +149,11 @@ class RowFilter:
                 if code == HINT and not self._reversed:
                     hint = root.hint(qualifier)
                     if hint is not None and hint > qualifier:
-                        resume = hint
                         position = bisect_left(entries, hint, lo=position, key=_qualifier)
+                        if position == len(entries):
+                            resume = hint
+
+
+def _once(entries: list[_Entry]) -> Callable[[bytes], list[_Entry] | None]:
+    parts = iter((entries,))
+    return lambda _: next(parts, None)

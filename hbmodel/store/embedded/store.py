@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from sqlite3 import Connection
 
 from attrs import evolve
@@ -17,6 +18,7 @@ from hbmodel.store.checks.rows import (
     check_conditional_changes,
     check_conditional_put,
     check_delete,
+    check_get,
     check_increment,
     check_put,
     check_read_columns,
@@ -26,16 +28,18 @@ from hbmodel.store.checks.rows import (
 from hbmodel.store.checks.tables import check_family, is_table_name
 from hbmodel.store.clock_tick import deletes_now
 from hbmodel.store.closing import ClosingStore
-from hbmodel.store.embedded.cells import StoredCell, visible
+from hbmodel.store.embedded.cells import StoredCell, StoredRow, visible
 from hbmodel.store.embedded.compaction import compact_table
 from hbmodel.store.embedded.database import Database
 from hbmodel.store.embedded.descriptor import TableDescriptor, new_layout
 from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespace, delete_namespace, namespaces
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.row_filter import RowFilter
+from hbmodel.store.embedded.segments import RowSegments
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments
+from hbmodel.store.filters import ColumnPrefix
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
-from hbmodel.store.values import ConditionalChange, Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 _COUNTER = struct.Struct(">q")
 
@@ -87,6 +91,30 @@ class EmbeddedStore(ClosingStore):
             reader = RowReader(layout, Projection.of(layout, table, columns), None, self._clock())
             found = read_rows(connection, table_id, list(dict.fromkeys(rows)), reader)
         return [found.get(row) for row in rows]
+
+    def get_each(self, table: str, gets: Sequence[Get]) -> list[Row | None]:
+        """See `hbmodel.store.Store.get_each`."""
+        for get in gets:
+            check_get(table, get)
+        answers: list[Row | None] = [None] * len(gets)
+        # Those that read the same segments of a row one after the other.
+        order = sorted(range(len(gets)), key=lambda place: (gets[place].row, next(iter(gets[place].columns), b""), gets[place].prefix))
+        with self._database.read() as connection:
+            table_id, layout = self._table(connection, table)
+            now = self._clock()
+            for family in {column.partition(b":")[0] for get in gets for column in get.columns}:
+                layout.family(table, family)
+            reader = RowReader(layout, Projection(), None, now)
+            for row, places in groupby(order, key=lambda place: gets[place].row):
+                segments = RowSegments(connection, table_id, row)
+                for place in places:
+                    get = gets[place]
+                    if get.columns and not get.prefix and all(b":" in column for column in get.columns):
+                        cells = layout.ordered(reader.named(segments, get.columns))
+                        answers[place] = StoredRow(row, cells) if cells else None
+                    else:
+                        answers[place] = _reader(layout, table, get, now).wide_row(row, segments)
+        return answers
 
     def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[Row]]]:
         """See `hbmodel.store.Store.scan`."""
@@ -315,6 +343,11 @@ class EmbeddedStore(ClosingStore):
 
 
 _CAPABILITIES = evolve(EVERYTHING_POSSIBLE, final_refusals=True)
+
+
+def _reader(layout: TableDescriptor, table: str, get: Get, now: int) -> RowReader:
+    filter = RowFilter(ColumnPrefix(get.prefix), reversed=False) if get.prefix else None
+    return RowReader(layout, Projection.of(layout, table, get.columns), filter, now)
 
 
 def _newest(layout: TableDescriptor, table: str, writer: RowWriter, column: bytes, now: int) -> StoredCell | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Sequence
 
 from hbmodel.store.embedded.cells import Cells, StoredCell, decode_cells, earliest_end, encode_segments, masked, with_version
 from hbmodel.store.embedded.descriptor import TableDescriptor
+from hbmodel.store.embedded.segments import RowSegments, Segment
 from hbmodel.store.ranges import KeyRange, prefix_successor
 from hbmodel.store.values import Delete, Put
 
@@ -24,13 +25,13 @@ _TOMBSTONES_READ = 64
 
 
 class _Segment:
-    """The cells of one segment while they change."""
+    """The cells of one segment while they change: the columns from `first` up to `stop`, or to the end of the row."""
 
-    __slots__ = ("cells", "changed", "ends", "first", "grown", "mortal")
+    __slots__ = ("cells", "changed", "first", "grown", "mortal", "stop")
 
-    def __init__(self, first: bytes, ends: int | None, cells: Cells) -> None:
+    def __init__(self, first: bytes, stop: bytes | None, ends: int | None, cells: Cells) -> None:
         self.first = first
-        self.ends = ends
+        self.stop = stop
         self.cells = cells
         # Whether anything changed; whether columns were added, which must be sorted in; whether a put's own TTL may be among them.
         self.changed = self.grown = False
@@ -93,20 +94,21 @@ class RowWriter:
         self._layout = layout
         self._row = row
         self._tombstones = _Tombstones(connection, table_id, row, tombstones)
+        # The segments in use by their lower bounds, and those sorted; of a wide row no others are read.
+        self._loaded: dict[bytes, _Segment] = {}
+        self._firsts: list[bytes] = []
         found = connection.execute(
             "SELECT first, ends, cells FROM segments WHERE table_id = ? AND row = ? ORDER BY first LIMIT 2", (table_id, row)
         ).fetchall()
-        self._loaded = {first: _Segment(first, ends, decode_cells(data)) for first, ends, data in found}
-        # The lower bounds of all segments, sorted; those of a wide row are loaded when they are needed.
-        self._firsts = [first for first, _, _ in found]
-        if len(found) == 2:
-            statement = "SELECT first FROM segments WHERE table_id = ? AND row = ? ORDER BY first"
-            self._firsts = [first for (first,) in connection.execute(statement, (table_id, row))]
+        self._stored = RowSegments(connection, table_id, row) if len(found) == 2 else None
+        if len(found) == 1:
+            [(first, ends, data)] = found
+            self._add(_Segment(first, None, ends, decode_cells(data)))
 
     def chain(self, column: bytes) -> StoredCell | None:
         """The stored versions of a column, dead ones possibly among them."""
-        place = bisect_right(self._firsts, column) - 1
-        return None if place < 0 else self._segment(self._firsts[place]).cells.get(column)
+        segment = self._segment(column)
+        return None if segment is None else segment.cells.get(column)
 
     def apply(self, mutation: Put | Delete, now: int, put_time: int) -> None:
         """Applies one mutation.
@@ -124,7 +126,7 @@ class RowWriter:
     def _put(self, put: Put, timestamp: int) -> None:
         tombstones, ttl, versions = self._tombstones, put.ttl, self._layout.versions
         buried = not tombstones.none
-        whole = self._segment_for(b"") if self._firsts in ([], [b""]) else None
+        whole = self._segment_for(b"") if self._stored is None and self._firsts in ([], [b""]) else None
         for column, value in put.cells.items():
             family = column[: column.index(b":")]
             if buried and (timestamp <= tombstones.of(family) or timestamp <= tombstones.of(column)):
@@ -147,35 +149,54 @@ class RowWriter:
             self._tombstones.add(family, timestamp)
             prefix = family + b":"
             covered = KeyRange(prefix, prefix_successor(prefix))
-            for place, first in enumerate(self._firsts):
-                stop = self._firsts[place + 1] if place + 1 < len(self._firsts) else None
-                if covered.intersect(KeyRange(first, stop)).empty:
-                    continue
-                segment = self._segment(first)
+            for segment in self._overlapping(covered):
                 for column in [column for column in segment.cells if column.startswith(prefix)]:
                     _mask(segment, column, timestamp)
         for column in delete.columns:
             self._tombstones.add(column, timestamp)
-            place = bisect_right(self._firsts, column) - 1
-            if place >= 0:
-                _mask(self._segment(self._firsts[place]), column, timestamp)
+            found = self._segment(column)
+            if found is not None:
+                _mask(found, column, timestamp)
 
-    def _segment(self, first: bytes) -> _Segment:
-        segment = self._loaded.get(first)
-        if segment is None:
-            ends, data = self._connection.execute(
-                "SELECT ends, cells FROM segments WHERE table_id = ? AND row = ? AND first = ?", (self._table_id, self._row, first)
-            ).fetchone()
-            segment = self._loaded[first] = _Segment(first, ends, decode_cells(data))
-        return segment
-
-    def _segment_for(self, column: bytes) -> _Segment:
+    def _segment(self, column: bytes) -> _Segment | None:
+        """The segment in which a column is, if it is anywhere; None below the first one."""
         place = bisect_right(self._firsts, column) - 1
         if place >= 0:
-            return self._segment(self._firsts[place])
-        self._firsts.insert(0, b"")
-        segment = self._loaded[b""] = _Segment(b"", None, {})
+            segment = self._loaded[self._firsts[place]]
+            if segment.stop is None or column < segment.stop:
+                return segment
+        stored = None if self._stored is None else self._stored.holding(column)
+        return None if stored is None else self._load(stored)
+
+    def _segment_for(self, column: bytes) -> _Segment:
+        segment = self._segment(column)
+        if segment is None:
+            lowest = self._firsts[0] if self._stored is None and self._firsts else None
+            stop = lowest if self._stored is None else self._stored.next_bound(b"")
+            segment = _Segment(b"", stop, None, {})
+            self._add(segment)
         return segment
+
+    def _overlapping(self, columns: KeyRange) -> list[_Segment]:
+        """All segments that may have cells in a range of columns."""
+        if self._stored is not None:
+            stored = self._stored.holding(columns.start)
+            for bound in self._stored.bounds_from(columns.start if stored is None else stored.first):
+                if (columns.stop is None or bound < columns.stop) and bound not in self._loaded:
+                    found = self._stored.holding(bound)
+                    assert found is not None
+                    self._load(found)
+        return [segment for segment in self._loaded.values() if not columns.intersect(KeyRange(segment.first, segment.stop)).empty]
+
+    def _load(self, stored: Segment) -> _Segment:
+        assert self._stored is not None
+        segment = _Segment(stored.first, self._stored.next_bound(stored.first), stored.ends, dict(stored.cells))
+        self._add(segment)
+        return segment
+
+    def _add(self, segment: _Segment) -> None:
+        insort(self._firsts, segment.first)
+        self._loaded[segment.first] = segment
 
     def flush(self) -> list[tuple[int, bytes, bytes, int | None, bytes]]:
         """Removes emptied segments and answers the changed ones, for `store_segments`."""

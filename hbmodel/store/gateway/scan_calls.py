@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
+from hbmodel.store.values import Row
+
 Request = tuple[str, dict[str, Any]]
 """The name of a call and its arguments."""
 
@@ -53,6 +55,10 @@ class ScanCalls(Protocol):
 
     def rows(self, scanner: int, count: int) -> Request:
         """Reads the next rows of a scanner."""
+        ...
+
+    def received(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows of a reply as the port promises them."""
         ...
 
     def close(self, scanner: int) -> Request:

@@ -258,7 +258,7 @@ class ScanMultiplexer:
             cursor.scanner = answer
             self._ask_for_rows(cursor)
         else:
-            cursor.accept(answer)
+            cursor.accept(self._calls.received(answer))
             if cursor.finished:
                 with _Later(self):
                     self._close(cursor)

@@ -12,7 +12,7 @@ from attrs import frozen
 
 from hbmodel.errors import StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store.checks.reads import check_scans, wanted_columns
-from hbmodel.store.checks.rows import check_conditional_put, check_delete, check_increment, check_rows
+from hbmodel.store.checks.rows import check_conditional_put, check_delete, check_get, check_increment, check_rows
 from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, MAX_ROWS, check_puts, in_batches
@@ -27,7 +27,7 @@ from hbmodel.store.gateway.scan_cursor import Cursor
 from hbmodel.store.gateway.scan_multiplexer import ScanIterator, ScanMultiplexer
 from hbmodel.store.gateway.table_names import name_in_port, name_in_store
 from hbmodel.store.port import BegunPut, Capabilities
-from hbmodel.store.values import ConditionalChange, Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""
@@ -68,6 +68,16 @@ class GatewayStore(GatewayClient):
     @abstractmethod
     def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
         """The answer from the replies to those calls."""
+
+    def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
+        """Reads from each row what is asked of it; see `Store.get_each`."""
+        for get in gets:
+            check_get(table, get)
+        return self._get_each(table, gets) if gets else []
+
+    @abstractmethod
+    def _get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
+        """Carries out reads that were checked."""
 
     def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[Row]]]:
         """Starts scans; see `Store.scan`. They are spread over the connections that are free; first requests go out at once.

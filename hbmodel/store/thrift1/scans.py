@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from thriftpy2.thrift import TApplicationException
 
 from hbmodel.store.gateway.scan_calls import Reading, Request
-from hbmodel.store.thrift1.service import FAILURES, IllegalArgument, TScan
+from hbmodel.store.thrift1.service import FAILURES, IllegalArgument, TScan, in_order
 
 
 class Thrift1ScanCalls:
@@ -33,6 +36,10 @@ class Thrift1ScanCalls:
     def rows(self, scanner: int, count: int) -> Request:
         """Reads the next rows of a scanner."""
         return "scannerGetList", {"id": scanner, "nbRows": count}
+
+    def received(self, rows: Sequence[Any]) -> Sequence[Any]:
+        """The rows with their cells in order."""
+        return in_order(rows)
 
     def close(self, scanner: int) -> Request:
         """Closes a scanner."""

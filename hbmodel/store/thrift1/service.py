@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from msgspec import Struct
@@ -41,6 +42,18 @@ class ResultRow(Struct, gc=False):
 
     row: bytes = b""
     columns: dict[bytes, ResultCell] = {}
+
+
+def in_order(rows: Sequence[Any]) -> Sequence[Any]:
+    """The same rows, the cells of each in the order of their columns as unsigned bytes.
+
+    The gateway sorts them by Java's signed bytes, so that 80 to FF come first. Without such bytes both orders are one.
+    """
+    for row in rows:
+        columns = row.columns
+        if not b"".join(columns).isascii():
+            row.columns = {column: columns[column] for column in sorted(columns)}
+    return rows
 
 
 class PutCell(Struct, gc=False):

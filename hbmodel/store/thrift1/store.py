@@ -8,7 +8,9 @@ from typing import Any, NoReturn
 
 from hbmodel.errors import CapabilityError, FamilyNotFound, StoreError, TableNotFound
 from hbmodel.store.checks.rows import NO_TABLE
+from hbmodel.store.filters import ColumnPrefix
 from hbmodel.store.gateway.attributes import ttl_attributes
+from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.retry import Idempotence
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.store import GatewayStore
@@ -16,13 +18,17 @@ from hbmodel.store.port import Capabilities
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.shell import alter_line, create_line, create_namespace_line
 from hbmodel.store.thrift1.families import descriptor_of, family_of
+from hbmodel.store.thrift1.gets import Questions
 from hbmodel.store.thrift1.scans import Thrift1ScanCalls
-from hbmodel.store.thrift1.service import SERVICE, Mutation
+from hbmodel.store.thrift1.service import SERVICE, Mutation, in_order
 from hbmodel.store.thrift1.writes import delete_calls, put_calls
-from hbmodel.store.values import ConditionalChange, Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 FAMILIES_KEPT = 60.0
 """Seconds for which the families of a table are remembered; a row is deleted by deleting them all."""
+
+# Reads by prefix for which the gateway holds scanners at one time.
+_SCANS_AT_ONCE = 100
 
 # What Thrift's binary protocol adds to a row key in a list.
 _KEY_OVERHEAD = 4
@@ -55,8 +61,26 @@ class Thrift1Store(GatewayStore):
 
     def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
         # The gateway leaves absent rows out.
-        found: dict[bytes, Row] = {row.row: row for reply in replies for row in reply}
+        found: dict[bytes, Row] = {row.row: row for reply in replies for row in in_order(reply)}
         return [found.get(row) for row in rows]
+
+    def _get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
+        """A call for each row, some sent ahead; by a scanner where only a prefix of qualifiers is read."""
+        found: list[Row | None] = [None] * len(gets)
+        plain = [place for place, get in enumerate(gets) if not get.prefix]
+        if plain:
+            questions = Questions([gets[place] for place in plain])
+            exchange = Exchange(questions.requests(self._name(table)))
+            answers = questions.answers(self._caller.run(Idempotence.NONE, exchange, table=table))
+            for place, row in zip(plain, answers, strict=True):
+                found[place] = row
+        by_prefix = [place for place, get in enumerate(gets) if get.prefix]
+        for start in range(0, len(by_prefix), _SCANS_AT_ONCE):
+            places = by_prefix[start : start + _SCANS_AT_ONCE]
+            for place, batches in zip(places, self.scan(table, [_scan_of(gets[place]) for place in places]), strict=True):
+                for batch in batches:
+                    found[place] = batch[0]
+        return found
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -211,3 +235,7 @@ _CAPABILITIES = Capabilities(
 )
 
 _NAMESPACES = b"hbase:namespace"
+
+
+def _scan_of(get: Get) -> Scan:
+    return Scan(KeyRange.exactly(get.row), columns=get.columns, filter=ColumnPrefix(get.prefix), limit=1)

@@ -31,6 +31,7 @@ struct TResult {
 struct TGet {
   1: required binary row
   2: optional list<TColumn> columns
+  6: optional binary filterString
 }
 
 enum TReadType {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from thriftpy2.thrift import TApplicationException
@@ -35,6 +36,10 @@ class Thrift2ScanCalls:
     def rows(self, scanner: int, count: int) -> Request:
         """Reads the next rows of a scanner."""
         return "getScannerRows", {"scannerId": scanner, "numRows": count}
+
+    def received(self, rows: Sequence[Any]) -> Sequence[Any]:
+        """The rows as they are: HBase's own order."""
+        return rows
 
     def close(self, scanner: int) -> Request:
         """Closes a scanner."""

@@ -81,13 +81,23 @@ class ResultRow(Struct, gc=False):
         return found
 
 
-class Get(Struct, gc=False):
+class GetColumn(Struct, gc=False):
+    """A `TColumn` to be read, or a family."""
+
+    thrift_spec: ClassVar[dict[int, Any]] = {number: _definition.TColumn.thrift_spec[number] for number in (1, 2)}
+
+    family: bytes
+    qualifier: bytes | None
+
+
+class GetRow(Struct, gc=False):
     """A `TGet` to be sent."""
 
     thrift_spec: ClassVar[dict[int, Any]] = _definition.TGet.thrift_spec
 
     row: bytes
     columns: Sequence[Any] | None
+    filterString: bytes | None = None
 
 
 class PutCell(Struct, gc=False):

@@ -7,9 +7,12 @@ from functools import lru_cache
 from typing import Any
 
 from hbmodel.errors import FamilyNotFound, StoreError, TableNotFound
+from hbmodel.store.checks.reads import distinct_columns
 from hbmodel.store.checks.rows import NO_TABLE, check_conditional_change, check_conditional_changes, check_row_change
 from hbmodel.store.clock_tick import deletes_now, let_tick_pass
-from hbmodel.store.filters import And, FirstCellOnly, KeyOnly
+from hbmodel.store.filters import And, ColumnPrefix, FirstCellOnly, KeyOnly
+from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, in_batches
+from hbmodel.store.gateway.filter_language import filter_string
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.retry import Idempotence
 from hbmodel.store.gateway.scan_calls import Request
@@ -18,9 +21,18 @@ from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift2.families import changed, descriptor_of, family_of, name_of, table_name
 from hbmodel.store.thrift2.scans import Thrift2ScanCalls
-from hbmodel.store.thrift2.service import SERVICE, Get, TColumnIncrement, TCompareOp, TIncrement, TNamespaceDescriptor, TTableDescriptor
+from hbmodel.store.thrift2.service import (
+    SERVICE,
+    GetColumn,
+    GetRow,
+    TColumnIncrement,
+    TCompareOp,
+    TIncrement,
+    TNamespaceDescriptor,
+    TTableDescriptor,
+)
 from hbmodel.store.thrift2.writes import column_of, delete_requests, put_requests, row_mutations
-from hbmodel.store.values import ConditionalChange, Delete, Family, Put, Region, Row, Scan
+from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 # What Thrift's binary protocol adds to a row key in a get, and to each of its columns.
 _GET_OVERHEAD = 16
@@ -47,7 +59,16 @@ class Thrift2Store(GatewayStore):
 
     def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
         wanted = _columns(*columns) or None
-        return "getMultiple", {"table": name, "tgets": [Get(row, wanted) for row in rows]}
+        return "getMultiple", {"table": name, "tgets": [GetRow(row, wanted) for row in rows]}
+
+    def _get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
+        """In one call, or in several of bounded size, of which some are sent ahead."""
+        name = self._name(table)
+        question_batches = in_batches(
+            gets, lambda get: len(get.row) + len(get.prefix) + self._question_overhead(get.columns), MAX_QUESTION_BYTES
+        )
+        exchange = Exchange(("getMultiple", {"table": name, "tgets": [_get_row(get) for get in batch]}) for batch in question_batches)
+        return self._found((), self._caller.run(Idempotence.NONE, exchange, table=table))
 
     def _question_overhead(self, columns: Sequence[bytes]) -> int:
         return _GET_OVERHEAD + sum(_COLUMN_OVERHEAD + len(column) for column in columns)
@@ -194,6 +215,14 @@ _KEYS = And([FirstCellOnly(), KeyOnly()])
 @lru_cache(1000)
 def _columns(*columns: bytes) -> Sequence[Any]:
     return [column_of(column) for column in columns]
+
+
+def _get_row(get: Get) -> GetRow:
+    columns = []
+    for column in distinct_columns(get.columns):
+        family, colon, qualifier = column.partition(b":")
+        columns.append(GetColumn(family, qualifier if colon else None))
+    return GetRow(get.row, columns or None, filter_string(ColumnPrefix(get.prefix)) if get.prefix else None)
 
 
 # --- requests -------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,84 @@
+"""The segments of one row of an embedded store, each found by a column and read when it is asked for, however many there are."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from hbmodel.store.embedded.cells import Cells, decode_cells
+
+_HOLDING = "SELECT first, ends, cells FROM segments WHERE table_id = ? AND row = ? AND first <= ? ORDER BY first DESC LIMIT 1"
+_BEHIND = "SELECT first, ends, cells FROM segments WHERE table_id = ? AND row = ? AND first > ? ORDER BY first LIMIT 1"
+_NEXT_BOUND = "SELECT first FROM segments WHERE table_id = ? AND row = ? AND first > ? ORDER BY first LIMIT 1"
+_BOUNDS_FROM = "SELECT first FROM segments WHERE table_id = ? AND row = ? AND first >= ? ORDER BY first"
+
+
+class Segment:
+    """A segment as stored.
+
+    Attributes:
+        first: its lower bound; it holds the columns from there to the next segment's.
+        ends: when the first life of a put in it ends, or None.
+        cells: all versions that are stored.
+        columns: their columns, sorted.
+        last: the last of them.
+        size: bytes of the encoded cells.
+    """
+
+    __slots__ = ("cells", "columns", "ends", "first", "last", "size")
+
+    def __init__(self, first: bytes, ends: int | None, data: bytes) -> None:
+        self.first = first
+        self.ends = ends
+        self.cells: Cells = decode_cells(data)
+        self.columns = list(self.cells)
+        self.last = self.columns[-1] if self.columns else first
+        self.size = len(data)
+
+
+class RowSegments:
+    """The segments of one row, in one transaction; the last one read is kept.
+
+    Args:
+        connection: in a transaction.
+        table_id: the table.
+        row: the row key.
+
+    Attributes:
+        read: bytes of encoded cells that were read.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, table_id: int, row: bytes) -> None:
+        self._connection = connection
+        self._key = (table_id, row)
+        self._kept: Segment | None = None
+        self.read = 0
+
+    def holding(self, column: bytes) -> Segment | None:
+        """The segment in which a column is, if it is anywhere; None below the first segment."""
+        kept = self._kept
+        if kept is not None and kept.first <= column <= kept.last:
+            return kept
+        return self._segment(_HOLDING, column)
+
+    def behind(self, first: bytes) -> Segment | None:
+        """The next segment above one with this lower bound; None at the end of the row."""
+        return self._segment(_BEHIND, first)
+
+    def next_bound(self, first: bytes) -> bytes | None:
+        """The lower bound of the next segment above `first`."""
+        found = self._connection.execute(_NEXT_BOUND, (*self._key, first)).fetchone()
+        return None if found is None else found[0]
+
+    def bounds_from(self, first: bytes) -> list[bytes]:
+        """The lower bounds of all segments from `first` on."""
+        return [bound for (bound,) in self._connection.execute(_BOUNDS_FROM, (*self._key, first))]
+
+    def _segment(self, statement: str, column: bytes) -> Segment | None:
+        found = self._connection.execute(statement, (*self._key, column)).fetchone()
+        if found is None:
+            return None
+        first, ends, data = found
+        if self._kept is None or self._kept.first != first:
+            self._kept = Segment(first, ends, data)
+            self.read += len(data)
+        return self._kept

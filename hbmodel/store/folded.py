@@ -1,0 +1,352 @@
+"""A view of a store in which each object of a wide row is a row of its own; all other tables are seen as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, TypeVar
+
+from attrs import evolve
+
+from hbmodel.errors import FamilyNotFound, InvalidRequest
+from hbmodel.store.checks.reads import check_scans
+from hbmodel.store.checks.rows import NO_FAMILY, check_column, check_get, check_read_columns
+from hbmodel.store.folded_writes import FoldedWrites, LatePut
+from hbmodel.store.object_filters import keys_only, object_filter
+from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
+from hbmodel.store.slices import SliceReader, SliceScan, close_scan
+from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
+from hbmodel.store.wide_rows import ObjectRow, WideRows
+from hbmodel.store.wrapping import WrappingStore
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class FoldedStore(WrappingStore):
+    """Shows one logical row for each object of the wide models: its key is the object's place key, its columns are aliases.
+
+    Calls on a table of logical rows become calls on the table that holds them. Nothing else changes: what the store promises
+    of a row it promises of an object. Puts into one row at one time are one put.
+
+    A page of objects is not a snapshot, and no read of many objects is.
+
+    Args:
+        store: that does the work.
+        wides: the wide models; each table of logical rows once.
+        atomic_rows: whether a `put` is refused unless what it writes into each row of the table is written at once; else this holds of
+            each object only.
+        pages: cells in the first pages of a row and in those that follow; by default what is quick.
+    """
+
+    def __init__(self, store: Store, wides: Iterable[WideRows], *, atomic_rows: bool = True, pages: Sequence[int] | None = None) -> None:
+        super().__init__(store)
+        self._wides = {wide.name: wide for wide in wides}
+        self._atomic_rows = atomic_rows
+        self._pages = pages
+
+    def on_retry(self, repeated: Callable[[], None]) -> Store:
+        """See `RepeatingStore`."""
+        if not isinstance(self._store, RepeatingStore):
+            return self
+        return FoldedStore(self._store.on_retry(repeated), self._wides.values(), atomic_rows=self._atomic_rows, pages=self._pages)
+
+    def wide(self, table: str) -> WideRows | None:
+        """How a table of logical rows is kept; None for any other table."""
+        return self._wides.get(table)
+
+    def _of(self, table: str, columns: Iterable[bytes] = ()) -> WideRows | None:
+        """The same, if the columns of a call are of the wide model's family, or if there are none.
+
+        Raises:
+            InvalidRequest: some of the columns are, and some are not.
+            FamilyNotFound: the table has not all of them.
+        """
+        wide = self._wides.get(table)
+        if wide is None:
+            return None
+        families = {column.partition(b":")[0] for column in columns}
+        if families <= {wide.family}:
+            return wide
+        if wide.family in families:
+            known = {family.name for family in self._store.families(wide.table)}
+            if missing := sorted(families - known):
+                raise FamilyNotFound(NO_FAMILY, table=table, family=missing[0])
+            raise InvalidRequest("The columns of a wide model and others are not read or written together.", table=table, columns=families)
+        return None
+
+    # --- reading --------------------------------------------------------------------------------------------------------
+
+    def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
+        """See `Store.get`."""
+        if table not in self._wides:
+            return self._store.get(table, rows, columns)
+        check_read_columns(table, columns)
+        if self._of(table, columns) is None:
+            return self._store.get(table, rows, columns)
+        distinct = list(dict.fromkeys(rows))
+        found = dict(zip(distinct, self.get_each(table, [Get(row, columns) for row in distinct]), strict=True))
+        return [found[row] for row in rows]
+
+    def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
+        """See `Store.get_each`."""
+        if table not in self._wides:
+            return self._store.get_each(table, gets)
+        for get in gets:
+            check_read_columns(table, get.columns)
+            if type(get.row) is not bytes or not get.row or not isinstance(get.prefix, bytes):
+                check_get(table, get)
+        return _apart([self._of(table, get.columns) for get in gets], gets, lambda wide, some: self._get_each(table, wide, some))
+
+    def _get_each(self, table: str, wide: WideRows | None, gets: Sequence[Get]) -> Sequence[Row | None]:
+        if wide is None:
+            return self._store.get_each(table, gets)
+        asked = [_PartOfRow(wide, get) for get in gets]
+        return [part.object(row) for part, row in zip(asked, self._store.get_each(wide.table, [p.get for p in asked]), strict=True)]
+
+    def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+        """See `Store.scan`. The first requests of all scans go out together."""
+        if table not in self._wides:
+            return self._store.scan(table, scans)
+        check_scans(table, scans)
+        return _apart([self._of(table, scan.columns) for scan in scans], scans, lambda wide, some: self._scan(table, wide, some))
+
+    def _scan(self, table: str, wide: WideRows | None, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+        if wide is None:
+            return self._store.scan(table, scans)
+        parts = [_parts(wide, scan) for scan in scans]
+        readers = [SliceReader(self._store, wide, self._pages) for _ in scans]
+        begun = [(number, reader.first_scan(part[0])) for number, (reader, part) in enumerate(zip(readers, parts, strict=True)) if part]
+        started = dict(
+            zip([number for number, _ in begun], self._store.scan(wide.table, [scan for _, scan in begun]) if begun else (), strict=True)
+        )
+        return [
+            _ObjectBatches(scan, reader, part, started.get(number))
+            for number, (scan, reader, part) in enumerate(zip(scans, readers, parts, strict=True))
+        ]
+
+    def slices(self, table: str, scan: SliceScan) -> Iterator[Sequence[Row]]:
+        """The objects in ranges of columns of some rows; see `SliceScan`.
+
+        Raises:
+            InvalidRequest: the table holds no logical rows.
+        """
+        wide = self._wides.get(table)
+        if wide is None:
+            raise InvalidRequest("Only tables of wide models are read by ranges of columns.", table=table)
+        return _ObjectBatches(Scan(), SliceReader(self._store, wide, self._pages), [scan], None)
+
+    # --- writing --------------------------------------------------------------------------------------------------------
+
+    def _writes(self, wide: WideRows) -> FoldedWrites:
+        return FoldedWrites(self._store, wide, atomic_rows=self._atomic_rows)
+
+    def put(self, table: str, puts: Sequence[Put]) -> None:
+        """See `Store.put`.
+
+        Raises:
+            CapabilityError: what is put into one row has several times or lives, which this store cannot write at once.
+            InvalidRequest: it is more than a call takes.
+        """
+        wide = self._of_puts(table, puts)
+        if wide is None:
+            self._store.put(table, puts)
+        else:
+            self._writes(wide).put(puts)
+
+    def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
+        """See `PipelinedStore`; where the store cannot begin a put, or not all of it is one, the whole of it is made at its end."""
+        wide = self._of_puts(table, puts)
+        store = self._store
+        if wide is None:
+            return store.begin_put(table, puts) if isinstance(store, PipelinedStore) else LatePut(lambda: store.put(table, puts))
+        return self._writes(wide).begin_put(puts)
+
+    def delete(self, table: str, deletes: Sequence[Delete]) -> None:
+        """See `Store.delete`. A delete of the family, or of the whole row, is one of the object's own columns, which are listed first."""
+        wide = self._of_all(table, deletes)
+        if wide is None:
+            self._store.delete(table, deletes)
+        else:
+            self._writes(wide).delete(deletes)
+
+    def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
+        """See `Store.mutate_row`; of objects that share a row, any number."""
+        wide = self._of_all(table, mutations)
+        if wide is None:
+            self._store.mutate_row(table, mutations)
+        else:
+            self._writes(wide).mutate_row(mutations)
+
+    def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
+        """See `Store.check_and_put`."""
+        wide = self._of_columns(table, [column, *put.cells])
+        if wide is None:
+            return self._store.check_and_put(table, row, column, expected, put)
+        return self._writes(wide).check_and_put(row, column, expected, put)
+
+    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+        """See `Store.check_and_mutate`."""
+        wide = self._of_columns(table, [column])
+        if wide is None or self._of_all(table, mutations) is None:
+            return self._store.check_and_mutate(table, row, column, expected, mutations)
+        return self._writes(wide).check_and_mutate(row, column, expected, mutations)
+
+    def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
+        """See `Store.check_and_mutate_many`."""
+        wide = self._of_columns(table, [change.column for change in changes])
+        if wide is None or self._of_all(table, [mutation for change in changes for mutation in change.mutations]) is None:
+            return self._store.check_and_mutate_many(table, changes)
+        return self._writes(wide).check_and_mutate_many(changes)
+
+    def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
+        """See `Store.increment`."""
+        wide = self._of_columns(table, [column])
+        if wide is None:
+            return self._store.increment(table, row, column, amount)
+        return self._writes(wide).increment(row, column, amount)
+
+    def _of_puts(self, table: str, puts: Sequence[Put]) -> WideRows | None:
+        if table not in self._wides:
+            return None
+        return self._of_columns(table, {column for put in puts for column in put.cells})
+
+    def _of_all(self, table: str, mutations: Sequence[Put | Delete]) -> WideRows | None:
+        if table not in self._wides:
+            return None
+        columns = {name for m in mutations for name in (m.cells if isinstance(m, Put) else m.columns)}
+        return self._of_columns(table, columns, [name for m in mutations if isinstance(m, Delete) for name in m.families])
+
+    def _of_columns(self, table: str, columns: Iterable[bytes], families: Sequence[bytes] = ()) -> WideRows | None:
+        if table not in self._wides:
+            return None
+        for column in columns:
+            check_column(table, column)
+        return self._of(table, [*columns, *families])
+
+    # --- tables ---------------------------------------------------------------------------------------------------------
+
+    def families(self, table: str) -> list[Family]:
+        """See `Store.families`."""
+        return self._store.families(self._table(table))
+
+    def regions(self, table: str) -> list[Region]:
+        """See `Store.regions`; their bounds are place keys."""
+        regions = self._store.regions(self._table(table))
+        wide = self._wides.get(table)
+        return regions if wide is None else [evolve(region, range=wide.places.places(region.range)) for region in regions]
+
+    def _table(self, table: str) -> str:
+        wide = self._wides.get(table)
+        return table if wide is None else wide.table
+
+    def __repr__(self) -> str:
+        return f"FoldedStore({self._store!r})"
+
+
+def _apart(
+    wides: Sequence[WideRows | None], asked: Sequence[A], answer: Callable[[WideRows | None, Sequence[A]], Sequence[R]]
+) -> Sequence[R]:
+    """Answers in the order of what is asked, of a wide model and of other families apart."""
+    if len(kinds := set(wides)) == 1:
+        return answer(kinds.pop(), asked)
+    found: dict[int, R] = {}
+    for kind in kinds:
+        places = [place for place, wide in enumerate(wides) if wide is kind]
+        found.update(zip(places, answer(kind, [asked[place] for place in places]), strict=True))
+    return [found[place] for place in range(len(asked))]
+
+
+class _PartOfRow:
+    """One object, or some of its columns, as part of a row to read."""
+
+    def __init__(self, wide: WideRows, asked: Get) -> None:
+        self._row = asked.row
+        row, prefix = wide.places.cut(asked.row)
+        lead = len(wide.family) + 1
+        self._cut = lead + len(prefix)
+        self._lead = wide.lead
+        columns = asked.columns
+        if wide.bare:
+            columns = [wide.lead]
+        elif not columns or any(b":" not in column for column in columns):
+            columns = ()
+        if columns:
+            wanted = [column for column in columns if column[lead:].startswith(asked.prefix)]
+            self.get = Get(row, [wide.column(prefix, column) for column in wanted or columns])
+            self._nothing = not wanted
+        else:
+            self.get = Get(row, [wide.family], prefix + asked.prefix)
+            self._nothing = False
+
+    def object(self, row: Row | None) -> ObjectRow | None:
+        """The logical row."""
+        if row is None or self._nothing:
+            return None
+        cut, lead = self._cut, self._lead
+        return ObjectRow(self._row, {lead + column[cut:]: cell for column, cell in row.columns.items()})
+
+
+def _parts(wide: WideRows, scan: Scan) -> list[SliceScan]:
+    """The slices of a scan, in the order in which they are read."""
+    if scan.range.empty or scan.limit == 0:
+        return []
+    limit = scan.limit if scan.filter is None or keys_only(scan.filter) else None
+    parts = [
+        SliceScan(found.rows, [(found.first, found.stop)], scan.reversed, keys_only(scan.filter), limit)
+        for found in wide.places.slices(scan.range, wide.prefix_end)
+    ]
+    return parts[::-1] if scan.reversed else parts
+
+
+class _ObjectBatches(Iterator[Sequence[Row]]):
+    """The batches of a scan of logical rows."""
+
+    def __init__(self, scan: Scan, reader: SliceReader, parts: Sequence[SliceScan], started: Any) -> None:
+        self._started = started
+        self._batches = self._read(scan, reader, parts, started)
+
+    def __next__(self) -> Sequence[Row]:
+        return next(self._batches)
+
+    def close(self) -> None:
+        """Ends the scan early."""
+        self._batches.close()
+        close_scan(self._started)
+
+    def _read(self, scan: Scan, reader: SliceReader, parts: Sequence[SliceScan], started: Any) -> Generator[Sequence[Row], None, None]:
+        shown, passing = _shown(scan), object_filter(scan.filter)
+        left, size, waiting = scan.limit, scan.batch_size, list[Row]()
+        try:
+            for part in parts:
+                with closing(reader.read(part, started)) as pages:
+                    started = None
+                    for objects in pages:
+                        chosen = objects if shown is None else list(filter(None, map(shown, objects)))
+                        chosen = chosen if passing is None else list(filter(None, map(passing, chosen)))
+                        if left is not None:
+                            chosen = chosen[:left]
+                            left -= len(chosen)
+                        waiting += chosen
+                        while len(waiting) >= size or (left == 0 and waiting):
+                            batch, waiting = waiting[:size], waiting[size:]
+                            yield batch
+                        if left == 0:
+                            return
+            if waiting:
+                yield waiting
+        finally:
+            close_scan(self._started)
+
+
+def _shown(scan: Scan) -> Callable[[ObjectRow], ObjectRow | None] | None:
+    """The columns of an object that a scan asks for, None where it asks for all."""
+    if not scan.columns or any(b":" not in column for column in scan.columns):
+        return None
+    wanted = frozenset(scan.columns)
+
+    def show(found: ObjectRow) -> ObjectRow | None:
+        columns = {column: cell for column, cell in found.columns.items() if column in wanted}
+        return ObjectRow(found.row, columns) if columns else None
+
+    return show

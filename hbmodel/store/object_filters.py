@@ -1,0 +1,89 @@
+"""Filters of logical rows: what the server cannot decide, since it knows rows and not the objects in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from hbmodel.store.embedded.cells import StoredCell
+from hbmodel.store.embedded.row_filter import RowFilter
+from hbmodel.store.filters import And, Filter, FirstCellOnly, KeyOnly, Or, RowContains, ValueFilter
+from hbmodel.store.values import Cell
+from hbmodel.store.wide_rows import ObjectRow
+
+Cells = Mapping[bytes, Cell]
+"""The cells of a logical row."""
+
+ObjectFilter = Callable[[ObjectRow], ObjectRow | None]
+"""What passes of a logical row; None where nothing does."""
+
+_COMPARISONS: dict[str, Callable[[bytes, bytes], bool]] = {
+    "=": bytes.__eq__,
+    "!=": bytes.__ne__,
+    "<": bytes.__lt__,
+    "<=": bytes.__le__,
+    ">": bytes.__gt__,
+    ">=": bytes.__ge__,
+}
+
+COUNTED = And([FirstCellOnly(), KeyOnly()])
+"""The filter of a read that only wants to know which rows there are."""
+
+
+def keys_only(filter: Filter | None) -> bool:
+    """Whether the server can leave all values out."""
+    return filter in (KeyOnly(), COUNTED)
+
+
+def object_filter(filter: Filter | None) -> ObjectFilter | None:
+    """What a filter does to logical rows; None where it does nothing to them.
+
+    A filter that asks only whether a row passes is asked so; any other is evaluated cell by cell, as HBase does it.
+    """
+    if filter is None or filter == KeyOnly():  # the values are left out already
+        return None
+    if filter == COUNTED:
+        return _first_cell
+    passes = _predicate(filter)
+    if passes is None:
+        return _evaluated(RowFilter(filter, reversed=False))
+    return lambda found: found if passes(found) else None
+
+
+def _first_cell(found: ObjectRow) -> ObjectRow:
+    for column, cell in found.columns.items():
+        return ObjectRow(found.row, {column: cell})
+    return found
+
+
+def _predicate(filter: Filter) -> Callable[[ObjectRow], bool] | None:
+    match filter:
+        case ValueFilter(column, operator, value, if_missing):
+            compare = _COMPARISONS[operator]
+
+            def has_value(found: ObjectRow) -> bool:
+                cell = found.columns.get(column)
+                return if_missing if cell is None else compare(cell.value, value)
+
+            return has_value
+        case RowContains(text):
+            wanted = text.lower()
+            return lambda found: wanted in found.row.decode("utf-8", "replace").lower()
+        case And(filters) | Or(filters):
+            parts = [_predicate(part) for part in filters]
+            known = [part for part in parts if part is not None]
+            if len(known) < len(parts):
+                return None
+            decide = all if isinstance(filter, And) else any
+            return lambda found: decide(part(found) for part in known)
+        case _:
+            return None
+
+
+def _evaluated(filter: RowFilter) -> ObjectFilter:
+    def apply(found: ObjectRow) -> ObjectRow | None:
+        if filter.rejects(found.row):
+            return None
+        kept = filter.kept({column: StoredCell(cell.value, cell.timestamp) for column, cell in found.columns.items()})
+        return ObjectRow(found.row, kept) if kept else None
+
+    return apply

@@ -1,0 +1,302 @@
+"""Reading slices of wide rows: the objects in a range of columns of one row or of many, page by page, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hbmodel.store.filters import And, ColumnRange, Filter, KeyOnly, Or, Pagination
+from hbmodel.store.port import Reads
+from hbmodel.store.ranges import KeyRange, key_successor
+from hbmodel.store.values import Row, Scan
+from hbmodel.store.wide_rows import ObjectRow, Unfolding, WideRows
+
+PAGES = (100, 1_000, 5_000)
+"""Cells in the first page of a row, the second and those that follow."""
+
+PAGES_OF_KEYS = (10_000,)
+"""The same where only keys are read."""
+
+PAGE_BYTES = 4 * 1024 * 1024
+"""Bytes of a page, roughly, unless one object is larger."""
+
+ROWS = 100
+"""Rows in a batch."""
+
+_STEPS = 4
+"""A bisection looks right behind the last cell known every so many steps, since it may be the last."""
+
+_SAMPLED = 64
+"""Cells of a page by which the bytes of all are estimated."""
+
+Interval = tuple[bytes, bytes | None]
+"""Qualifiers, from the first on and below the second; None where there is no end."""
+
+
+@frozen
+class SliceScan:
+    """Objects to read: some ranges of qualifiers in each of a range of rows.
+
+    Attributes:
+        rows: the row keys.
+        ranges: of qualifiers, sorted, disjoint, not empty; their bounds do not lie within an object.
+        reversed: from the last object of the last row to the first.
+        keys_only: cells without their values.
+        limit: how many objects are wanted, at most; no more are promised to be left out.
+    """
+
+    rows: KeyRange
+    ranges: Sequence[Interval]
+    reversed: bool = False
+    keys_only: bool = False
+    limit: int | None = None
+
+    @property
+    def single(self) -> bool:
+        """Whether it is of one row."""
+        return self.rows.stop == key_successor(self.rows.start)
+
+    @property
+    def keys_of_rows(self) -> bool:
+        """Whether rows are found before their objects: HBase does not take several ranges of columns in a reversed scan."""
+        return self.reversed and len(self.ranges) > 1 and not self.single
+
+
+class SliceReader:
+    """Reads the objects of one model.
+
+    No object is put together from two reads: the last of a full page is read again from its first cell, with what follows.
+
+    Args:
+        store: with the table.
+        wide: of the model.
+        pages: cells of the first pages of a row and of all others; None for those of this module.
+    """
+
+    def __init__(self, store: Reads, wide: WideRows, pages: Sequence[int] | None = None) -> None:
+        self._store = store
+        self._wide = wide
+        self._pages = pages
+        self._start = len(wide.lead)
+        self._unfolding = Unfolding(wide)
+
+    def first_scan(self, scan: SliceScan) -> Scan:
+        """The scan of the table with which it begins."""
+        page = _page(scan.ranges, self._sizes(scan)[0], scan.keys_only)
+        if scan.keys_of_rows:
+            page = _page([(scan.ranges[0][0], scan.ranges[-1][1])], 1, keys_only=True)
+        return Scan(
+            scan.rows,
+            reversed=scan.reversed and not scan.single,
+            columns=[self._wide.family],
+            filter=page,
+            limit=1 if scan.single else None,
+            batch_size=ROWS if scan.limit is None else max(1, min(ROWS, scan.limit)),
+        )
+
+    def read(self, scan: SliceScan, started: Iterator[Sequence[Row]] | None = None) -> Generator[Sequence[ObjectRow], None, None]:
+        """The objects, some at a time.
+
+        Args:
+            scan: what to read.
+            started: what `first_scan` gives, if it was begun already; whoever gives it closes it.
+        """
+        if started is None:
+            (started,) = self._store.scan(self._wide.table, [self.first_scan(scan)])
+            with _closing(started):
+                yield from self._rows(scan, started)
+        else:
+            yield from self._rows(scan, started)
+
+    def _sizes(self, scan: SliceScan) -> Sequence[int]:
+        return self._pages or (PAGES_OF_KEYS if scan.keys_only else PAGES)
+
+    def _rows(self, scan: SliceScan, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, None]:
+        size = self._sizes(scan)[0]
+        for batch in batches:
+            whole: list[ObjectRow] = []
+            for row in batch:
+                columns = row.columns
+                if len(columns) < size and not scan.keys_of_rows:
+                    objects = self._unfolding.objects(row.row, list(columns), list(columns.values()))
+                    whole += reversed(objects) if scan.reversed else objects
+                    continue
+                if whole:
+                    yield whole
+                    whole = []
+                yield from self._backwards(scan, row.row) if scan.reversed else self._pages_of(scan, row)
+            if whole:
+                yield whole
+
+    def _pages_of(self, scan: SliceScan, row: Row | None, of: bytes | None = None) -> Generator[Sequence[ObjectRow], None, None]:
+        """The objects of one row, of which the first page was read, unless only the row's key is given."""
+        sizes = self._sizes(scan)
+        key = row.row if row is not None else of
+        assert key is not None
+        number, size, ranges = 0, sizes[0], list(scan.ranges)
+        page: Iterator[Sequence[Row]] | None = None
+        if row is None:
+            page = self._begin(scan, key, ranges, size)
+        try:
+            while True:
+                if page is not None:
+                    row = _only(page)
+                    page = None
+                if row is None:
+                    return
+                columns: Mapping[bytes, Any] = row.columns
+                names, cells = list(columns), list(columns.values())
+                if len(names) < size:
+                    if found := self._unfolding.objects(key, names, cells):
+                        yield found
+                    return
+                resume, kept = self._cut(names)
+                following = _from(ranges, resume)
+                if following == ranges:  # one object fills the page
+                    size *= 2
+                    page = self._begin(scan, key, ranges, size)
+                    continue
+                number = min(number + 1, len(sizes) - 1)
+                size = max(2, min(sizes[number], PAGE_BYTES * len(cells) // _bytes(names, cells)))
+                ranges = following
+                if ranges and scan.limit is None:  # asked for before the caller works on this page
+                    page = self._begin(scan, key, ranges, size)
+                if found := self._unfolding.objects(key, names[:kept], cells[:kept]):
+                    yield found
+                if not ranges:
+                    return
+                page = page or self._begin(scan, key, ranges, size)
+        finally:
+            if page is not None:
+                close_scan(page)
+
+    def _begin(self, scan: SliceScan, row: bytes, ranges: Sequence[Interval], size: int) -> Iterator[Sequence[Row]]:
+        page = _page(ranges, size, scan.keys_only)
+        (started,) = self._store.scan(self._wide.table, [Scan(KeyRange.exactly(row), columns=[self._wide.family], filter=page, limit=1)])
+        return started
+
+    def _cut(self, names: Sequence[bytes]) -> tuple[bytes, int]:
+        """Of a full page: the qualifier at which to go on, and how many cells are of objects that are surely whole."""
+        last = names[-1][self._start :]
+        end = self._wide.prefix_end(last)
+        if end is None or end == len(last):  # of no object, or a whole one
+            return key_successor(last), len(names)
+        prefix = names[-1][: self._start + end]
+        kept = len(names) - 1
+        while kept and names[kept - 1].startswith(prefix):
+            kept -= 1
+        return prefix[self._start :], kept
+
+    # --- backwards ------------------------------------------------------------------------------------------------------
+
+    def _backwards(self, scan: SliceScan, row: bytes) -> Generator[Sequence[ObjectRow], None, None]:
+        """The objects of one wide row from the last on: page by page, by bounds that a first pass finds by keys alone."""
+        if scan.limit == 1 and (last := self.last_prefix(row, scan.ranges)) is not None:
+            yield from self._reversed(scan, row, _from(scan.ranges, last))
+            before = _until(scan.ranges, last)
+        else:
+            before = list(scan.ranges)
+        if not before:
+            return
+        bounds = [before[0][0]]
+        keys = evolve(scan, ranges=before, reversed=False, keys_only=True)
+        most = (self._pages or PAGES)[-1]
+        count = 0
+        with closing(self._pages_of(keys, None, row)) as pages:
+            for page in pages:
+                for found in page:
+                    if count and count + len(found.columns) > most:
+                        bounds.append(self._wide.places.cut(found.row)[1])
+                        count = 0
+                    count += len(found.columns)
+        stops = [*bounds[1:], None]
+        for first, stop in zip(reversed(bounds), reversed(stops), strict=True):
+            yield from self._reversed(scan, row, _from(before if stop is None else _until(before, stop), first))
+
+    def _reversed(self, scan: SliceScan, row: bytes, ranges: Sequence[Interval]) -> Generator[Sequence[ObjectRow], None, None]:
+        if ranges:
+            with closing(self._pages_of(evolve(scan, ranges=ranges, reversed=False), None, row)) as pages:
+                if found := [each for page in pages for each in page]:
+                    yield found[::-1]
+
+    def last_prefix(self, row: bytes, ranges: Sequence[Interval]) -> bytes | None:
+        """The qualifier prefix of the last object of a row, found by bisection; None where the last cell is of no object, or none is."""
+        probe = SliceScan(KeyRange.exactly(row), ranges, keys_only=True)
+        most = min((self._pages or PAGES)[0], PAGES[0])
+        low, high, middle = b"", ranges[-1][1], ranges[0][0]
+        number = 0
+        while True:
+            names: list[bytes] = []
+            if asked := _from(ranges if high is None else _until(ranges, high), middle):
+                found = _only(self._begin(probe, row, asked, most))
+                names = [] if found is None else [name[self._start :] for name in found.columns]
+            low = names[-1] if names else low
+            # A page that is not full, or none right behind the last cell known, says that there are no more.
+            if 0 < len(names) < most or (not names and (not low or middle == key_successor(low))):
+                break
+            if not names:
+                high = middle
+            number += 1
+            middle = _between(low, high) if number % _STEPS else key_successor(low)
+        end = self._wide.prefix_end(low) if low else None
+        return None if end is None else low[:end]
+
+
+def _page(ranges: Sequence[Interval], size: int, keys_only: bool) -> Filter:
+    columns = [ColumnRange(first, True, stop, False) for first, stop in ranges]
+    parts: list[Filter] = [columns[0] if len(columns) == 1 else Or(columns), Pagination(size, 0)]
+    return And([*parts, KeyOnly()] if keys_only else parts)
+
+
+def _from(ranges: Sequence[Interval], first: bytes) -> list[Interval]:
+    """The part of the ranges from a qualifier on."""
+    return [(max(first, start), stop) for start, stop in ranges if stop is None or stop > first]
+
+
+def _until(ranges: Sequence[Interval], stop: bytes) -> list[Interval]:
+    """The part of the ranges below a qualifier."""
+    return [(first, stop if end is None else min(end, stop)) for first, end in ranges if first < stop]
+
+
+def _between(low: bytes, high: bytes | None) -> bytes:
+    """A qualifier about half-way between two, or the one right above the first."""
+    length = len(low) + 1
+    first = int.from_bytes(low.ljust(length, b"\x00"), "big")
+    last = 1 << 8 * length if high is None else int.from_bytes(high[:length].ljust(length, b"\x00"), "big")
+    middle = ((first + last) // 2).to_bytes(length, "big").rstrip(b"\x00")
+    return middle if middle > low else key_successor(low)
+
+
+def _bytes(names: Sequence[bytes], cells: Sequence[Any]) -> int:
+    step = -(-len(cells) // _SAMPLED)
+    sampled = range(0, len(cells), step)
+    return max(1, sum(len(names[at]) + len(cells[at].value) for at in sampled) * step)
+
+
+def _only(batches: Iterator[Sequence[Row]]) -> Row | None:
+    """The one row of a scan, which is closed."""
+    with _closing(batches):
+        return next((row for batch in batches for row in batch), None)
+
+
+def close_scan(batches: object) -> None:
+    """Closes a scan that has a `close`."""
+    close = getattr(batches, "close", None)
+    if close is not None:
+        close()
+
+
+class _closing:
+    """Closes a scan that has a `close`."""
+
+    def __init__(self, batches: object) -> None:
+        self._batches = batches
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        close_scan(self._batches)

@@ -1,0 +1,115 @@
+"""Reads of other columns in each row as calls of the first Thrift gateway, which has room for one list of columns in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from hbmodel.store.checks.reads import distinct_columns
+from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, MAX_ROWS
+from hbmodel.store.gateway.scan_calls import Request
+from hbmodel.store.thrift1.service import ResultRow, in_order
+from hbmodel.store.values import Get, Row
+
+# What Thrift's binary protocol adds to a row key or a column in a list.
+_OVERHEAD = 4
+
+
+@define(eq=False)
+class Question:
+    """One call: rows of which the same columns are read, all of them where there are none.
+
+    Attributes:
+        rows: each once.
+        columns: without repetitions.
+        size: bytes of rows and columns, roughly.
+    """
+
+    rows: list[bytes]
+    columns: dict[bytes, None]
+    size: int
+    found: dict[bytes, Any] = field(factory=dict)
+
+    def request(self, table: bytes) -> Request:
+        """The name of the call and its arguments."""
+        return "getRowsWithColumns", {"tableName": table, "rows": self.rows, "columns": list(self.columns) or None, "attributes": {}}
+
+
+class Questions:
+    """The calls that answer some gets: one for each row, or for several rows of which the same is read.
+
+    What one `Get` asks is in one call. Several of one row share a call, up to its size.
+
+    Args:
+        gets: without prefixes.
+    """
+
+    def __init__(self, gets: Sequence[Get]) -> None:
+        self._gets = gets
+        self._asked: list[Question] = []
+        self._by_get: list[Question] = []
+        self._wanted = [distinct_columns(get.columns) for get in gets]
+        growing: dict[bytes, Question] = {}
+        for get, wanted in zip(gets, self._wanted, strict=True):
+            self._by_get.append(self._place(growing, get.row, wanted))
+        self._join()
+
+    def _place(self, growing: dict[bytes, Question], row: bytes, wanted: Sequence[bytes]) -> Question:
+        added = sum(map(len, wanted)) + _OVERHEAD * len(wanted)
+        question = growing.get(row)
+        # Without columns everything is read, which is no more to ask for but more to answer.
+        if question is None or not wanted or not question.columns or question.size + added > MAX_QUESTION_BYTES:
+            question = growing[row] = Question([row], {}, len(row) + _OVERHEAD)
+            self._asked.append(question)
+        question.columns.update(dict.fromkeys(wanted))
+        question.size += added
+        return question
+
+    def _join(self) -> None:
+        """Puts rows of which the same is read into one call."""
+        calls: dict[tuple[bytes, ...], Question] = {}
+        joined: dict[int, Question] = {}
+        kept: list[Question] = []
+        for question in self._asked:
+            [row] = question.rows
+            other = calls.get(key := tuple(question.columns))
+            size = len(row) + _OVERHEAD
+            if other is None or row in other.found or len(other.rows) == MAX_ROWS or other.size + size > MAX_QUESTION_BYTES:
+                calls[key] = other = question
+                kept.append(other)
+            else:
+                other.rows.append(row)
+                other.size += size
+            other.found[row] = None
+            joined[id(question)] = other
+        self._by_get = [joined[id(question)] for question in self._by_get]
+        self._asked = kept
+
+    def requests(self, table: bytes) -> Iterator[Request]:
+        """The calls, in order."""
+        return (question.request(table) for question in self._asked)
+
+    def answers(self, replies: Iterable[Any]) -> list[Row | None]:
+        """What each `Get` reads, from the replies to those calls."""
+        for question, reply in zip(self._asked, replies, strict=True):
+            question.found.update((row.row, row) for row in in_order(reply))
+        return [
+            _selected(question.found[get.row], wanted, question)
+            for get, wanted, question in zip(self._gets, self._wanted, self._by_get, strict=True)
+        ]
+
+
+def _selected(row: Any, wanted: Sequence[bytes], question: Question) -> Row | None:
+    if row is None or len(wanted) == len(question.columns):
+        found: Row | None = row
+        return found
+    cells = row.columns
+    families = tuple(column + b":" for column in wanted if b":" not in column)
+    if families:
+        named = set(wanted)
+        chosen = {column: cell for column, cell in cells.items() if column.startswith(families) or column in named}
+    else:
+        chosen = {column: cells[column] for column in sorted(wanted) if column in cells}
+    return ResultRow(row=row.row, columns=chosen) if chosen else None

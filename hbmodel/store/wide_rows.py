@@ -1,0 +1,170 @@
+"""Wide rows: how the objects of a model lie in the columns of rows, and how their cells become one logical row for each object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from attrs import field, frozen
+from msgspec import Struct
+
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.values import Cell
+
+
+class Slice(Protocol):
+    """The same range of qualifiers in each of a range of rows."""
+
+    @property
+    def rows(self) -> KeyRange:
+        """The row keys."""
+        ...
+
+    @property
+    def first(self) -> bytes:
+        """The first qualifier, inclusive."""
+        ...
+
+    @property
+    def stop(self) -> bytes | None:
+        """The first qualifier behind the slice; None where it has no end."""
+        ...
+
+
+class Places(Protocol):
+    """The bijection between place keys, one for each object, and row key with qualifier prefix; it keeps their order.
+
+    The place key of an object ends in its qualifier prefix without the kind, as it stands.
+    """
+
+    @property
+    def kind(self) -> bytes:
+        """What the qualifiers of all objects begin with, or nothing."""
+        ...
+
+    def cut(self, place: bytes) -> tuple[bytes, bytes]:
+        """The row key and the qualifier prefix, kind included."""
+        ...
+
+    def join(self, row: bytes, prefix: bytes) -> bytes:
+        """The place key of a row key and a qualifier prefix, kind included."""
+        ...
+
+    def slices(self, places: KeyRange, prefix_end: Callable[[bytes], int | None] | None = None) -> Sequence[Slice]:
+        """The cells of the objects whose place keys lie in a range, in their order."""
+        ...
+
+    def places(self, rows: KeyRange) -> KeyRange:
+        """The place keys of all objects whose rows lie in a range."""
+        ...
+
+
+def _columns(columns: Sequence[bytes]) -> tuple[bytes, ...]:
+    return tuple(columns)
+
+
+@frozen
+class WideRows:
+    """The objects of one model in the rows of a table.
+
+    Attributes:
+        table: the table.
+        family: the only family of the model.
+        places: where each object lies.
+        prefix_end: where the prefix of the object that a qualifier belongs to ends, kind included; None where it belongs to no object
+            of the model. No prefix begins another one, unless objects have one cell each, whose alias is empty.
+        columns: all columns of an object, `family:alias`, those of the system included; a delete of the whole object takes them even
+            where they are absent.
+        view: the name of the table of logical rows; by default the table's own.
+    """
+
+    table: str
+    family: bytes
+    places: Places
+    prefix_end: Callable[[bytes], int | None]
+    columns: tuple[bytes, ...] = field(default=(), converter=_columns)
+    view: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the table of logical rows."""
+        return self.view or self.table
+
+    @property
+    def lead(self) -> bytes:
+        """What the columns of the family begin with: its name and the colon."""
+        return self.family + b":"
+
+    @property
+    def bare(self) -> bool:
+        """Whether objects have one cell each, whose alias is empty."""
+        return self.columns == (self.lead,)
+
+    def column(self, prefix: bytes, column: bytes) -> bytes:
+        """The column in the table of an object's column."""
+        start = len(self.family) + 1
+        return column[:start] + prefix + column[start:]
+
+
+class ObjectRow(Struct, gc=False):
+    """A logical row: the cells of one object, by `family:alias`."""
+
+    row: bytes
+    columns: Mapping[bytes, Any]
+
+
+class Unfolding:
+    """Turns cells of a row into logical rows; it remembers which columns the object before had, since most have the same.
+
+    Args:
+        wide: of the model.
+    """
+
+    def __init__(self, wide: WideRows) -> None:
+        self._lead = wide.lead
+        self._prefix_end = wide.prefix_end
+        self._places = wide.places
+        self._aliases: list[bytes] = [b""]
+        self._names: list[bytes] = []
+
+    def objects(self, row: bytes, names: Sequence[bytes], cells: Sequence[Cell]) -> list[ObjectRow]:
+        """The objects whose cells are among those of a row, in their order.
+
+        Args:
+            row: the row key.
+            names: the columns of the cells, in their order.
+            cells: the cells.
+        """
+        prefix_end, lead = self._prefix_end, len(self._lead)
+        kind = self._places.kind
+        base, rest = self._places.join(row, kind), lead + len(kind)
+        aliases, logical = self._aliases, self._names
+        size, count = len(logical), len(names)
+        found: list[ObjectRow] = []
+        at = 0
+        while at < count:
+            name = names[at]
+            end = prefix_end(name[lead:])
+            if end is None:  # of another model
+                at += 1
+                continue
+            end += lead
+            prefix = name[:end]
+            stop = at + size
+            if (
+                not size
+                or stop > count
+                or b"".join(names[at:stop]) != prefix.join(aliases)
+                or (stop < count and names[stop].startswith(prefix) and end < len(name))
+            ):
+                stop = at + 1
+                if end < len(name):
+                    while stop < count and names[stop].startswith(prefix):
+                        stop += 1
+                aliases = [b"", *(each[end:] for each in names[at:stop])]
+                logical = [self._lead + alias for alias in aliases[1:]]
+                size = stop - at
+            found.append(ObjectRow(base + name[rest:end], dict(zip(logical, cells[at:stop], strict=True))))
+            at = stop
+        self._aliases, self._names = aliases, logical
+        return found

@@ -1,0 +1,182 @@
+"""Writes of objects that share rows: what becomes one put, what is refused before anything is sent, what a delete leaves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from itertools import count
+
+import pytest
+
+from hbmodel.encoding.codecs.text import terminated
+from hbmodel.errors import CapabilityError, FamilyNotFound, InvalidRequest
+from hbmodel.store import ConditionalChange, Delete, Family, Put, Scan
+from hbmodel.store.filters import ColumnPrefix
+from hbmodel.store.folded import FoldedStore
+from tests.support.beds import ATOMIC, HBASE, Bed
+from tests.support.cut_rows import wide_rows
+
+TABLES = (f"folded_writes_{number}" for number in count())
+STORES = ("memory", "limited", *HBASE)
+
+
+def place(row: bytes, name: bytes) -> bytes:
+    return terminated(row) + terminated(name)
+
+
+class Wide:
+    """A table with objects of a wide model in the rows `r` and `s`, and with cells of nobody."""
+
+    def __init__(self, bed: Bed, *, atomic_rows: bool = True) -> None:
+        self.bed, self.table = bed, next(TABLES)
+        if self.table in bed.store.tables():
+            bed.store.delete_table(self.table)
+        bed.store.create_table(self.table, [Family(b"d"), Family(b"e")])
+        columns = [b"d:a", b"d:b", b"d:_l"]
+        self.store = FoldedStore(bed.store, [wide_rows(self.table, b"d", columns)], atomic_rows=atomic_rows, pages=(7, 7))
+        bed.store.put(self.table, [Put(row, {b"d:": b"version", b"d:q": b"other", b"e:x": b"e"}, 5) for row in (b"r", b"s")])
+        bed.store.calls.clear()
+
+    def cells(self) -> dict[bytes, dict[bytes, tuple[bytes, int]]]:
+        (batches,) = self.bed.store.scan(self.table, [Scan()])
+        return {row.row: {name: (cell.value, cell.timestamp) for name, cell in row.columns.items()} for b in batches for row in b}
+
+    def objects(self) -> dict[bytes, Mapping[bytes, bytes]]:
+        (batches,) = self.store.scan(self.table, [Scan()])
+        return {row.row: {name: cell.value for name, cell in row.columns.items()} for batch in batches for row in batch}
+
+    def names(self) -> list[str]:
+        return [call.name for call in self.bed.store.calls if call.writes]
+
+    def puts(self, *names: bytes, row: bytes = b"r", timestamp: int | None = 10, ttl: int | None = None) -> Sequence[Put]:
+        return [Put(place(row, name), {b"d:a": name, b"d:b": name}, timestamp, ttl) for name in names]
+
+
+@pytest.mark.parametrize("bed", STORES, indirect=True)
+def test_puts_into_one_row_are_one_put(bed: Bed) -> None:
+    wide = Wide(bed)
+    wide.store.put(wide.table, [*wide.puts(b"x", b"y"), *wide.puts(b"x", row=b"s"), *wide.puts(b"z")])
+    (call,) = [call for call in bed.store.calls if call.writes]
+    assert [(put.row, len(put.cells)) for put in call.items] == [(b"r", 6), (b"s", 2)]
+    assert list(wide.objects()) == [place(b"r", b"x"), place(b"r", b"y"), place(b"r", b"z"), place(b"s", b"x")]
+    assert wide.objects()[place(b"r", b"y")] == {b"d:a": b"y", b"d:b": b"y"}
+    assert wide.cells()[b"r"][b"d:"] == (b"version", 5)
+
+
+@pytest.mark.parametrize("bed", STORES, indirect=True)
+def test_several_times_and_lives_in_one_row_are_one_change_or_refused(bed: Bed) -> None:
+    wide = Wide(bed)
+    now = time.time_ns() // 1_000_000
+    before = wide.cells()
+    bed.store.calls.clear()
+    mixed = [*wide.puts(b"x"), *wide.puts(b"v", timestamp=now, ttl=600_000), *wide.puts(b"y", timestamp=11), *wide.puts(b"x", row=b"s")]
+    if bed.atomic:
+        wide.store.put(wide.table, mixed)
+        assert wide.names() == ["mutate_row", "put"]
+        assert {name: cell[1] for name, cell in wide.cells()[b"r"].items() if name.startswith(b"d:p") and name.endswith(b"a")} == {
+            b"d:p" + terminated(name) + b"a": at for name, at in ((b"v", now), (b"x", 10), (b"y", 11))
+        }
+        wide.store.put(wide.table, [*wide.puts(b"w", timestamp=now - 1000, ttl=1), *wide.puts(b"x", timestamp=12)])
+        assert place(b"r", b"w") not in wide.objects()
+    else:
+        with pytest.raises(CapabilityError):
+            wide.store.put(wide.table, mixed)
+        assert (wide.names(), wide.cells()) == ([], before)
+        free = FoldedStore(bed.store, [wide_rows(wide.table, b"d")], atomic_rows=False)
+        free.put(wide.table, mixed)
+        assert len(wide.objects()) == 4
+
+
+@pytest.mark.parametrize("bed", ["memory", "limited"], indirect=True)
+def test_what_cannot_be_written_at_once_is_refused_before_anything_is_sent(bed: Bed) -> None:
+    wide = Wide(bed)
+    large = [Put(place(b"r", b"%d" % number), {b"d:a": bytes(1024 * 1024)}, 10) for number in range(5)]
+    twice = [*wide.puts(b"x"), *wide.puts(b"x", ttl=1000)]
+    for puts, error in ((large, InvalidRequest), (twice, CapabilityError)):
+        with pytest.raises(error):
+            wide.store.put(wide.table, [*wide.puts(b"x", row=b"s"), *puts])
+    with pytest.raises(InvalidRequest):
+        wide.store.put(wide.table, [Put(place(b"r", b"x"), {})])
+    with pytest.raises(InvalidRequest):
+        wide.store.put(wide.table, [Put(place(b"r", b"x"), {b"d:a": b"1", b"e:a": b"1"})])
+    with pytest.raises(FamilyNotFound):
+        wide.store.put(wide.table, [Put(place(b"r", b"x"), {b"d:a": b"1", b"f:a": b"1"})])
+    with pytest.raises(InvalidRequest):
+        wide.store.mutate_row(wide.table, [*wide.puts(b"x"), *wide.puts(b"x", row=b"s")])
+    assert wide.names() == []
+    free = FoldedStore(bed.store, [wide_rows(wide.table, b"d")], atomic_rows=False)
+    free.put(wide.table, large)
+    (call,) = [call for call in bed.store.calls if call.writes]
+    assert [len(put.cells) for put in call.items] == [1] * 5
+
+
+@pytest.mark.parametrize("bed", STORES, indirect=True)
+def test_a_delete_takes_the_objects_own_columns_and_hides_what_comes_late(bed: Bed) -> None:
+    wide = Wide(bed)
+    wide.store.put(wide.table, [*wide.puts(b"x", b"x\x00", b"xy"), Put(place(b"r", b"x"), {b"d:older": b"1"}, 10)])
+    before = wide.cells()[b"r"]
+    wide.store.delete(wide.table, [Delete(place(b"r", b"x"), families=[b"d"], timestamp=10)])
+    own = b"d:p" + terminated(b"x")
+    assert wide.cells()[b"r"] == {name: cell for name, cell in before.items() if not name.startswith(own)}
+    wide.store.put(wide.table, [Put(place(b"r", b"x"), {b"d:_l": b"late", b"d:older": b"late"}, 10)])
+    assert place(b"r", b"x") not in wide.objects()
+    wide.store.put(wide.table, wide.puts(b"x", timestamp=11))
+    wide.store.delete(wide.table, [Delete(place(b"r", b"x"), columns=[b"d:a"], timestamp=11), Delete(place(b"r", b"xy"), timestamp=10)])
+    assert wide.objects() == {place(b"r", b"x"): {b"d:b": b"x"}, place(b"r", b"x\x00"): {b"d:a": b"x\x00", b"d:b": b"x\x00"}}
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_objects_of_one_row_change_together(bed: Bed) -> None:
+    wide = Wide(bed)
+    wide.store.put(wide.table, wide.puts(b"x", b"y"))
+    change = [Delete(place(b"r", b"x"), families=[b"d"], timestamp=19), *wide.puts(b"y", timestamp=20), *wide.puts(b"z", timestamp=21)]
+    bed.store.calls.clear()
+    wide.store.mutate_row(wide.table, change)
+    assert wide.names() == ["mutate_row"]
+    after = {place(b"r", b"y"): {b"d:a": b"y", b"d:b": b"y"}, place(b"r", b"z"): {b"d:a": b"z", b"d:b": b"z"}}
+    assert wide.objects() == after
+    of_y = (place(b"r", b"y"), b"d:a")
+    gone = [Delete(place(b"r", b"z"), timestamp=30), *wide.puts(b"x", timestamp=30)]
+    assert not wide.store.check_and_mutate(wide.table, *of_y, b"no", gone)
+    assert wide.objects() == after
+    assert wide.store.check_and_mutate(wide.table, *of_y, b"y", gone)
+    assert list(wide.objects()) == [place(b"r", b"x"), place(b"r", b"y")]
+    with pytest.raises(InvalidRequest):
+        wide.store.check_and_mutate(wide.table, *of_y, b"y", wide.puts(b"x", row=b"s"))
+    applied = wide.store.check_and_mutate_many(
+        wide.table,
+        [
+            ConditionalChange(place(b"r", b"x"), b"d:a", b"x", [Put(place(b"r", b"x"), {b"d:b": b"new"}, 31)]),
+            ConditionalChange(place(b"r", b"y"), b"d:a", None, [Put(place(b"r", b"y"), {b"d:b": b"new"}, 31)]),
+        ],
+    )
+    assert list(applied) == [True, False]
+
+
+@pytest.mark.parametrize("bed", STORES, indirect=True)
+def test_conditions_and_counters_are_of_the_object(bed: Bed) -> None:
+    wide = Wide(bed)
+    x = place(b"r", b"x")
+    assert wide.store.check_and_put(wide.table, x, b"d:a", None, Put(x, {b"d:a": b"1"}))
+    assert not wide.store.check_and_put(wide.table, x, b"d:a", None, Put(x, {b"d:a": b"2"}))
+    assert wide.store.check_and_put(wide.table, x, b"d:a", b"1", Put(x, {b"d:b": b"2"}))
+    assert [wide.store.increment(wide.table, x, b"d:n", 3), wide.store.increment(wide.table, x, b"d:n", 4)] == [3, 7]
+    assert wide.objects() == {x: {b"d:a": b"1", b"d:b": b"2", b"d:n": (7).to_bytes(8, "big")}}
+
+
+@pytest.mark.parametrize("bed", STORES, indirect=True)
+def test_other_families_and_tables_are_seen_as_they_are(bed: Bed) -> None:
+    wide = Wide(bed)
+    wide.store.put(wide.table, [Put(b"r", {b"e:y": b"2"}, 9)])
+    (row,) = wide.store.get(wide.table, [b"r"], [b"e"])
+    assert row is not None
+    assert {name: cell.value for name, cell in row.columns.items()} == {b"e:x": b"e", b"e:y": b"2"}
+    (batches,) = wide.store.scan(wide.table, [Scan(columns=[b"e"], filter=ColumnPrefix(b"x"))])
+    assert [row.row for batch in batches for row in batch] == [b"r", b"s"]
+    wide.store.delete(wide.table, [Delete(b"r", families=[b"e"], timestamp=9)])
+    assert b"e:y" not in wide.cells()[b"r"]
+    assert wide.store.begin_put(wide.table, wide.puts(b"x")).end() is None  # type: ignore[func-returns-value]
+    assert list(wide.objects()) == [place(b"r", b"x")]
+    assert [family.name for family in wide.store.families(wide.table)] == [b"d", b"e"]
+    (region,) = wide.store.regions(wide.table)
+    assert (region.range.start, region.range.stop) == (b"", None)

@@ -1,0 +1,234 @@
+"""Pages of wide rows: how many calls and cells they take, and that no object is ever put together from two of them."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hbmodel.encoding.codecs.text import terminated
+from hbmodel.encoding.places import PlaceForm
+from hbmodel.errors import InvalidRequest
+from hbmodel.store import Delete, Family, Put, Row, Scan
+from hbmodel.store.embedded import EmbeddedStore
+from hbmodel.store.filters import And, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, ValueFilter
+from hbmodel.store.folded import FoldedStore
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.slices import PAGES, SliceReader, SliceScan
+from hbmodel.store.wide_rows import WideRows
+from tests.support.cut_rows import end_of_text, wide_rows
+from tests.support.faulty import RecordingStore
+
+WIDTH = 30_000
+
+
+def place(row: bytes, name: bytes) -> bytes:
+    return terminated(row) + terminated(name)
+
+
+def scans_of(store: RecordingStore) -> list[Scan]:
+    found = [scan for call in store.calls if call.name == "scan" for scan in call.items]
+    store.calls.clear()
+    return found
+
+
+def size_of(scan: Scan) -> int:
+    assert isinstance(scan.filter, And)
+    (page,) = [part for part in scan.filter.filters if isinstance(part, Pagination)]
+    return page.limit
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Iterator[RecordingStore]:
+    """A store with one row of 10,000 objects of three cells, and small ones beside it."""
+    with RecordingStore(EmbeddedStore(None)) as store:
+        store.create_table("t", [Family(b"d")])
+        cells = {b"d:p" + terminated(b"%06d" % number) + name: b"v" * 20 for number in range(WIDTH // 3) for name in (b"a", b"b", b"c")}
+        store.put("t", [Put(b"m", cells, 1), *(Put(row, {b"d:p" + terminated(b"x") + b"a": b"1"}, 1) for row in (b"l", b"n"))])
+        yield store
+
+
+@pytest.fixture
+def store(recorded: RecordingStore) -> RecordingStore:
+    recorded.calls.clear()
+    return recorded
+
+
+def read(store: FoldedStore, of: KeyRange, **options: object) -> Sequence[Row]:
+    (batches,) = store.scan("t", [Scan(of, **options)])  # type: ignore[arg-type]
+    return [row for batch in batches for row in batch]
+
+
+WIDE = wide_rows("t", b"d", [b"d:a", b"d:b", b"d:c"])
+ROW = KeyRange.prefix(terminated(b"m"))
+
+
+def test_pages_grow_and_hold_whole_objects(store: RecordingStore) -> None:
+    rows = read(FoldedStore(store, [WIDE]), ROW)
+    assert [row.row for row in rows] == [place(b"m", b"%06d" % number) for number in range(WIDTH // 3)]
+    assert all(len(row.columns) == 3 for row in rows)
+    sizes = [size_of(scan) for scan in scans_of(store)]
+    assert sizes[:3] == list(PAGES)
+    assert set(sizes[3:]) == {PAGES[-1]}
+    assert sum(sizes) < WIDTH + PAGES[-1]
+
+
+def test_a_few_objects_take_one_small_page(store: RecordingStore) -> None:
+    folded = FoldedStore(store, [WIDE])
+    assert len(read(folded, KeyRange(place(b"m", b"005000"), ROW.stop), limit=20)) == 20
+    assert [size_of(scan) for scan in scans_of(store)] == [PAGES[0]]
+
+
+def test_a_row_that_overflows_is_continued_before_the_next_one(store: RecordingStore) -> None:
+    rows = read(FoldedStore(store, [WIDE]), KeyRange())
+    assert [row.row for row in rows] == [
+        place(b"l", b"x"),
+        *(place(b"m", b"%06d" % number) for number in range(WIDTH // 3)),
+        place(b"n", b"x"),
+    ]
+
+
+@pytest.mark.parametrize("of", [ROW, KeyRange()])
+def test_memory_is_bounded(store: RecordingStore, of: KeyRange) -> None:
+    folded = FoldedStore(store.inner, [WIDE])
+
+    def run() -> int:
+        (batches,) = folded.scan("t", [Scan(of)])
+        return sum(len(batch) for batch in batches)
+
+    run()
+    tracemalloc.start()
+    found = run()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found >= WIDTH // 3
+    assert peak < 10_000_000  # of a row that has more than twice as much
+
+
+def test_an_object_larger_than_a_page_is_read_whole() -> None:
+    with RecordingStore(EmbeddedStore(None)) as store:
+        store.create_table("t", [Family(b"d")])
+        large = {b"d:p" + terminated(b"l") + b"%04d" % number: b"1" for number in range(1000)}
+        cells = {b"d:p" + terminated(name) + b"a": b"1" for name in (b"a", b"z", b"zz")}
+        store.put("t", [Put(b"m", {**cells, **large}, 1)])
+        rows = read(FoldedStore(store, [WIDE], pages=(7, 7)), ROW)
+        assert [(row.row, len(row.columns)) for row in rows] == [
+            (place(b"m", b"a"), 1),
+            (place(b"m", b"l"), 1000),
+            (place(b"m", b"z"), 1),
+            (place(b"m", b"zz"), 1),
+        ]
+        (found,) = FoldedStore(store, [WIDE], pages=(7, 7)).get("t", [place(b"m", b"l")])
+        assert found is not None
+        assert len(found.columns) == 1000
+
+
+def test_values_that_are_large_make_pages_of_few_cells() -> None:
+    with RecordingStore(EmbeddedStore(None)) as store:
+        store.create_table("t", [Family(b"d")])
+        for number in range(200):
+            store.put("t", [Put(b"m", {b"d:p" + terminated(b"%03d" % number) + b"a": bytes(200_000)}, 1)])
+        store.calls.clear()
+        assert len(read(FoldedStore(store, [WIDE]), ROW)) == 200
+        assert [size_of(scan) for scan in scans_of(store)][:2] == [PAGES[0], 20]
+
+
+def test_counting_reads_keys_in_large_pages(store: RecordingStore) -> None:
+    rows = read(FoldedStore(store, [WIDE]), ROW, filter=And([FirstCellOnly(), KeyOnly()]))
+    assert len(rows) == WIDTH // 3
+    assert {(len(row.columns), cell.value) for row in rows for cell in row.columns.values()} == {(1, b"")}
+    scans = scans_of(store)
+    assert [size_of(scan) for scan in scans] == [10_000] * 4
+    assert all(isinstance(scan.filter, And) and KeyOnly() in scan.filter.filters for scan in scans)
+
+
+def test_the_last_object_takes_few_small_calls(store: RecordingStore) -> None:
+    folded = FoldedStore(store, [WIDE])
+    (last,) = read(folded, ROW, reversed=True, limit=1)
+    assert (last.row, len(last.columns)) == (place(b"m", b"%06d" % (WIDTH // 3 - 1)), 3)
+    calls = scans_of(store)
+    assert len(calls) < 60
+    assert max(map(size_of, calls)) == 100
+    (last,) = read(folded, KeyRange(ROW.start, place(b"m", b"004321")), reversed=True, limit=1)
+    assert last.row == place(b"m", b"004320")
+
+
+def test_backwards_in_bounded_pages(store: RecordingStore) -> None:
+    rows = read(FoldedStore(store, [WIDE]), KeyRange(), reversed=True)
+    assert [row.row for row in rows] == [
+        place(b"n", b"x"),
+        *(place(b"m", b"%06d" % number) for number in reversed(range(WIDTH // 3))),
+        place(b"l", b"x"),
+    ]
+
+
+def test_filters_and_columns_are_of_the_object(store: RecordingStore) -> None:
+    folded = FoldedStore(store, [WIDE])
+    some = KeyRange(place(b"m", b"000100"), place(b"m", b"000110"))
+    filters: list[tuple[Filter, int]] = [
+        (ValueFilter(b"d:b", "=", b"v" * 20), 10),
+        (ValueFilter(b"d:b", "=", b"w"), 0),
+        (Or([ValueFilter(b"d:b", "=", b"w"), ValueFilter(b"d:none", "=", b"w", if_missing=True)]), 10),
+        (And([ValueFilter(b"d:c", ">", b""), ColumnRange(b"b", True, None, False)]), 10),
+    ]
+    for filter, found in filters:
+        assert len(read(folded, some, filter=filter)) == found
+    assert [list(row.columns) for row in read(folded, some, filter=filters[-1][0], limit=1)] == [[b"d:b", b"d:c"]]
+    assert [list(row.columns) for row in read(folded, some, columns=[b"d:b"], limit=2)] == [[b"d:b"]] * 2
+    assert read(folded, some, columns=[b"d:none"]) == []
+
+
+@pytest.mark.parametrize("reversed", [False, True])
+def test_several_ranges_of_columns_in_one_row_and_in_all(store: RecordingStore, reversed: bool) -> None:
+    folded = FoldedStore(store, [WIDE], pages=(7, 7))
+
+    def prefix(name: bytes) -> bytes:
+        return b"p" + terminated(name)
+
+    ranges = [(prefix(b"000100"), prefix(b"000103")), (prefix(b"009000"), prefix(b"009002")), (prefix(b"x"), None)]
+    names = [b"000100", b"000101", b"000102", b"009000", b"009001"]
+    for rows, expected in (
+        (KeyRange.exactly(b"m"), [place(b"m", name) for name in names]),
+        (KeyRange(), [place(b"l", b"x"), *(place(b"m", name) for name in names), place(b"n", b"x")]),
+    ):
+        batches = folded.slices("t", SliceScan(rows, ranges, reversed=reversed))
+        assert [row.row for batch in batches for row in batch] == (expected[::-1] if reversed else expected)
+    with pytest.raises(InvalidRequest):
+        folded.slices("tall", SliceScan(KeyRange(), ranges))
+
+
+def test_a_scan_can_be_closed_early(store: RecordingStore) -> None:
+    (batches,) = FoldedStore(store, [WIDE]).scan("t", [Scan(ROW, batch_size=5)])
+    assert len(next(batches)) == 5
+    batches.close()  # type: ignore[attr-defined]
+    assert list(batches) == []
+
+
+@given(st.lists(st.tuples(st.binary(max_size=2), st.binary(max_size=3)), max_size=30), st.integers(1, 4))
+def test_objects_of_one_cell_whose_alias_is_empty(names: list[tuple[bytes, bytes]], page: int) -> None:
+    """The last column field is raw then, so that one prefix may begin another."""
+    form = PlaceForm(kind=b"p")
+    wide = WideRows("t", b"d", form, lambda qualifier: len(qualifier) if qualifier[:1] == b"p" else None, [b"d:"])
+    with EmbeddedStore(None) as store:
+        store.create_table("t", [Family(b"d")])
+        folded = FoldedStore(store, [wide], pages=(page,))
+        places = sorted({form.join(b"r" + row, b"p" + name) for row, name in names})
+        folded.put("t", [Put(each, {b"d:": each}, 1) for each in places])
+        assert [row.row for row in read(folded, KeyRange())] == places
+        assert [row.row for row in read(folded, KeyRange(), reversed=True)] == places[::-1]
+        assert [row.columns[b"d:"].value for row in folded.get("t", places) if row is not None] == places
+        for each in places[:3]:
+            folded.delete("t", [Delete(each, timestamp=1)])
+        assert [row.row for row in read(folded, KeyRange())] == places[3:]
+
+
+@given(st.lists(st.binary(max_size=3), min_size=1, max_size=40, unique=True), st.integers(1, 5))
+def test_the_last_prefix_whatever_the_qualifiers(names: list[bytes], page: int) -> None:
+    with EmbeddedStore(None) as store:
+        store.create_table("t", [Family(b"d")])
+        store.put("t", [Put(b"r", {b"d:p" + terminated(name) + b"a": b"1" for name in names}, 1)])
+        reader = SliceReader(store, WideRows("t", b"d", PlaceForm(kind=b"p"), end_of_text(b"p")), (page,))
+        assert reader.last_prefix(b"r", [(b"p", b"q")]) == b"p" + max(map(terminated, names))

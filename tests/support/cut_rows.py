@@ -1,0 +1,232 @@
+"""A store whose rows are kept as objects of wide rows: every row key is cut behind some bytes, the rest lies in the qualifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hbmodel.encoding.codecs.text import escape, terminated, unescape_part
+from hbmodel.encoding.places import PlaceForm, PrefixEnd
+from hbmodel.errors import DecodingError
+from hbmodel.store import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan, Store
+from hbmodel.store.checks.reads import check_scans
+from hbmodel.store.checks.rows import check_row
+from hbmodel.store.filters import And, Filter, Or, RowContains
+from hbmodel.store.folded import FoldedStore
+from hbmodel.store.object_filters import object_filter
+from hbmodel.store.port import BegunPut, RepeatingStore
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.wide_rows import ObjectRow, WideRows
+from hbmodel.store.wrapping import WrappingStore
+
+KIND = b"p"
+SMALL_PAGES = (7, 7)
+"""So few cells that seams are hit all the time."""
+
+
+def end_of_text(kind: bytes) -> PrefixEnd:
+    """Where the one column field of a model ends, which is terminated text."""
+
+    def prefix_end(qualifier: bytes) -> int | None:
+        if not qualifier.startswith(kind):
+            return None
+        try:
+            return unescape_part(qualifier, len(kind))[1]
+        except DecodingError:
+            return None
+
+    return prefix_end
+
+
+def wide_rows(table: str, family: bytes, columns: Sequence[bytes] = (), kind: bytes = KIND) -> WideRows:
+    """A model of a row part and a column part, both terminated text."""
+    return WideRows(table, family, PlaceForm(kind=kind), end_of_text(kind), columns)
+
+
+@frozen
+class Cut:
+    """Row keys as place keys: the first bytes as the row, the rest as the column part."""
+
+    length: int
+
+    def place(self, row: bytes) -> bytes:
+        return terminated(row[: self.length]) + terminated(row[self.length :])
+
+    def row(self, place: bytes) -> bytes:
+        first, end = unescape_part(place, 0)
+        rest, _ = unescape_part(place, end)
+        return first + rest
+
+    def bound(self, row: bytes) -> bytes:
+        """A place key, or less: those of this row and above are not below it."""
+        if len(row) <= self.length:
+            return escape(row)
+        return terminated(row[: self.length]) + escape(row[self.length :])
+
+    def range(self, rows: KeyRange) -> KeyRange:
+        return KeyRange(self.bound(rows.start), None if rows.stop is None else (self.bound(rows.stop) if rows.stop else b""))
+
+
+def _looks_at_keys(filter: Filter | None) -> bool:
+    """Whether a filter must be shown row keys as they are, and not place keys."""
+    match filter:
+        case RowContains():
+            return True
+        case And(filters) | Or(filters):
+            return any(map(_looks_at_keys, filters))
+        case _:
+            return False
+
+
+class CutStore(WrappingStore):
+    """A store whose tables of one family are wide, but for those of indexes and of the registry, which nobody notices.
+
+    Args:
+        store: with the tables.
+        length: bytes of a row key in front of the cut.
+        folds: which tables are cut.
+        columns: what an object may have, for each table; a delete of a row takes no others that come late.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        length: int,
+        *,
+        folds: Callable[[str], bool] = lambda table: "." not in table and table != "hbmodel",
+        columns: Sequence[bytes] = (),
+        pages: Sequence[int] | None = SMALL_PAGES,
+        atomic_rows: bool = False,
+        known: dict[str, FoldedStore | None] | None = None,
+    ) -> None:
+        super().__init__(store)
+        self.cut = Cut(length)
+        self._arguments: dict[str, Any] = {"folds": folds, "columns": columns, "pages": pages, "atomic_rows": atomic_rows}
+        self._known = {} if known is None else known
+
+    def on_retry(self, repeated: Callable[[], None]) -> Store:
+        store = self._store
+        return CutStore(store.on_retry(repeated), self.cut.length, **self._arguments) if isinstance(store, RepeatingStore) else self
+
+    def _folded(self, table: str) -> FoldedStore | None:
+        if table not in self._known:
+            if not self._arguments["folds"](table):
+                self._known[table] = None
+            else:
+                families = self._store.families(table)  # one that is not there has none of them
+                wide = wide_rows(table, families[0].name, self._arguments["columns"])
+                folded = FoldedStore(self._store, [wide], pages=self._arguments["pages"], atomic_rows=self._arguments["atomic_rows"])
+                self._known[table] = folded if len(families) == 1 else None
+        return self._known[table]
+
+    def delete_table(self, table: str) -> None:
+        self._known.pop(table, None)
+        self._store.delete_table(table)
+
+    def add_family(self, table: str, family: Family) -> None:
+        self._known.pop(table, None)
+        self._store.add_family(table, family)
+
+    def families(self, table: str) -> list[Family]:
+        return self._store.families(table)
+
+    def regions(self, table: str) -> list[Region]:
+        return self._store.regions(table)
+
+    # --- reading --------------------------------------------------------------------------------------------------------
+
+    def _shown(self, row: Row | None) -> Row | None:
+        return None if row is None else ObjectRow(self.cut.row(row.row), row.columns)
+
+    def _placed(self, row: bytes) -> bytes:
+        check_row("", row)  # place keys may be longer
+        return self.cut.place(row)
+
+    def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
+        folded = self._folded(table)
+        if folded is None:
+            return self._store.get(table, rows, columns)
+        return [self._shown(row) for row in folded.get(table, [self._placed(row) for row in rows], columns)]
+
+    def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
+        folded = self._folded(table)
+        if folded is None:
+            return self._store.get_each(table, gets)
+        return [self._shown(row) for row in folded.get_each(table, [evolve(get, row=self._placed(get.row)) for get in gets])]
+
+    def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+        folded = self._folded(table)
+        if folded is None:
+            return self._store.scan(table, scans)
+        check_scans(table, scans)
+        asked = [evolve(scan, range=self.cut.range(scan.range)) for scan in scans]
+        here = [scan.filter if _looks_at_keys(scan.filter) else None for scan in scans]
+        asked = [scan if filter is None else evolve(scan, filter=None, limit=None) for scan, filter in zip(asked, here, strict=True)]
+        found = folded.scan(table, asked)
+        return [self._batches(batches, scan, filter) for batches, scan, filter in zip(found, scans, here, strict=True)]
+
+    def _batches(self, batches: Any, scan: Scan, filter: Filter | None) -> Iterator[Sequence[Row]]:
+        passing = object_filter(filter) or (lambda row: row)
+        left = -1 if filter is None or scan.limit is None else scan.limit
+        try:
+            if left == 0:
+                return
+            for batch in batches:
+                shown = [ObjectRow(self.cut.row(row.row), row.columns) for row in batch]
+                kept = [passed for row in shown if (passed := passing(row)) is not None]
+                if kept:
+                    yield kept if left < 0 else kept[:left]
+                if 0 <= left <= len(kept):
+                    return
+                left -= len(kept) if left > 0 else 0
+        finally:
+            batches.close()
+
+    # --- writing --------------------------------------------------------------------------------------------------------
+
+    def _moved(self, mutations: Sequence[Any]) -> list[Any]:
+        return [evolve(mutation, row=self._placed(mutation.row)) for mutation in mutations]
+
+    def _plain(self, table: str) -> Any:
+        return self._folded(table) or self._store
+
+    def put(self, table: str, puts: Sequence[Put]) -> None:
+        self._plain(table).put(table, puts if self._folded(table) is None else self._moved(puts))
+
+    def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
+        folded = self._folded(table) or FoldedStore(self._store, [])
+        begun: BegunPut = folded.begin_put(table, puts if self._folded(table) is None else self._moved(puts))
+        return begun
+
+    def delete(self, table: str, deletes: Sequence[Delete]) -> None:
+        self._plain(table).delete(table, deletes if self._folded(table) is None else self._moved(deletes))
+
+    def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
+        self._plain(table).mutate_row(table, mutations if self._folded(table) is None else self._moved(mutations))
+
+    def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
+        folded = self._folded(table)
+        if folded is None:
+            return self._store.check_and_put(table, row, column, expected, put)
+        return folded.check_and_put(table, self._placed(row), column, expected, self._moved([put])[0])
+
+    def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
+        folded = self._folded(table)
+        if folded is None:
+            return self._store.check_and_mutate(table, row, column, expected, mutations)
+        return folded.check_and_mutate(table, self._placed(row), column, expected, self._moved(mutations))
+
+    def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
+        folded = self._folded(table)
+        if folded is None:
+            return self._store.check_and_mutate_many(table, changes)
+        moved = [evolve(change, row=self._placed(change.row), mutations=self._moved(change.mutations)) for change in changes]
+        return folded.check_and_mutate_many(table, moved)
+
+    def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
+        folded = self._folded(table)
+        if folded is None:
+            return self._store.increment(table, row, column, amount)
+        return folded.increment(table, self._placed(row), column, amount)
