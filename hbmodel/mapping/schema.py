@@ -10,12 +10,14 @@ import attrs
 from attrs import frozen
 
 from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.encoding.salts import BoundSalt
-from hbmodel.errors import CapabilityError, DeclarationError, UnknownField, UnknownIndex
+from hbmodel.errors import DeclarationError, UnknownField, UnknownIndex
 from hbmodel.mapping.index import Index
 from hbmodel.mapping.model_field import REQUIRED, Field, FieldKind
-from hbmodel.mapping.wide import WideRows
+from hbmodel.mapping.wide import WideLayout
 from hbmodel.store.values import Family
+from hbmodel.store.wide_rows import WideRows
 
 __all__ = [
     "COMPILED_KEPT",
@@ -33,7 +35,6 @@ __all__ = [
     "FieldKind",
     "Index",
     "TableSchema",
-    "check_storable",
     "schema_of",
 ]
 
@@ -97,7 +98,7 @@ class TableSchema:
     computed: Sequence[Field] = ()
     row: bytes | None = None
     kind: bytes = b""
-    wide: WideRows | None = None
+    wide: WideLayout | None = None
     compiled: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
 
     def keep(self, what: Hashable, made: T) -> T:
@@ -143,9 +144,9 @@ class TableSchema:
         return tuple(sorted({self.family, *(f.family for f in self.columns)}))
 
     @cached_property
-    def places(self) -> Sequence[tuple[str, bytes]]:
-        """The table with each of its families."""
-        return tuple((self.table, family) for family in self.family_names)
+    def places(self) -> Sequence[tuple[str, bytes, bytes]]:
+        """The table with each of its families, and the kind."""
+        return tuple((self.table, family, self.kind) for family in self.family_names)
 
     @cached_property
     def exists_column(self) -> bytes | None:
@@ -194,6 +195,26 @@ class TableSchema:
     def is_system(self, column: bytes) -> bool:
         """Whether a cell is none of an object's own; a row with no other cell is not an object."""
         return column in self._system_columns or column.startswith(self.stamp_prefix)
+
+    @cached_property
+    def wide_rows(self) -> WideRows | None:
+        """How a store keeps the objects of a wide model in rows; None where each has a row of its own."""
+        wide = self.wide
+        if wide is None:
+            return None
+        columns = [f.column for f in self.columns]
+        if self.exists_column is not None:
+            columns.append(self.exists_column)
+        if self.indexes or self.versioned:
+            columns += [self.version_column, self.liveness_column]
+        elif not wide.qualifiers.raw:
+            columns.append(self.expiry_column)
+        return WideRows(self.table, wide.family, wide.form, wide.prefix_end, columns)
+
+    @cached_property
+    def row_layout(self) -> KeyLayout | None:
+        """The layout of the keys of the primary table's rows, without salt; None where all objects are in one row."""
+        return self.layout.row if isinstance(self.layout, PlaceLayout) else self.layout
 
     @cached_property
     def required_columns(self) -> Sequence[bytes]:
@@ -249,12 +270,3 @@ def schema_of(model: type[Any]) -> TableSchema:
             raise DeclarationError("Give the class of a model, not an object of it.", found=name)
         raise DeclarationError("This is not a model: declare the class with @hb.model(table=...).", found=name)
     return found
-
-
-def check_storable(schema: TableSchema) -> None:
-    """Raises `CapabilityError` for wide models, whose objects no store folds into rows yet."""
-    if schema.wide is not None:
-        raise CapabilityError(
-            "Sessions and tables do not support wide models yet: key fields with part=\"column\" or split, row= and kind=.",
-            table=schema.table, model=schema.model.__name__,
-        )  # fmt: skip

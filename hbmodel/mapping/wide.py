@@ -19,7 +19,7 @@ from hbmodel.store.values import MAX_ROW_LENGTH, Family
 
 
 @frozen
-class WideRows:
+class WideLayout:
     """Where the objects of a wide model stand: what takes a place key to its row and qualifiers, and back.
 
     Attributes:
@@ -119,7 +119,7 @@ def wide_rows(
     row: bytes | None,
     kind: bytes | None,
     marked: bool,
-) -> WideRows | None:
+) -> WideLayout | None:
     """What a store must know of a wide model; None for a model with a row for each object.
 
     Args:
@@ -137,6 +137,9 @@ def wide_rows(
     """
     cells = [f for f in fields if not f.is_key]
     empty = next((f for f in cells if not f.qualifier), None)
+    version = next((f for f in cells if f.kind == "version"), None)
+    if version is not None and isinstance(layout, PlaceLayout):
+        raise DeclarationError("A wide model has no version: hb.version() counts the writes of a row.", model=model, field=version.name)
     place = layout if isinstance(layout, PlaceLayout) else None
     if empty is not None:
         _check_empty_alias(model, empty, None if place is None else place.columns, cells, families, marked)
@@ -151,7 +154,7 @@ def wide_rows(
         if f.null == "delete":
             raise DeclarationError('null="delete" cannot be used on a wide model.', model=model, field=f.name)
     form = PlaceForm(salt.width, row, kind or b"")
-    return WideRows(form, families[0].name, QualifierLayout(form.kind, place.columns))
+    return WideLayout(form, families[0].name, QualifierLayout(form.kind, place.columns))
 
 
 def _check_empty_alias(

@@ -84,7 +84,7 @@ class Plan:
     def entry_prefix(self) -> bytes | None:
         """What every entry that the query asks for begins with, where the rest of each is the key of its row; else None."""
         index, schema, parts = self.path.index, self.reader.schema, self.match.parts
-        if index is None or not index.is_plain or schema.salt.width or len(self.buckets) != 1:
+        if index is None or not index.is_plain or schema.salt.width or schema.wide is not None or len(self.buckets) != 1:
             return None
         own = len(index.parts)
         if self.path.layout.fields[own:] != schema.layout.fields or [len(values) for values in parts[:own]] != [1] * own:

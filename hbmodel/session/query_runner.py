@@ -34,7 +34,7 @@ class QueryRunner:
     """Carries out queries; the `Source` of a session's queries.
 
     Args:
-        store: to read from.
+        view: gives the store to read a model from.
         bind: gives a model's binding, and raises once the session is closed.
         seal: for continuation tokens, or None.
         guard: of the session; a query that is being read ends with it.
@@ -42,9 +42,14 @@ class QueryRunner:
     """
 
     def __init__(
-        self, store: Store, bind: Callable[[TableSchema], Binding], seal: Seal | None, guard: Guard, lease: float | None = None
+        self,
+        view: Callable[[TableSchema], Store],
+        bind: Callable[[TableSchema], Binding],
+        seal: Seal | None,
+        guard: Guard,
+        lease: float | None = None,
     ) -> None:
-        self._store, self._bind, self._seal, self._guard, self._lease = store, bind, seal, guard, lease
+        self._view, self._bind, self._seal, self._guard, self._lease = view, bind, seal, guard, lease
         self._plans: dict[tuple[int, str | None], tuple[Query[Any], Binding, Plan]] = {}
 
     def _plan(self, query: Query[Any], path: str | None = None) -> Plan:
@@ -92,7 +97,7 @@ class QueryRunner:
         after: bytes | None = None
         while True:
             try:
-                with closing(PlanExecutor(self._store, made, wanted, self._check(query, made, binding)).items(after)) as found:
+                with closing(PlanExecutor(self._view(query.schema), made, wanted, self._check(query, made, binding)).items(after)) as found:
                     for position, values in found:
                         after = position
                         if skip:
@@ -120,7 +125,7 @@ class QueryRunner:
             token, made = read_token(after, query, lambda path: self._plan(query, path), self._seal)
         while True:
             try:
-                return read_page(self._store, query, made, size, token, self._seal, self._check(query, made, binding))
+                return read_page(self._view(query.schema), query, made, size, token, self._seal, self._check(query, made, binding))
             except _Outdated:
                 made, binding = self._planned(query, made.path.name)
 
@@ -133,14 +138,14 @@ class QueryRunner:
             return sum(1 for _ in self._items(query, made, binding))
         while True:
             try:
-                return max(0, PlanExecutor(self._store, made, None, self._check(query, made, binding)).count() - query.skipped)
+                return max(0, PlanExecutor(self._view(query.schema), made, None, self._check(query, made, binding)).count() - query.skipped)
             except _Outdated:
                 made, binding = self._planned(query, made.path.name)
 
     def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
         """At most `count` parts."""
         made = self._plan(query)
-        starts = [region.range.start for region in self._store.regions(made.path.table)] if made.buckets else []
+        starts = [region.range.start for region in self._view(query.schema).regions(made.path.table)] if made.buckets else []
         return [
             QueryPart(
                 model=query.schema.model,
@@ -182,4 +187,4 @@ class QueryRunner:
     def explain(self, query: Query[Any]) -> Explanation:
         """How a query would be carried out."""
         made, binding = self._planned(query)
-        return explain(query, made, self._store.capabilities.one_call_scans, binding.states, self._lease)
+        return explain(query, made, self._view(query.schema).capabilities.one_call_scans, binding.states, self._lease)

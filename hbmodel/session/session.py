@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from itertools import chain
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -17,13 +16,13 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock
 from hbmodel.protocol.expiry import milliseconds
-from hbmodel.protocol.verify_entries import newest_of
 from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
 from hbmodel.query.paging import FernetSeal, Seal
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
 from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
+from hbmodel.session.get_many import get_many
 from hbmodel.session.increment import increment
 from hbmodel.session.insert import insert
 from hbmodel.session.metadata_cache import MetadataCache
@@ -32,6 +31,7 @@ from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import Pending, UnitOfWork
 from hbmodel.session.update import update_call
+from hbmodel.store.folded import folded
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.registration import LEASE, Binding
@@ -99,9 +99,10 @@ class Session:
             longest_call=round(longest_call * 1000),
             shared=self._knowledge.offset,
         )
-        self._work = UnitOfWork(store, self._bind, self._clock)
+        self._views: dict[TableSchema, Store] = {}
+        self._work = UnitOfWork(self._view, self._bind, self._clock)
         self._guard = Guard()
-        self._runner = QueryRunner(store, self._planning_binding, self._seal, self._guard, self._knowledge.lease)
+        self._runner = QueryRunner(self._view, self._planning_binding, self._seal, self._guard, self._knowledge.lease)
 
     def __reduce__(self) -> NoReturn:
         raise SessionError("A session cannot be pickled: open one in each process, on a store of its own.")
@@ -152,6 +153,15 @@ class Session:
         binding = self._bindings[schema] = self._knowledge.binding(schema, self._registry)
         return binding
 
+    def _view(self, schema: TableSchema) -> Store:
+        """The store as a model sees it: each object is a row."""
+        if schema.wide_rows is None:
+            return self.store
+        view = self._views.get(schema)
+        if view is None:
+            view = self._views[schema] = folded(self.store, schema.wide_rows)
+        return view
+
     def _planning_binding(self, schema: TableSchema) -> Binding:
         with self._guard:
             return self._bind(schema)
@@ -187,7 +197,7 @@ class Session:
         if len(rows) > 1:  # the buckets of a random salt
             return self.get_many(model, (key,))[0]
         reader = self._bind(schema).reader
-        (row,) = self.store.get(schema.table, rows, reader.columns)
+        (row,) = self._view(schema).get(schema.table, rows, reader.columns)
         return None if row is None or not reader.exists(row) else reader.make(reader.values(row))
 
     @guarded
@@ -198,25 +208,8 @@ class Session:
             model: their class.
             keys: each a mapping of key fields, or their values in key order.
         """
-        return self._get_many(schema_of(model), keys)
-
-    def _get_many(self, schema: TableSchema, keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[Any]:
-        rows_of = KeyMapper.rows_code(schema)
-        homes = [rows_of(key) for key in keys]
-        if not homes:
-            return []
-        reader = self._bind(schema).reader
-        exists, values, make = reader.exists, reader.values, reader.make
-        wanted = list(dict.fromkeys(chain.from_iterable(homes)))
-        got = self.store.get(schema.table, wanted, reader.columns)
-        if len(wanted) == len(homes) and not schema.salt.random:  # each key has one row, and no two have the same
-            return [make(values(row)) if row is not None and exists(row) else None for row in got]
-        found = {row.row: row for row in got if row is not None and exists(row)}
-        objects: list[Any] = []
-        for rows in homes:
-            row = newest_of([found[row] for row in rows if row in found])
-            objects.append(None if row is None else make(values(row)))
-        return objects
+        schema = schema_of(model)
+        return get_many(self._view(schema), schema, keys, lambda: self._bind(schema).reader)
 
     def query(self, model: type[T]) -> Query[T]:
         """A query over a model; refine it with `where` and read it by iterating, `all`, `page`, ..."""
@@ -271,7 +264,8 @@ class Session:
             RowExists: it is not.
             CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty.
         """
-        return insert(self.store, self._bind, self._clock, self._work.apart, obj, milliseconds(schema_of(type(obj)), ttl))
+        schema = schema_of(type(obj))
+        return insert(self._view(schema), self._bind, self._clock, self._work.apart, obj, milliseconds(schema, ttl))
 
     @guarded
     def update(self, obj: T, /, *, if_: Predicate | None = None, **changes: Any) -> T:
@@ -329,7 +323,7 @@ class Session:
             RowNotFound: there is no such row.
             EncodingError: the amount is not a whole number of 64 bits.
         """
-        return increment(self.store, self._bind, obj, counter, amount)
+        return increment(self._view(schema_of(type(obj))), self._bind, obj, counter, amount)
 
     @guarded
     def load(

@@ -158,26 +158,30 @@ class UnitOfWork:
     """Pending writes and the commit under way.
 
     Args:
-        store: to write to.
+        view: gives the store to write a model to.
         bind: gives the current binding of a model; raises if it cannot be used.
         clock: for indexed rows.
         unswept: batches whose index entries are still to be verified or deleted; another unit of work may share them.
     """
 
     def __init__(
-        self, store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, unswept: list[Resumable] | None = None
+        self,
+        view: Callable[[TableSchema], Store],
+        bind: Callable[[TableSchema], Binding],
+        clock: ServerClock,
+        unswept: list[tuple[Store, Resumable]] | None = None,
     ) -> None:
-        self._store, self._bind, self._clock = store, bind, clock
+        self._view, self._bind, self._clock = view, bind, clock
         self._pending: list[Pending] = []
         self._committing: list[Pending] = []
         self._batches: list[Batch] = []
         self._begun = False  # whether a batch of the commit under way is done
-        self._unswept: list[Resumable] = [] if unswept is None else unswept
-        self._writers: dict[tuple[str, bytes], TableSchema] = {}  # by table and column family
+        self._unswept: list[tuple[Store, Resumable]] = [] if unswept is None else unswept
+        self._writers: dict[tuple[str, bytes, bytes], TableSchema] = {}  # by table, column family and kind
 
     def apart(self) -> UnitOfWork:
         """Another one for calls of their own; what it cannot sweep, this one sweeps at its next commit."""
-        return UnitOfWork(self._store, self._bind, self._clock, self._unswept)
+        return UnitOfWork(self._view, self._bind, self._clock, self._unswept)
 
     @property
     def waiting(self) -> int:
@@ -191,9 +195,9 @@ class UnitOfWork:
             SessionError: another model of the same table and column family has pending calls: their order would be lost.
         """
         schema = call.schema
-        if self._writers.get((schema.table, schema.family)) is not schema:
+        if self._writers.get((schema.table, schema.family, schema.kind)) is not schema:
             if schema.versioned:
-                check_versions_possible(self._store, schema)
+                check_versions_possible(self._view(schema), schema)
             self._check_alone(schema)
         self._pending.append(call)
 
@@ -251,7 +255,7 @@ class UnitOfWork:
             # Everything is acknowledged; what is left are old index entries, which reads never return, and new ones to verify, for
             # which reads get the row until then. Both carry the time of their write, so they are as right at the next commit as now.
             log.warning("index entries of table %s could not be brought up to date: %s", current.schema.table, error.message)
-            self._unswept.append(running)
+            self._unswept.append((self._view(current.schema), running))
         if current.schema.salt.random:
             # Of the rows of one key in several buckets the newest counts: the next one must not have the same time.
             let_tick_pass()
@@ -262,30 +266,31 @@ class UnitOfWork:
         """Runs a batch to its end; where the indexes of its table change meanwhile, once more by what they are then."""
         for _ in range(RESTARTS):
             try:
-                running.run(self._store)
+                running.run(self._view(current.schema))
             except SchemaMismatch:
                 if current.binding is None or self._bind(current.schema).writes_like(current.binding):
                     raise
             else:
                 return
-        running.run(self._store)
+        running.run(self._view(current.schema))
 
     def _sweep(self) -> None:
         """Tries again to delete the old index entries that earlier commits left behind; another failure is no error either."""
         again = self._unswept[-UNSWEPT_BATCHES:]
         self._unswept.clear()
-        for running in again:
+        for store, running in again:
             try:
-                running.run(self._store)
+                running.run(store)
             except StoreError:
-                self._unswept.append(running)
+                self._unswept.append((store, running))
 
     def _protocol(self, current: Batch) -> Protocol[Any]:
         binding = current.binding = self._bind(current.schema)
         binding.check_writable()
+        able = self._view(current.schema).capabilities
         if binding.rows in AT_SERVER_TIME:
             unindexed = UnindexedRowPlanner.of(current.schema, binding.rows == "marking")
-            protocol = write_unindexed_batch(unindexed, current.writes, self._clock.bound, self._store.capabilities, current.deleted)
+            protocol = write_unindexed_batch(unindexed, current.writes, self._clock.bound, able, current.deleted)
             return behind_entries(current.schema, binding.written, current.writes, protocol) if binding.written else protocol
         if current.schema.versioned:
             versioned = VersionedRowPlanner(current.schema, binding.written, self._clock.bound, adopting=binding.adopting)
@@ -293,7 +298,7 @@ class UnitOfWork:
         planner = IndexedRowPlanner(
             current.schema, binding.written, self._clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed"
         )
-        return write_indexed_batch(planner, current.writes, self._store.capabilities.mutate_row, current.deleted)
+        return write_indexed_batch(planner, current.writes, able.mutate_row, current.deleted)
 
     def _check_bound(self, current: Batch) -> None:
         """Raises `SchemaMismatch` where the batch was planned by a binding that no longer holds, so that nothing more is written by it."""

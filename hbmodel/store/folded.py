@@ -23,6 +23,16 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
+def folded(store: Store, wide: WideRows | None) -> Store:
+    """A store as the objects of a model see it, each in a row of its own.
+
+    Args:
+        store: that does the work.
+        wide: how the objects share rows; None where they do not.
+    """
+    return store if wide is None else FoldedStore(store, [wide], atomic_rows=False)
+
+
 class FoldedStore(WrappingStore):
     """Shows one logical row for each object of the wide models: its key is the object's place key, its columns are aliases.
 

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError, SchemaMismatch
-from hbmodel.mapping.schema import Index, TableSchema, check_storable
+from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.values import Family
 from hbmodel.tables.split_keys import Splits, split_keys
 
@@ -47,13 +47,10 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
     Raises:
         DeclarationError: a strategy is for no table of these models, does not suit its table, or two strategies for one table
             differ.
-        CapabilityError: a model is wide.
         SchemaMismatch: two models of one table share a family or an index name, or a model's table is an index table of another
             one, or the registry.
     """
     schemas = list(dict.fromkeys(schemas))
-    for schema in schemas:
-        check_storable(schema)
     _check_shared(schemas)
     strategies = _Strategies(schemas, splits)
     planned = [

@@ -18,6 +18,7 @@ from hbmodel.protocol.index_repair import repair_entries, reverify_entries
 from hbmodel.protocol.index_verify import Entry, find_missing, find_stale
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store.checks.numbers import is_finite
+from hbmodel.store.folded import folded
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Row, Scan
 from hbmodel.tables.index_report import IndexBuild, IndexReport
@@ -124,7 +125,7 @@ class IndexWork:
         schema = schema_of(model)
         declared, catalog = schema.index(index), Registry(store, registry)
         states = IndexStates(store, catalog, schema, declared.name, times.drain, waiting(progress))
-        return cls(store, catalog, schema, declared, times, states, progress)
+        return cls(folded(store, schema.wide_rows), catalog, schema, declared, times, states, progress)
 
     def check_buildable(self) -> None:
         """Raises `CapabilityError` for a unique index in a store that cannot claim values."""

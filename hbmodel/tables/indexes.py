@@ -10,6 +10,7 @@ from hbmodel.errors import CapabilityError
 from hbmodel.mapping.schema import Index, schema_of
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.index_repair import purge_markers
+from hbmodel.store.folded import folded
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Scan
 from hbmodel.tables.declared import SplitsOption
@@ -265,9 +266,10 @@ def purge_rows(
     if found.rows != "indexed":
         raise CapabilityError("Markers are kept until the first index of the table is built.", table=schema.table, rows=found.rows)
     clock, grace, purged = times.clock(catalog), round(times.grace * 1000), 0
-    (batches,) = store.scan(schema.table, [Scan(columns=(schema.liveness_column,), batch_size=batch_size)])
+    view = folded(store, schema.wide_rows)
+    (batches,) = view.scan(schema.table, [Scan(columns=(schema.liveness_column,), batch_size=batch_size)])
     for rows in batches:
-        purged += len(drive(store, purge_markers(schema, rows, grace, not dry_run), clock))
+        purged += len(drive(view, purge_markers(schema, rows, grace, not dry_run), clock))
         throttle.passed(rows)
     return purged
 

@@ -14,11 +14,11 @@ from hbmodel.encoding.key_field import KeyField
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError
-from hbmodel.mapping.schema import Index, check_storable, schema_of
+from hbmodel.mapping.schema import Index, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Region
-from hbmodel.tables.split_keys import sample_keys
+from hbmodel.tables.split_keys import sample_keys, table_layout
 
 ANY_BYTE = bytes(range(256))
 UTF8_BYTES = bytes(b for b in range(256) if b < 0xC0 or 0xC2 <= b <= 0xF4)
@@ -65,10 +65,8 @@ def check_regions(
     """
     check_store(store)
     schema = schema_of(model)
-    check_storable(schema)
-    found = None if index is None else schema.index(index)
-    table, layout, salt = (schema.table, schema.layout, schema.salt) if found is None else (found.table, found.layout, found.salt)
-    regions = store.regions(table)
+    layout, salt = table_layout(schema, index)
+    regions = store.regions(schema.table if index is None else schema.index(index).table)
     starts = [region.range.start for region in regions]
     rows = [0] * len(regions)
     for key in sample_keys(schema, sample, index):

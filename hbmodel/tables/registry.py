@@ -15,7 +15,7 @@ from typing import Any
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError, SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
-from hbmodel.mapping.schema import Index, TableSchema, check_storable
+from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Cell, Family, Put, Row, Scan
@@ -79,8 +79,6 @@ class Registry:
         return self._parse(schema, self._row(schema))
 
     def _row(self, schema: TableSchema | Place) -> Row | None:
-        if isinstance(schema, TableSchema):
-            check_storable(schema)
         try:
             (row,) = self._store.get(self.table, [registry_row(schema)])
         except TableNotFound:
@@ -145,7 +143,6 @@ class Registry:
         Raises:
             SchemaMismatch: the registered layout differs.
         """
-        check_storable(schema)
         self.check_neighbours(schema)
         row = registry_row(schema)
         while True:

@@ -18,7 +18,7 @@ from hbmodel.encoding.key_layout import KeyLayout, check_length
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError, EncodingError
 from hbmodel.mapping.mapper import KeyMapper, key_of
-from hbmodel.mapping.schema import Index, TableSchema, check_storable, schema_of
+from hbmodel.mapping.schema import Index, TableSchema, schema_of
 
 HEX_DIGITS = 16
 
@@ -117,12 +117,11 @@ def split_keys(model: type[Any], splits: Splits, *, index: str | Index | None = 
         EncodingError: a bound cannot be stored in the leading field.
     """
     schema = schema_of(model)
-    check_storable(schema)
     if not isinstance(splits, Splits):
         raise DeclarationError("This is not a strategy for splits, such as hb.ByBucket().", found=repr(splits))
-    layout, salt = (schema.layout, schema.salt) if index is None else (schema.index(index).layout, schema.index(index).salt)
     if isinstance(splits, AtKeys):
         return _by_hand(schema, splits)
+    layout, salt = table_layout(schema, index)
     if isinstance(splits, FromSample):
         return _from_sample(schema, splits, index)
     if isinstance(splits, ByBucket):
@@ -131,6 +130,19 @@ def split_keys(model: type[Any], splits: Splits, *, index: str | Index | None = 
         inner = [] if splits.within is None else _leading(schema, layout, splits.within)
         return _in_buckets(salt, inner)
     return _in_buckets(salt, _leading(schema, layout, splits))
+
+
+def table_layout(schema: TableSchema, index: str | Index | None) -> tuple[KeyLayout, BoundSalt]:
+    """The layout of the row keys of a table, without salt, and the salt.
+
+    Raises:
+        DeclarationError: the table has one row, which holds all objects.
+    """
+    if index is not None:
+        return schema.index(index).layout, schema.index(index).salt
+    if schema.row_layout is None:
+        raise DeclarationError("All objects are in one row, which is in one region.", table=schema.table, row=schema.row)
+    return schema.row_layout, schema.salt
 
 
 def _in_buckets(salt: BoundSalt, inner: Sequence[bytes]) -> list[bytes]:
@@ -240,12 +252,15 @@ def _from_sample(schema: TableSchema, splits: FromSample, index: str | Index | N
 
 def sample_keys(schema: TableSchema, objects: Iterable[Any], index: str | Index | None = None) -> list[bytes]:
     """The row keys, salt included, that objects of a model have in its primary table or an index table."""
-    mapper = KeyMapper(schema)
+    mapper, wide = KeyMapper(schema), schema.wide
     made: list[bytes] = []
     for obj in objects:
         if not isinstance(obj, schema.model):
             raise DeclarationError("A sample holds objects of the model.", table=schema.table, found=type(obj).__name__)
         row = mapper.new_row(key_of(schema, obj))
         values = {f.name: getattr(obj, f.name) for f in schema.fields}
-        made += (row,) if index is None else mapper.entries(schema.index(index), values, row)
+        if index is not None:
+            made += mapper.entries(schema.index(index), values, row)
+        else:
+            made.append(row if wide is None else wide.form.cut(row)[0])
     return made

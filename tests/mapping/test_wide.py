@@ -353,7 +353,12 @@ def empty_alias_and_a_ttl() -> None:
     declare({"family": hb.family("d", ttl=HOUR)}, c=hb.column("", hb.Text))
 
 
-@mistake("the only one", field="c")
+@mistake("has no version", field="v")
+def wide_and_a_version() -> None:
+    declare(v=hb.version())
+
+
+@mistake("has no version", field="v")
 def empty_alias_and_a_version() -> None:
     declare(c=hb.column("", hb.Text), v=hb.version())
 
@@ -490,27 +495,40 @@ def test_the_declaration_that_mistakes_are_made_in_is_right() -> None:
     declare(b=hb.key(hb.Datetime("s"), split=HOUR), c=hb.column("", hb.Text))
 
 
-# --- until sessions support them --------------------------------------------------------------------------------------
+# --- through a session ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("obj", [obj for obj, _ in GOLDEN], ids=lambda given: type(given).__name__)
-def test_wide_models_are_refused_before_anything_is_sent(obj: Any) -> None:
-    model = type(obj)
-    store = hb.connect("memory:")
-    for call in (hb.create_tables, hb.diff, hb.alter, hb.check_regions):
-        with pytest.raises(CapabilityError, match="wide models"):
-            call(store, model)
-    with pytest.raises(CapabilityError, match="wide models"):
-        hb.split_keys(model, hb.ByBucket())
-    session = hb.Session(store)
-    session.add(obj)
-    with pytest.raises(CapabilityError, match="wide models"):
+@pytest.mark.parametrize(("obj", "cells"), GOLDEN, ids=lambda given: type(given).__name__)
+def test_a_session_stores_the_golden_bytes(obj: Any, cells: list[tuple[bytes, bytes, bytes]]) -> None:
+    schema, key = hb.schema_of(type(obj)), cells[0][0]
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, type(obj))
+        with hb.Session(store) as session:
+            session.add(obj)
+        (row,) = store.get(schema.table, [key])
+        assert row is not None
+        own = {column: cell.value for column, cell in row.columns.items() if not column.endswith((b"_v", b"_l"))}
+        assert own == {column: value for _, column, value in cells if value or schema.indexes}
+        assert hb.Session(store).get(type(obj), **{name: getattr(obj, name) for name in schema.layout.names}) == obj
+
+
+def test_kinds_share_a_row() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Pet, Owner)
+        session = hb.Session(store)
+        ann, pets = Owner(owner="ann", city="Graz"), [Pet(owner="ann", name=name, species="cat") for name in ("flu", "tom")]
+        for obj in (pets[0], ann, pets[1]):
+            session.add(obj)
+            session.commit()
+        assert len(store.get("pets", [b"ann"])) == 1
+        assert session.query(Pet).where(Pet.owner == "ann").all() == pets
+        assert session.query(Owner).allow_full_scan().all() == [ann]
+        session.delete(ann)
         session.commit()
-    session.discard()
-    with pytest.raises(CapabilityError, match="wide models"):
-        session.get(model, **{name: getattr(obj, name) for name in hb.schema_of(model).layout.names})
-    with pytest.raises(CapabilityError, match="wide models"):
-        session.query(model).allow_full_scan().all()
-    with pytest.raises(CapabilityError, match="wide models"):
-        hb.Session(store).load([obj])
-    assert not list(store.tables())
+        assert session.get(Owner, owner="ann") is None
+        assert session.query(Pet).where(Pet.species == "cat").all() == pets
+        session.delete_key(Pet, owner="ann", name="flu")
+        session.add(ann)
+        session.commit()
+        assert session.query(Pet).allow_full_scan().all() == pets[1:]
+        assert session.get(Owner, owner="ann") == ann

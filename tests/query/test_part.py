@@ -272,7 +272,7 @@ def filled(store: Store, of: RandomModel, objects: Sequence[StoredObject], cuts:
             store.put(table, [Put(key, {schema.version_column: b"\x01" + bytes(8)}, 1) for key in keys])
     indexes = tuple(schema.indexes.values())
     rows: RowState = "indexed" if indexes or schema.versioned else "unindexed"
-    return QueryRunner(store, lambda found: Binding(found, indexes, indexes, (), rows), None, Guard())
+    return QueryRunner(lambda _: store, lambda found: Binding(found, indexes, indexes, (), rows), None, Guard())
 
 
 def paged(query: Query[Any], size: int) -> list[Any]:
@@ -370,7 +370,7 @@ STARTS = st.lists(KEYS, max_size=6)
 @given(st.lists(st.tuples(KEYS, st.none() | KEYS), max_size=5), STARTS, st.integers(1, 6))
 def test_parts_hold_every_key_of_the_plan_once(ranges: list[tuple[bytes, bytes | None]], starts: list[bytes], count: int) -> None:
     with fresh(Sample) as store:
-        reader = QueryRunner(store, lambda schema: Binding(schema, (), (), ()), None, Guard())
+        reader = QueryRunner(lambda _: store, lambda schema: Binding(schema, (), (), ()), None, Guard())
         query = Query(hb.schema_of(Sample), reader).allow_full_scan()
         plan = reader._plan(query)
     (bucket,) = plan.buckets

@@ -1,0 +1,41 @@
+"""Gets of many objects by their keys, in one call to the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.verify_entries import newest_of
+from hbmodel.store.port import Store
+
+
+def get_many(
+    store: Store, schema: TableSchema, keys: Iterable[Mapping[str, Any] | Sequence[Any]], reader: Callable[[], RowDecoder]
+) -> list[Any]:
+    """The objects under many keys, in their order, None for each that is absent.
+
+    Args:
+        store: to read from, as the model sees it.
+        schema: of the model.
+        keys: each a mapping of key fields, or their values in key order.
+        reader: gives what decodes the rows; asked once the keys are known to be right.
+    """
+    rows_of = KeyMapper.rows_code(schema)
+    homes = [rows_of(key) for key in keys]
+    if not homes:
+        return []
+    decoder = reader()
+    exists, values, make = decoder.exists, decoder.values, decoder.make
+    wanted = list(dict.fromkeys(chain.from_iterable(homes)))
+    got = store.get(schema.table, wanted, decoder.columns)
+    if len(wanted) == len(homes) and not schema.salt.random:  # each key has one row, and no two have the same
+        return [make(values(row)) if row is not None and exists(row) else None for row in got]
+    found = {row.row: row for row in got if row is not None and exists(row)}
+    objects: list[Any] = []
+    for rows in homes:
+        row = newest_of([found[row] for row in rows if row in found])
+        objects.append(None if row is None else make(values(row)))
+    return objects

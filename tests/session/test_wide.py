@@ -1,0 +1,260 @@
+"""Wide models: whatever a session does with them, it answers as for the same fields with a row for each object."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+import hbmodel as hb
+from hbmodel.store import Delete, Scan, slices
+from tests.support.beds import HBASE, Bed
+from tests.support.examples import examples
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+OWNERS = ("a", "b\x00", "b", "\x00")
+NAMES = ("x", "x\x00y", "y", "")
+TIMES = [START + timedelta(minutes=25 * step) for step in range(7)]
+"""Some of an hour, some of the next ones."""
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of few objects have many seams."""
+    monkeypatch.setattr(slices, "PAGES", (5, 7))
+    monkeypatch.setattr(slices, "PAGES_OF_KEYS", (6,))
+
+
+def declare(table: str, wide: bool, **options: Any) -> Any:
+    """A model whose objects share rows, or its twin."""
+    raw, indexed, split, desc = (options.pop(name, False) for name in ("raw", "indexed", "split", "desc"))
+    column = {"part": "column"} if wide else {}
+    place: dict[str, Any] = {"split": timedelta(hours=1)} if wide and split else column
+    fields: dict[str, Any] = {
+        "owner": hb.key(hb.Text),
+        "at": hb.key(hb.Datetime("s"), desc=desc, **place),
+        "name": hb.key(hb.Text, **column),
+        "value": hb.column("" if raw and wide else "v", hb.Int8),
+    }
+    types: dict[str, Any] = {"owner": hb.Key[str], "at": hb.Key[datetime], "name": hb.Key[str], "value": hb.Column[int]}
+    if not raw:
+        fields["size"] = hb.column("s", hb.Int16, default=None)
+        types["size"] = hb.Column[int | None]
+    if indexed:
+        fields["by_value"] = hb.index("value")
+        fields["by_size"] = hb.index(hb.desc("size"), salt=hb.HashSalt(2), covers=("value",))
+    if not wide:
+        options.pop("kind", None)
+    made = type("Object", (), {**fields, "__annotations__": types, "__module__": __name__})
+    return hb.model(table=table, family="d", **options)(made)
+
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "salted": {"salt": hb.HashSalt(3, by=("owner",)), "kind": b"p"},
+    "split": {"split": True},
+    "split, descending": {"split": True, "desc": True, "kind": b"p"},
+    "bare": {"raw": True},
+    "indexed": {"indexed": True},
+    "indexed, salted": {"indexed": True, "salt": hb.HashSalt(2, by=("owner",)), "split": True},
+}
+
+
+class Twins:
+    """A wide model and its twin, written alike."""
+
+    def __init__(self, bed: Bed, shape: str, seed: int) -> None:
+        name = f"wide_{list(SHAPES).index(shape)}"
+        self.wide, self.tall = declare(name, True, **SHAPES[shape]), declare(f"{name}_t", False, **SHAPES[shape])
+        self.bed, self.random, self.raw = bed, random.Random(seed), bool(SHAPES[shape].get("raw"))
+        self.indexed = bool(SHAPES[shape].get("indexed"))
+        self.session = bed.use(self.wide, self.tall)
+
+    def key(self) -> dict[str, Any]:
+        pick = self.random.choice
+        return {"owner": pick(OWNERS), "at": pick(TIMES), "name": pick(NAMES)}
+
+    def cells(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"value": self.random.choice([1, 2, 3])}
+        return found if self.raw else {**found, "size": self.random.choice([None, -1, 0, 5])}
+
+    def write(self, count: int) -> None:
+        """One commit of random calls."""
+        for _ in range(count):
+            key, cells = self.key(), self.cells()
+            call = self.random.choice(["add"] * 4 + ["add, expiring", "update", "delete"])
+            for model in (self.wide, self.tall):
+                obj = model(**key, **cells)
+                if call == "delete":
+                    self.session.delete_key(model, **key)
+                elif call == "update" and self.session.get(model, **key) is not None:
+                    self.session.commit()
+                    self.session.update(obj, **cells)
+                    self.session.commit()
+                elif call == "add, expiring" and not self.raw:
+                    self.session.add(obj, ttl=timedelta(hours=1))
+                else:
+                    self.session.add(obj)
+        self.session.commit()
+
+    def insert(self) -> None:
+        key, cells = self.key(), self.cells()
+        outcomes = set()
+        for model in (self.wide, self.tall):
+            try:
+                self.session.insert(model(**key, **cells))
+            except hb.RowExists:
+                outcomes.add("exists")
+            else:
+                outcomes.add("inserted")
+        assert len(outcomes) == 1
+
+    def conditions(self) -> Iterator[Any]:
+        """Functions from a model to its query."""
+        key = self.key()
+        low, high = sorted((self.random.choice(TIMES), self.random.choice(TIMES)))
+        yield lambda m, q: q.allow_full_scan()
+        yield lambda m, q: q.where(m.owner == key["owner"])
+        yield lambda m, q: q.where(m.owner == key["owner"], m.at.between(low, high))
+        yield lambda m, q: q.where(m.owner == key["owner"], m.at > low)
+        yield lambda m, q: q.where(m.owner == key["owner"], m.at <= high)
+        yield lambda m, q: q.where(m.owner == key["owner"], m.at == low, m.name >= key["name"])
+        yield lambda m, q: q.where(m.owner == key["owner"], m.at == low, m.name.startswith("x"))
+        yield lambda m, q: q.where(m.owner.in_(OWNERS[:2]), m.at.in_([low, high]))
+        yield lambda m, q: q.where(m.owner > "a", m.owner <= "b\x00", m.value == 1)
+        yield lambda m, q: q.where(m.at == low, m.value != 1).allow_full_scan()
+        yield lambda m, q: q.where(m.owner == key["owner"], m.value.in_([2, 3])).limit(3)
+        if self.indexed:
+            yield lambda m, q: q.where(m.value == 1).use_index("by_value")
+            yield lambda m, q: q.where(m.value == 2, m.owner == key["owner"]).use_index("by_value")
+            yield lambda m, q: q.where(m.size.in_([5, 0])).use_index("by_size")
+
+    def check(self) -> None:
+        """Everything that can be asked is answered alike."""
+        for condition in self.conditions():
+            wide, tall = (condition(model, self.session.query(model)) for model in (self.wide, self.tall))
+            expected = plain(tall.all())
+            assert plain(wide.all()) == expected
+            assert wide.count() == len(expected)
+            assert [plain([item]) for item in (wide.first(),) if item is not None] == [[item] for item in expected[:1]]
+            for size in (1, 3, 100):
+                assert plain(pages(wide, size)) == expected
+            assert plain(wide.reversed().all()) == plain(tall.reversed().all())
+            if wide.maximum is None:
+                assert sorted(item for part in wide.split(3) for item in plain(self.session.read(part).all())) == sorted(expected)
+        keys = [self.key() for _ in range(8)]
+        assert plain(self.session.get_many(self.wide, keys)) == plain(self.session.get_many(self.tall, keys))
+        for key in keys[:3]:
+            assert plain([self.session.get(self.wide, **key)]) == plain([self.session.get(self.tall, **key)])
+
+
+def plain(items: Any) -> list[Any]:
+    """The values of objects, whatever their model."""
+    names = ("owner", "at", "name", "value", "size")
+    return [None if item is None else tuple(repr(getattr(item, name, "")) for name in names) for item in items]
+
+
+def pages(query: Any, size: int) -> Iterator[Any]:
+    """All items, page by page."""
+    page = query.page(size)
+    yield from page.items
+    while page.next_token is not None:
+        page = query.page(size, after=page.next_token)
+        yield from page.items
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_wide_and_tall_answer_alike(bed: Bed, shape: str) -> None:
+    for seed in range(1 if bed.real else examples(2)):
+        twins = Twins(bed, shape, seed)
+        for _ in range(3):
+            twins.write(25)
+            if bed.atomic:
+                twins.insert()
+            twins.check()
+        if twins.indexed:
+            for index in ("by_value", "by_size"):
+                report = hb.verify_index(bed.store, twins.wide, index)
+                assert (report.missing, report.refused, report.rows) == (0, 0, len(twins.session.query(twins.wide).allow_full_scan().all()))
+
+
+def test_objects_of_one_owner_are_in_one_row(bed: Bed) -> None:
+    model = declare("wide_one", True)
+    session = bed.use(model)
+    session.add_all(model(owner="ann", at=TIMES[0], name=name, value=2) for name in NAMES)
+    session.commit()
+    (batches,) = bed.store.scan("wide_one", [Scan()])
+    (row,) = [row for batch in batches for row in batch]
+    assert row.row == b"ann"
+    assert len(row.columns) == 2 * len(NAMES)
+
+
+@pytest.mark.parametrize("bed", ["memory", *HBASE], indirect=True)
+def test_a_delete_leaves_the_cells_of_the_neighbours_as_they_were(bed: Bed) -> None:
+    for indexed in (False, True):
+        model = declare(f"wide_gone{indexed}", True, indexed=indexed)
+        session = bed.use(model)
+        session.add_all(model(owner="ann", at=TIMES[0], name=name, value=2) for name in NAMES)
+        session.commit()
+        before = cells(bed, model)
+        session.delete_key(model, owner="ann", at=TIMES[0], name="x")
+        session.commit()
+        prefix = hb.schema_of(model).wide.form.cut(place(model, "x"))[1]
+        longer = hb.schema_of(model).wide.form.cut(place(model, "x\x00y"))[1]
+        assert not longer.startswith(prefix)
+        left = {column: cell for column, cell in before.items() if not column.startswith(b"d:" + prefix)}
+        assert len(left) < len(before)
+        after = cells(bed, model)
+        assert {column: cell for column, cell in after.items() if not column.startswith(b"d:" + prefix)} == left
+        assert session.get(model, owner="ann", at=TIMES[0], name="x") is None
+
+
+def place(model: Any, name: str) -> bytes:
+    """The place key of an object."""
+    schema = hb.schema_of(model)
+    return schema.layout.pack(("ann", TIMES[0], name))
+
+
+def cells(bed: Bed, model: Any) -> dict[bytes, Any]:
+    """Every cell of the only row."""
+    (row,) = bed.store.get(hb.schema_of(model).table, [b"ann"])
+    assert row is not None
+    return {column: (cell.value, cell.timestamp) for column, cell in row.columns.items()}
+
+
+@pytest.mark.parametrize("bed", ["memory"], indirect=True)
+def test_an_object_whose_column_has_an_empty_alias_takes_no_ttl(bed: Bed) -> None:
+    model = declare("wide_bare", True, raw=True)
+    session = bed.use(model)
+    obj = model(owner="a", at=TIMES[0], name="x", value=2)
+    with pytest.raises(hb.CapabilityError, match="empty alias"):
+        session.add(obj, ttl=timedelta(hours=1))
+    assert evolve(obj, value=3).value == 3
+
+
+@pytest.mark.parametrize("bed", ["memory", "embedded"], indirect=True)
+def test_an_index_is_built_and_repaired(bed: Bed) -> None:
+    bare, indexed = declare("wide_built", True), declare("wide_built", True, indexed=True)
+    session = bed.use(bare)
+    session.add_all(bare(owner=owner, at=at, name=name, value=2) for owner in OWNERS for at in TIMES for name in NAMES)
+    session.commit()
+    hb.create_tables(bed.store, indexed)
+    times = hb.IndexTimes(lease=0.05, longest_call=0.02, clock_bound=0.02, grace=0.2)
+    assert hb.build_index(bed.store, indexed, "by_value", times=times).readable
+    found = hb.Session(bed.store).query(indexed).where(indexed.value == 2).use_index("by_value").all()
+    assert len(found) == len(OWNERS) * len(TIMES) * len(NAMES)
+    (batches,) = bed.store.scan(indexed.by_value.table, [Scan(limit=1)])
+    bed.store.delete(indexed.by_value.table, [Delete(row.row) for batch in batches for row in batch])
+    assert hb.repair_index(bed.store, indexed, "by_value", times=times).put == 1
+
+
+def test_split_keys_are_those_of_rows() -> None:
+    model = declare("wide_splits", True, salt=hb.HashSalt(3, by=("owner",)), kind=b"p")
+    assert hb.split_keys(model, hb.ByBucket()) == [b"\x01", b"\x02"]
+    objects = [model(owner=f"o{n}\x00", at=TIMES[0], name="x", value=2) for n in range(9)]
+    keys = sorted({hb.row_key(model, owner=obj.owner, at=obj.at, name=obj.name) for obj in objects})
+    assert set(hb.split_keys(model, hb.FromSample(objects, 3))) <= set(keys)
