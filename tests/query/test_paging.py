@@ -185,8 +185,9 @@ def test_a_seal_opens_only_what_it_closed() -> None:
 def test_any_change_of_a_sealed_token_is_an_error(data: st.DataObject) -> None:
     seal = FernetSeal(Fernet.generate_key())
     text = encode_token(Token(b"digest__", "primary", b"key", None), seal)
-    at = data.draw(st.integers(0, len(text) - 1))
-    other = data.draw(st.sampled_from("AZaz09-_=").filter(lambda c: c != text[at]))
+    letters = "AZaz09-_="
+    at, number = data.draw(st.integers(0, len(text) - 1)), data.draw(st.integers(0, len(letters) - 1))
+    other = letters[number - (letters[number] == text[at])]  # the seal is another one each time, and what is drawn must not depend on it
     with pytest.raises(hb.TokenError):
         decode_token(text[:at] + other + text[at + 1 :], None, seal)
 

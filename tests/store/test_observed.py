@@ -15,7 +15,7 @@ from cryptography.fernet import Fernet
 import hbmodel as hb
 from hbmodel.store import ConditionalChange, Delete, Family, PipelinedStore, Put, Row, Scan, Store
 from hbmodel.store.observed import ObservedStore
-from tests.support.beds import KINDS, Bed
+from tests.support.beds import HBASE, Bed
 from tests.support.faulty import FaultyStore
 from tests.support.proxy import Proxy
 
@@ -271,7 +271,7 @@ class Retried:
         self.store, self.proxy, self.table, self.get = store, proxy, table, get
 
 
-@pytest.fixture(params=KINDS[3:])
+@pytest.fixture(params=HBASE)
 def retried(request: pytest.FixtureRequest, local_hbase: Any) -> Iterator[Retried]:
     url, get = {
         "thrift1": (local_hbase.url, "getRowsWithColumns"),

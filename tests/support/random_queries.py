@@ -180,7 +180,7 @@ def models(
     salt = draw(_salts(tuple(keys[:rows]), random=not covering and not wide)) if rows else None
     flag = hb.flag("e") if draw(BOOLEANS) else None
     immutable = draw(BOOLEANS) if covering else isinstance(salt, hb.RandomSalt)
-    if not immutable if covering else versions and not isinstance(salt, hb.RandomSalt) and draw(BOOLEANS):
+    if not immutable if covering else versions and not wide and not isinstance(salt, hb.RandomSalt) and draw(BOOLEANS):
         body["version"], hints["version"] = hb.version(), hb.Column[int]
     options = {"salt": salt, "immutable": immutable, "exists": flag}
     if wide:
