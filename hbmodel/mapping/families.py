@@ -120,13 +120,13 @@ def _whole(number: Any, allowed: range) -> bool:
 
 
 def check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int | None], *, alone: bool) -> None:
-    """What lives on beside cells that expire must still be a whole object, or none.
+    """Checks that what remains of a row when some of its cells expire is a whole object, or none.
 
     Args:
         model: its name.
         fields: of the model.
-        lives: of its families, by name; None lasts.
-        alone: whether no index and no flag is beside columns.
+        lives: TTL of each family in seconds, by name; None for a family without one.
+        alone: whether a row has no cells but its columns: no flag, and no system cells of an index.
 
     Raises:
         DeclarationError: names the field.

@@ -62,9 +62,9 @@ def model(
         foreign: other programs write the table: deletes touch mapped columns only, and only models of rows that never change
             have indexes, which hold what others write once it is built or repaired.
         exists: the cell that says that a row exists, see `flag`.
-        row: the key of the one row that holds all objects, told apart by key fields with `part="column"`.
-        kind: one byte that the model's column qualifiers begin with, so that several models share rows in one family: an owner
-            beside his pets. It cannot be added later.
+        row: the key of the one row that holds all objects; every key field then has `part="column"`.
+        kind: one byte that the model's column qualifiers begin with, so that several models share rows in one family, such
+            as an owner and his pets. It cannot be added later.
         frozen: instances cannot be changed (and can be hashed).
 
     Raises:

@@ -96,7 +96,7 @@ def _check_shared(schemas: Sequence[TableSchema]) -> None:
         for other in schemas[at + 1 :]:
             if one.table != other.table:
                 continue
-            apart = one.kind and other.kind and one.kind != other.kind  # the objects of a family are told apart by it
+            apart = one.kind and other.kind and one.kind != other.kind  # the kind says whose object a cell of the family is
             families = [] if apart else sorted(set(one.family_names) & set(other.family_names))
             if families:
                 raise SchemaMismatch("Another model of the table has this column family.", table=one.table, family=families[0].decode())

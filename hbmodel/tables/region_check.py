@@ -62,6 +62,7 @@ def check_regions(
 
     Raises:
         TableNotFound: the table is not there.
+        DeclarationError: the table has one row, which holds all objects.
     """
     check_store(store)
     schema = schema_of(model)

@@ -119,6 +119,8 @@ def split_keys(model: type[Any], splits: Splits, *, index: str | Index | None = 
     schema = schema_of(model)
     if not isinstance(splits, Splits):
         raise DeclarationError("This is not a strategy for splits, such as hb.ByBucket().", found=repr(splits))
+    if index is not None:
+        schema.index(index)
     if isinstance(splits, AtKeys):
         return _by_hand(schema, splits)
     layout, salt = table_layout(schema, index)

@@ -265,3 +265,16 @@ def test_split_keys_are_those_of_rows() -> None:
     objects = [model(owner=f"o{n}\x00", at=TIMES[0], name="x", value=2) for n in range(9)]
     keys = sorted({hb.row_key(model, owner=obj.owner, at=obj.at, name=obj.name) for obj in objects})
     assert set(hb.split_keys(model, hb.FromSample(objects, 3))) <= set(keys)
+
+
+def test_a_constant_row_cannot_be_split() -> None:
+    @hb.model(table="wide_constant", row=b"all")
+    class Word:
+        text: hb.Key[str] = hb.key(part="column")
+        count: hb.Column[int] = hb.column("c")
+
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Word)
+        for call in (lambda: hb.split_keys(Word, hb.ByBucket()), lambda: hb.check_regions(store, Word)):
+            with pytest.raises(hb.DeclarationError, match="in one row"):
+                call()

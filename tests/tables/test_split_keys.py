@@ -140,6 +140,8 @@ def test_keys_by_hand_are_sorted_and_checked() -> None:
     assert split_keys(Hashed, AtKeys([b"m", b"c", b"m"])) == [b"c", b"m"]
     with pytest.raises(hb.KeyTooLong):
         split_keys(Hashed, AtKeys([b""]))
+    with pytest.raises(hb.UnknownIndex):
+        split_keys(Hashed, AtKeys([b"m"]), index="by_nothing")
     with pytest.raises(hb.EncodingError):
         split_keys(Hashed, AtKeys(["m"]))  # type: ignore[list-item]
 

@@ -261,7 +261,7 @@ def read_rows(connection: sqlite3.Connection, table_id: int, rows: Sequence[byte
 
 
 def _by_row(records: Iterator[tuple[bytes, bytes, int | None, bytes]]) -> Iterator[tuple[bytes, int | None, bytes, bool]]:
-    """The first segment of each row, and whether it has more; whoever is told so must not go on."""
+    """The first segment of each row, and whether the row has more segments; after such a row the iterator must not be used."""
     record = next(records, None)
     while record is not None:
         row, _, ends, data = record
