@@ -28,6 +28,7 @@ __all__ = [
     "LIVENESS_QUALIFIER",
     "PRIMARY",
     "REQUIRED",
+    "ROW_VERSION_QUALIFIER",
     "STAMP_QUALIFIER",
     "STATUS_QUALIFIER",
     "VERSION_QUALIFIER",
@@ -47,6 +48,7 @@ EXPIRY_QUALIFIER = b"_t"
 STAMP_QUALIFIER = b"_p"
 CLAIM_QUALIFIER = b"_u"
 STATUS_QUALIFIER = b"_s"
+ROW_VERSION_QUALIFIER = b"_r"
 LIVE = b"\x01"
 """First byte of the liveness cell of a live row, followed by the row's end (8 bytes) if it expires; a dead row holds 00 and a nonce."""
 
@@ -164,6 +166,11 @@ class TableSchema:
         return self.family + b":" + VERSION_QUALIFIER
 
     @cached_property
+    def row_version_column(self) -> bytes | None:
+        """`family:qualifier` under which objects of a versioned wide model show the version of their row; None for any other model."""
+        return None if self.wide is None or not self.versioned else self.family + b":" + ROW_VERSION_QUALIFIER
+
+    @cached_property
     def claim_column(self) -> bytes:
         """`family:qualifier` of the claims of unique values, in index tables."""
         return self.family + b":" + CLAIM_QUALIFIER
@@ -190,7 +197,8 @@ class TableSchema:
 
     @cached_property
     def _system_columns(self) -> frozenset[bytes]:
-        return frozenset((self.liveness_column, self.version_column, self.expiry_column))
+        row_version = () if self.row_version_column is None else (self.row_version_column,)
+        return frozenset((self.liveness_column, self.version_column, self.expiry_column, *row_version))
 
     def is_system(self, column: bytes) -> bool:
         """Whether a cell is none of an object's own; a row with no other cell is not an object."""
@@ -209,7 +217,7 @@ class TableSchema:
             columns += [self.version_column, self.liveness_column]
         elif not wide.qualifiers.raw:
             columns.append(self.expiry_column)
-        return WideRows(self.table, wide.family, wide.form, wide.prefix_end, columns)
+        return WideRows(self.table, wide.family, wide.form, wide.prefix_end, columns, row_version=self.row_version_column)
 
     @cached_property
     def row_layout(self) -> KeyLayout | None:

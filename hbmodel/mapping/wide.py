@@ -137,9 +137,6 @@ def wide_rows(
     """
     cells = [f for f in fields if not f.is_key]
     empty = next((f for f in cells if not f.qualifier), None)
-    version = next((f for f in cells if f.kind == "version"), None)
-    if version is not None and isinstance(layout, PlaceLayout):
-        raise DeclarationError("A wide model has no version: hb.version() counts the writes of a row.", model=model, field=version.name)
     place = layout if isinstance(layout, PlaceLayout) else None
     if empty is not None:
         _check_empty_alias(model, empty, None if place is None else place.columns, cells, families, marked)

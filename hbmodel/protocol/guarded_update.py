@@ -6,7 +6,7 @@ check where the store has it, else the row is looked at afterwards, and what was
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol
 from hbmodel.protocol.unindexed_batch import ATOMIC_ROWS, UnindexedRowPlan, carry_out
@@ -20,7 +20,12 @@ Planned = Mapping[bytes, tuple[UnindexedRowPlan, Row | None]]
 
 
 def update_guarded(
-    planner: UnindexedRowPlanner, writes: Sequence[UpdateFields], planned: Planned, bound: int, can: Capabilities
+    planner: UnindexedRowPlanner,
+    writes: Sequence[UpdateFields],
+    planned: Planned,
+    bound: int,
+    can: Capabilities,
+    done: Set[bytes] = frozenset(),
 ) -> Protocol[dict[bytes, UnindexedRowPlan]]:
     """Carries out updates whose cells would make a row by themselves; returns what became of each.
 
@@ -30,12 +35,15 @@ def update_guarded(
         planned: by row key.
         bound: how far a cell may lie ahead of its server's clock, in ms.
         can: what the store can do in one atomic call.
+        done: rows that are written already; of those it is only seen to that no piece is left.
     """
     plans: dict[bytes, UnindexedRowPlan] = {}
     blind: list[UnindexedRowPlan] = []
     for write in writes:
         plan, row = planned[write.row]
-        if len(writes) <= ATOMIC_ROWS and row is not None and _guard(planner, row, plan, can) is not None:
+        if write.row in done:
+            plans[write.row] = plan
+        elif len(writes) <= ATOMIC_ROWS and row is not None and _guard(planner, row, plan, can) is not None:
             plans[write.row] = yield from _put_where_it_is(planner, write, plan, row, bound, can)
         else:
             plans[write.row] = plan

@@ -5,14 +5,14 @@ A session drives them against a store; the model checker in the tests drives the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import cast
 
 from attrs import evolve
 
 from hbmodel.errors import RowExists
 from hbmodel.protocol.indexed_batch import BatchPlan, by_table, plan_unread
-from hbmodel.protocol.indexed_plan import UNREAD, IndexedRowPlanner
+from hbmodel.protocol.indexed_plan import UNREAD, IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
@@ -30,7 +30,11 @@ from hbmodel.store.values import Delete, Put, Row
 
 
 def write_indexed_batch(
-    planner: IndexedRowPlanner, writes: Sequence[RowWrite], atomic_rows: bool, deleted: dict[bytes, Outcome] | None = None
+    planner: IndexedRowPlanner,
+    writes: Sequence[RowWrite],
+    atomic_rows: bool,
+    deleted: dict[bytes, Outcome] | None = None,
+    together: Set[bytes] = frozenset(),
 ) -> Protocol[None]:
     """Writes rows of an indexed model, each row at most once, in four phases with one call per table and phase.
 
@@ -44,6 +48,7 @@ def write_indexed_batch(
         atomic_rows: whether the store mutates a row atomically; then a single delete is one call.
         deleted: where the rows that an attempt has deleted are noted, since the next one finds them absent; a protocol that is begun
             again, since the indexes have changed, is given the same.
+        together: rows, of objects, that are written at once with others: those that share a row of the table are put at one time.
     """
     deleted = {} if deleted is None else deleted
     table = planner.schema.table
@@ -56,7 +61,7 @@ def write_indexed_batch(
         now = yield ReadClock(planner.mixed)
         if reading:
             found = {write.row: planner.old(row) for write, row in zip(reading, rows, strict=True)}
-            plan = BatchPlan.of([planner.plan(write, found.get(write.row, UNREAD), now) for write in writes])
+            plan = BatchPlan.of(_planned(planner, writes, found, now, together))
         else:
             plan = plan_unread(planner, cast(Sequence[PutObject], writes), now)  # no other kind of write goes without a read
         if first := plan.before_rows:
@@ -72,6 +77,26 @@ def write_indexed_batch(
         kept = {(name, put.row) for name, puts in plan.entries.items() for put in puts}
         stale = [*stale, *((name, delete) for name, delete in earlier if (name, delete.row) not in kept)]
     yield from finish(planner.verifications([(name, put) for name, puts in plan.entries.items() for put in puts]), stale)
+
+
+def _planned(
+    planner: IndexedRowPlanner, writes: Sequence[RowWrite], found: Mapping[bytes, OldRow], now: int, together: Set[bytes]
+) -> list[RowPlan]:
+    """The plan of each write; of those that share a row of the table each at the latest time that one of them needs."""
+    plans = [planner.plan(write, found.get(write.row, UNREAD), now) for write in writes]
+    wide = planner.schema.wide
+    if wide is None or not together:
+        return plans
+    rows = {place: wide.form.cut(place)[0] for place in together}
+    latest: dict[bytes, int] = {}
+    for write, plan in zip(writes, plans, strict=True):
+        if write.row in rows and plan.put is not None and plan.put.timestamp is not None:
+            latest[rows[write.row]] = max(plan.put.timestamp, latest.get(rows[write.row], 0))
+    return [
+        plan if plan.put is None or (at := latest.get(rows.get(write.row, b""), plan.put.timestamp)) == plan.put.timestamp
+        else planner.plan(write, found.get(write.row, UNREAD), at or now)
+        for write, plan in zip(writes, plans, strict=True)
+    ]  # fmt: skip
 
 
 def finish(verifications: Sequence[tuple[str, Put]], stale: Sequence[tuple[str, Delete]]) -> Protocol[None]:

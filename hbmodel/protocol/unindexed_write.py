@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from hbmodel.protocol.guarded_update import keep_together, update_guarded
 from hbmodel.protocol.operations import Acknowledge, GetRows, Protocol, PutRows
@@ -15,7 +15,12 @@ from hbmodel.store.values import Row
 
 
 def write_unindexed_batch(
-    planner: UnindexedRowPlanner, writes: Sequence[RowWrite], bound: int, can: Capabilities, deleted: dict[bytes, Outcome] | None = None
+    planner: UnindexedRowPlanner,
+    writes: Sequence[RowWrite],
+    bound: int,
+    can: Capabilities,
+    deleted: dict[bytes, Outcome] | None = None,
+    together: Set[bytes] = frozenset(),
 ) -> Protocol[None]:
     """Writes rows of a model without live indexes, each row at most once.
 
@@ -25,6 +30,7 @@ def write_unindexed_batch(
         bound: how far a cell may lie ahead of its server's clock, in ms.
         can: what the store can do in one atomic call.
         deleted: where the rows that are deleted are noted, see `write_indexed_batch`.
+        together: rows that are written at once with others, so that none of them is written under a condition of its own.
     """
     puts = planner.puts_of_objects(writes)
     if puts:
@@ -35,7 +41,7 @@ def write_unindexed_batch(
     rows |= yield from planner.read_expiring(writes, rows, bound)
     plans = {write.row: planner.plan(write, rows.get(write.row)) for write in writes}
     guarded = [write for write in writes if isinstance(write, UpdateFields) and planner.may_leave_a_piece(plans[write.row])]
-    behind = {write.row for write in guarded}
+    behind = {write.row for write in guarded} - together
     yield from carry_out(planner.schema.table, [plan for row, plan in plans.items() if row not in behind], can)
     if deleted is not None:
         deleted |= {row: plan.outcome for row, plan in plans.items() if plan.outcome.action == "deleted"}
@@ -44,7 +50,7 @@ def write_unindexed_batch(
         if over:
             yield from keep_together(planner, (yield GetRows(planner.schema.table, over, planner.columns)), bound, can)
     if guarded:
-        plans |= yield from update_guarded(planner, guarded, {row: (plans[row], rows[row]) for row in behind}, bound, can)
+        plans |= yield from update_guarded(planner, guarded, {w.row: (plans[w.row], rows[w.row]) for w in guarded}, bound, can, together)
     yield Acknowledge([plans[write.row].outcome for write in writes])
 
 

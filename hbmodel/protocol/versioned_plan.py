@@ -24,19 +24,31 @@ BUSY = 1_000
 """Milliseconds between two writes of a row, at most, that is written so often that it keeps more nonces."""
 
 
+@frozen
+class RowVersion:
+    """The version that a row which objects share must have; None where it must have none."""
+
+    value: bytes | None
+
+
 @frozen(eq=False)
 class VersionedRowPlanner(IndexedRowPlanner):
     """Plans writes of a versioned model, with or without indexes.
 
-    Every write reads its row, counts the version on and goes through only if the version cell is still the one that was read.
+    Every write reads its row, counts the version on and goes through only if the version cell is still the one that was read. Objects of
+    a wide model have a version each; what their writes are checked against is the version of the row, a nonce which each of them
+    changes. So any number of objects of a row change under one condition, and no object is in conflict with its neighbours: a write
+    that was refused is planned again over what it finds.
 
     Attributes:
         patience: in how many rounds a write waits for another one that has claimed the same unique value.
         claim_rounds: how many rounds a write that wants unique values may take.
+        pinned: the version that the row of each object must have; then the first write that cannot be carried out ends them all.
     """
 
     patience: int = 20
     claim_rounds: int = 50
+    pinned: RowVersion | None = None
 
     def needs_read(self, write: RowWrite) -> bool:
         """Always: the version cell that was read is what a write is checked against."""
@@ -63,8 +75,17 @@ class VersionedRowPlanner(IndexedRowPlanner):
     def change(self, plan: RowPlan, old: OldRow) -> ConditionalChange:
         """What carries a plan out."""
         assert plan.put is not None
-        mutations: list[Put | Delete] = [plan.put] if plan.row_delete is None else [plan.put, plan.row_delete]
-        return ConditionalChange(plan.put.row, self.schema.version_column, self.stored(old), mutations)
+        put, column, expected = plan.put, self.schema.version_column, self.stored(old)
+        if (shared := self.schema.row_version_column) is not None:
+            put, column, expected = evolve(put, cells={**put.cells, shared: self.nonce()}), shared, self.row_version(old)
+        mutations: list[Put | Delete] = [put] if plan.row_delete is None else [put, plan.row_delete]
+        return ConditionalChange(put.row, column, expected, mutations)
+
+    def row_version(self, old: OldRow) -> bytes | None:
+        """The version of the row that holds an object of a wide model, or None."""
+        shared = self.schema.row_version_column
+        found = None if old.row is None or shared is None else old.row.columns.get(shared)
+        return None if found is None else found.value
 
     def put_cell(self, plan: RowPlan) -> VersionCell:
         """The version cell that a plan puts."""
@@ -92,6 +113,8 @@ class VersionedRowPlanner(IndexedRowPlanner):
 
     def _check_version(self, write: RowWrite, old: OldRow) -> None:
         """Raises `ConflictError` for a row of another version; what an update or delete does without a row, it says itself."""
+        if self.pinned is not None and self.row_version(old) != self.pinned.value:
+            raise ConflictError("The row has been written since the group was begun: begin again.", table=self.schema.table, key=write.row)
         found = self.cell(old).version if old.live else UNKNOWN
         if write.version in {UNKNOWN, found} or (not old.live and not isinstance(write, PutObject)):
             return
@@ -135,6 +158,8 @@ class Sent:
         """What became of it, by the version cell that the row has after it was refused."""
         if self.cell.nonces[0] in found.nonces:
             return "applied"
+        if self.planner.schema.row_version_column is not None and found.version < self.cell.version:
+            return "lost"  # a neighbour was written instead: the version of their row never comes back
         if self.first:
             return "lost" if found.complete and found.nonces else "unknown"
         return "lost" if 0 <= found.version - self.cell.version < len(found.nonces) else "unknown"

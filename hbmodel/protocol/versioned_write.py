@@ -101,6 +101,8 @@ class _Batch:
             if self._settled(write, old, entries):
                 continue
             plan = self._planned(write, old, now)
+            if plan.outcome.error is not None and planner.pinned is not None:
+                raise plan.outcome.error
             if plan.put is None:
                 self.outcomes[write.row] = plan.outcome
                 continue
@@ -146,6 +148,8 @@ class _Batch:
         claimed = yield from claim_values(self.planner, claims, now, wait=tried < self.planner.patience)
         for row, found in claimed.items():
             if found.error is not None:
+                if self.planner.pinned is not None:
+                    raise found.error
                 self.outcomes[row] = Outcome("failed", row, error=found.error)
         if any(found.refused for found in claimed.values()):
             yield LetClockTick()

@@ -11,7 +11,8 @@ from hbmodel.errors import HbmodelError, PartialWrite, SessionError
 from hbmodel.mapping.schema import schema_of
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import PutObject, put_object
-from hbmodel.session.unit_of_work import Pending, UnitOfWork
+from hbmodel.session.batches import Pending
+from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.store.checks.numbers import whole_number
 
 DEFAULT_BATCH = 1000

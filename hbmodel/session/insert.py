@@ -19,7 +19,8 @@ from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.versioned_write import SentChanges, insert_versioned
 from hbmodel.protocol.writes import PutObject, put_object
-from hbmodel.session.unit_of_work import RESTARTS, Pending, UnitOfWork
+from hbmodel.session.batches import Pending
+from hbmodel.session.unit_of_work import RESTARTS, UnitOfWork
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
 

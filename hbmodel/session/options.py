@@ -22,6 +22,7 @@ class SessionOptions(TypedDict, total=False):
     longest_call: float
     token_key: bytes | str | None
     on_call: OnCall | None
+    atomic_rows: bool
 
 
 def check_seconds(**times: object) -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
-from hbmodel.errors import SchemaMismatch, SessionError
+from hbmodel.errors import SessionError
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.predicates import Predicate
@@ -20,18 +20,20 @@ from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
 from hbmodel.query.paging import FernetSeal, Seal
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
+from hbmodel.session.batches import Pending
 from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
 from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
 from hbmodel.session.get_many import get_many
 from hbmodel.session.increment import increment
 from hbmodel.session.insert import insert
+from hbmodel.session.known_models import KnownModels
 from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.session.options import check_seconds
 from hbmodel.session.query_runner import QueryRunner
+from hbmodel.session.row_group import RowGroup
 from hbmodel.session.thread_guard import Guard, guarded
-from hbmodel.session.unit_of_work import Pending, UnitOfWork
+from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.session.update import update_call
-from hbmodel.store.folded import folded
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.registration import LEASE, Binding
@@ -60,6 +62,8 @@ class Session:
         token_key: seals continuation tokens; 32 bytes in URL-safe base64. By default the store's, see `hb.connect`.
         on_call: told of every call to the store that reads or writes rows, with an `hb.Call`: how much, how long, how many
             retries, and how it failed. What it raises is logged, and the session goes on.
+        atomic_rows: whether what one commit writes into a row that objects share is written at once, or refused where the store cannot;
+            else only each object is.
         knowledge: what other sessions have learnt, see `Sessions`; its lease is the one that counts.
 
     Raises:
@@ -77,6 +81,7 @@ class Session:
         longest_call: float = LONGEST_CALL / 1000,
         token_key: bytes | str | None = None,
         on_call: OnCall | None = None,
+        atomic_rows: bool = True,
         knowledge: MetadataCache | None = None,
     ) -> None:
         if isinstance(store, str):
@@ -88,19 +93,19 @@ class Session:
         self.store = store
         self._registry = Registry(store, registry)
         self._knowledge = MetadataCache(lease) if knowledge is None else knowledge
-        self._bindings: dict[TableSchema, Binding] = {}
+        known = KnownModels(store, self._registry, self._knowledge)
+        self._bind, self._view = known.bind, known.view
         sealing = token_key if token_key is not None else getattr(store, "token_key", None)
         self._seal: Seal | None = None if sealing is None else FernetSeal(sealing)
         self._clock = ServerClock(
             self._registry.server_time,
-            self._lease_valid,
+            known.lease_valid,
             grace=round(grace * 1000),
             bound=round(clock_bound * 1000),
             longest_call=round(longest_call * 1000),
             shared=self._knowledge.offset,
         )
-        self._views: dict[TableSchema, Store] = {}
-        self._work = UnitOfWork(self._view, self._bind, self._clock)
+        self._work = UnitOfWork(store, self._view, self._bind, self._clock, atomic_rows=atomic_rows)
         self._guard = Guard()
         self._runner = QueryRunner(self._view, self._planning_binding, self._seal, self._guard, self._knowledge.lease)
 
@@ -147,36 +152,9 @@ class Session:
         """Whether the session has ended."""
         return self._guard.closed
 
-    # --- the registry -------------------------------------------------------------------------------------------------
-
-    def _bind(self, schema: TableSchema) -> Binding:
-        binding = self._bindings[schema] = self._knowledge.binding(schema, self._registry)
-        return binding
-
-    def _view(self, schema: TableSchema) -> Store:
-        """The store as a model sees it: each object is a row."""
-        if schema.wide_rows is None:
-            return self.store
-        view = self._views.get(schema)
-        if view is None:
-            view = self._views[schema] = folded(self.store, schema.wide_rows)
-        return view
-
     def _planning_binding(self, schema: TableSchema) -> Binding:
         with self._guard:
             return self._bind(schema)
-
-    def _lease_valid(self) -> bool:
-        """Whether every model's binding is current: where a lease ran out it is read again and must say the same.
-
-        Raises:
-            SchemaMismatch: it does not; the next commit begins anew, by the new binding.
-        """
-        for schema, binding in list(self._bindings.items()):
-            current = self._bind(schema)
-            if not current.writes_like(binding):
-                raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=schema.table)
-        return True
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -351,7 +329,7 @@ class Session:
             EncodingError: an object cannot be stored; `position` is its place in the input, counted from 0, and `written` how
                 many leading objects are certainly written.
         """
-        return Loader(self._work.apart(), batch_size, shuffle, progress, ttl).load(objs)
+        return Loader(self._work.apart(atomic_rows=False), batch_size, shuffle, progress, ttl).load(objs)
 
     @guarded
     def commit(self) -> list[Outcome]:
@@ -386,6 +364,23 @@ class Session:
         if self._work.waiting:
             raise SessionError("Commit or discard what is pending before retry(): it would be discarded upon a conflict.")
         return again_upon_conflict(self, function, waits)
+
+    @guarded
+    def group(self, model: type[Any], /, **key: Any) -> RowGroup:
+        """A local transaction over the objects of one row: read, then changed only if nobody has changed the row meanwhile.
+
+        Apart from what is pending in the session. See `RowGroup`.
+
+        Args:
+            model: a versioned model whose objects share rows; those of other kinds in the same row can be read and changed as well.
+            **key: the fields of its row key.
+
+        Raises:
+            SessionError: the model's objects do not share rows, or it has no version.
+            IncompleteKey: names the missing fields.
+            CapabilityError: the store has no check-and-mutate.
+        """
+        return RowGroup(self, self.store, lambda version: self._work.apart(pinned=version), model, key)
 
     @guarded
     def discard(self) -> None:

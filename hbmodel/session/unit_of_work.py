@@ -6,10 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import define, field
-
 from hbmodel.errors import CapabilityError, ConflictError, HbmodelError, PartialWrite, SchemaMismatch, SessionError, StoreError
-from hbmodel.mapping.mapper import give_version
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import Resumable
@@ -19,130 +16,25 @@ from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.plain_write import behind_entries
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
-from hbmodel.protocol.versioned_plan import VersionedRowPlanner
-from hbmodel.protocol.versioned_write import SentChanges, write_versioned_batch
-from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
+from hbmodel.protocol.versioned_plan import RowVersion, VersionedRowPlanner
+from hbmodel.protocol.versioned_write import write_versioned_batch
+from hbmodel.protocol.writes import Outcome
+from hbmodel.session.batches import Batch, Pending, split_batches
+from hbmodel.session.joint_commit import JointCommit, Part
+from hbmodel.session.row_batches import JointBatch, joint_batches
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import AT_SERVER_TIME, Binding
 
 log = logging.getLogger("hbmodel")
 
-BATCH_ROWS = 5_000
-"""Most writes in one batch; what a commit holds beyond that follows in further batches."""
-
 RESTARTS = 5
 """How often a batch begins again because the indexes of its table have changed, each time at least a lease apart."""
 
+Unswept = Resumable | JointCommit
+
 UNSWEPT_BATCHES = 16
 """Most batches whose index entries could not be brought up to date that a session remembers."""
-
-
-@define(eq=False)
-class Pending:
-    """One call of a session: the writes it stands for (several under a random salt) and what became of it.
-
-    Attributes:
-        copy: the object that is given the version which the row of a versioned model has then, or None.
-    """
-
-    schema: TableSchema
-    subject: Any
-    writes: Sequence[RowWrite]
-    outcome: Outcome | None = None
-    remaining: int = field(default=0)
-    superseded: Pending | None = None
-    copy: Any = None
-
-    def settle(self, outcome: Outcome) -> None:
-        """Takes the outcome of one of the writes; a failure stays, and a delete that found something outweighs those that did not.
-
-        The earlier put that this one replaced shares its fate, so that it counts as pending until this one is written.
-        """
-        self.remaining -= 1
-        if self.outcome is None or outcome.action == "failed" or (self.outcome.action == "absent" and outcome.action == "deleted"):
-            self.outcome = outcome
-        if outcome.version is not None and self.copy is not None:
-            give_version(self.schema, self.copy, outcome.version)
-        earlier = self.superseded
-        if earlier is not None and outcome.error is None:
-            outcome = Outcome("superseded", outcome.key)
-        while earlier is not None:
-            earlier.remaining -= 1
-            earlier.outcome = outcome
-            earlier = earlier.superseded
-
-
-@define(eq=False)
-class Batch:
-    """Writes of one model, each row at most once, and the protocol that carries them out.
-
-    Attributes:
-        sent: the changes of versioned rows that were sent.
-        deleted: the outcomes of deletes that were carried out, by row.
-    """
-
-    schema: TableSchema
-    owners: list[Pending]
-    writes: list[RowWrite]
-    running: Resumable | None = None
-    binding: Binding | None = None
-    sent: SentChanges = field(factory=dict)
-    deleted: dict[bytes, Outcome] = field(factory=dict)
-
-    @property
-    def wrote(self) -> bool:
-        """Whether anything was sent that may have changed a table."""
-        return self.running is not None and self.running.wrote
-
-
-def split_batches(pending: Sequence[Pending]) -> list[Batch]:
-    """Puts writes into batches: order between writes of one row is kept, and a put followed by a put of the same row is dropped.
-
-    Sets how many outcomes each pending call waits for.
-    """
-    if len(pending) == 1 and len(pending[0].writes) == 1:
-        pending[0].remaining = 1
-        return [Batch(pending[0].schema, [pending[0]], [pending[0].writes[0]])]
-    batches: list[Batch] = []
-    of_model: dict[int, list[Batch]] = {}
-    first_open: dict[int, int] = {}
-    latest: dict[tuple[int, bytes], tuple[int, int]] = {}  # row -> batch of its model, place in it
-    drawn: dict[tuple[int, bytes], bytes] = {}  # key without a random salt -> row of its last put
-    for call in pending:
-        model = id(call.schema)
-        own = of_model.setdefault(model, [])
-        call.remaining = len(call.writes)
-        for asked in call.writes:
-            write = asked
-            if isinstance(write, PutObject) and call.schema.salt.random:
-                # Puts of one key in several buckets would share a timestamp, and readers could not tell which is the newest.
-                bare = (model, write.row[call.schema.salt.width :])
-                earlier = latest.get((model, drawn.get(bare, b"")))
-                if earlier is not None and isinstance(own[earlier[0]].writes[earlier[1]], PutObject):
-                    write = write.moved_to(drawn[bare])
-                drawn[bare] = write.row
-            key = (model, write.row)
-            before = latest.get(key)
-            if before is not None and isinstance(write, PutObject):
-                holder, place = own[before[0]], before[1]
-                earlier_write = holder.writes[place]
-                if isinstance(earlier_write, PutObject) and earlier_write.version == write.version:
-                    call.superseded = holder.owners[place]
-                    holder.owners[place], holder.writes[place] = call, write
-                    continue
-            at = max(-1 if before is None else before[0], first_open.get(model, 0) - 1) + 1
-            while at < len(own) and len(own[at].writes) >= BATCH_ROWS:
-                at += 1
-                if before is None:
-                    first_open[model] = at
-            if at == len(own):
-                own.append(Batch(call.schema, [], []))
-                batches.append(own[-1])
-            latest[key] = (at, len(own[at].writes))
-            own[at].owners.append(call)
-            own[at].writes.append(write)
-    return batches
 
 
 def check_versions_possible(store: Store, schema: TableSchema) -> None:
@@ -158,30 +50,40 @@ class UnitOfWork:
     """Pending writes and the commit under way.
 
     Args:
-        view: gives the store to write a model to.
+        store: that holds the tables.
+        view: gives the store as a model sees it.
         bind: gives the current binding of a model; raises if it cannot be used.
         clock: for indexed rows.
+        atomic_rows: whether what is written to one row of a wide model is written at once.
+        pinned: the version that the one row which is written must have; then all writes are carried out or none.
         unswept: batches whose index entries are still to be verified or deleted; another unit of work may share them.
     """
 
     def __init__(
         self,
+        store: Store,
         view: Callable[[TableSchema], Store],
         bind: Callable[[TableSchema], Binding],
         clock: ServerClock,
-        unswept: list[tuple[Store, Resumable]] | None = None,
+        *,
+        atomic_rows: bool = True,
+        pinned: RowVersion | None = None,
+        unswept: list[tuple[Store, Unswept]] | None = None,
     ) -> None:
-        self._view, self._bind, self._clock = view, bind, clock
+        self._store, self._view, self._bind, self._clock, self._atomic_rows = store, view, bind, clock, atomic_rows
+        self._pinned = pinned
         self._pending: list[Pending] = []
         self._committing: list[Pending] = []
-        self._batches: list[Batch] = []
+        self._batches: list[Batch | JointBatch] = []
         self._begun = False  # whether a batch of the commit under way is done
-        self._unswept: list[tuple[Store, Resumable]] = [] if unswept is None else unswept
+        self._unswept: list[tuple[Store, Unswept]] = [] if unswept is None else unswept
         self._writers: dict[tuple[str, bytes, bytes], TableSchema] = {}  # by table, column family and kind
+        self._shared: dict[str, None] = {}  # tables whose rows are shared by objects
 
-    def apart(self) -> UnitOfWork:
+    def apart(self, *, atomic_rows: bool | None = None, pinned: RowVersion | None = None) -> UnitOfWork:
         """Another one for calls of their own; what it cannot sweep, this one sweeps at its next commit."""
-        return UnitOfWork(self._view, self._bind, self._clock, self._unswept)
+        atomic = self._atomic_rows if atomic_rows is None else atomic_rows
+        return UnitOfWork(self._store, self._view, self._bind, self._clock, atomic_rows=atomic, pinned=pinned, unswept=self._unswept)
 
     @property
     def waiting(self) -> int:
@@ -210,22 +112,26 @@ class UnitOfWork:
                     table=schema.table, family=place[1].decode(), model=other.model.__qualname__,
                 )  # fmt: skip
         self._writers.update(dict.fromkeys(schema.places, schema))
+        if schema.wide is not None and self._atomic_rows:
+            self._shared[schema.table] = None
 
     def discard(self) -> None:
         """Drops what is pending."""
         self._pending, self._committing, self._batches, self._begun = [], [], [], False
         self._writers.clear()
+        self._shared.clear()
 
     def commit(self) -> list[Outcome]:
         """Carries out what is pending, or goes on with the commit that stopped; see `Session.commit`."""
-        self._batches += split_batches(self._pending)
+        self._batches += self._split(self._pending) if self._shared else split_batches(self._pending)
         self._committing += self._pending
         self._pending = []
         while self._batches:
             try:
                 self._run(self._batches[0])
             except HbmodelError as error:
-                if self._begun or self._batches[0].wrote:
+                refused = self._pinned is not None and not isinstance(error, StoreError)  # nothing but entries may be written then
+                if (self._begun or self._batches[0].wrote) and not refused:
                     raise self._partial(error) from error
                 raise
             self._batches.pop(0).running = None  # it refers back to its batch: neither would be freed before the garbage collector runs
@@ -234,6 +140,7 @@ class UnitOfWork:
             self._sweep()
         self._begun = False
         self._writers.clear()
+        self._shared.clear()
         done, self._committing = self._committing, []
         outcomes = [call.outcome for call in done if call.outcome is not None]
         failures = [outcome for outcome in outcomes if outcome.error is not None]
@@ -243,12 +150,28 @@ class UnitOfWork:
             raise _refused(outcomes, failures)
         return outcomes
 
-    def _run(self, current: Batch) -> None:
+    def _split(self, pending: Sequence[Pending]) -> list[Batch | JointBatch]:
+        """The batches of a commit; writes into rows that objects share are joined."""
+        batches: list[Batch | JointBatch] = []
+        apart = list(pending)
+        for table in self._shared:
+            calls = [call for call in apart if call.schema.table == table and not call.schema.salt.random]
+            joint = joint_batches(calls, self._store.capabilities, lambda schema: self._bind(schema).rows in AT_SERVER_TIME)
+            if joint is not None:
+                batches += joint
+                joined = set(map(id, calls))
+                apart = [call for call in apart if id(call) not in joined]
+        return [*batches, *split_batches(apart)] if batches else [*split_batches(pending)]
+
+    def _run(self, current: Batch | JointBatch) -> None:
+        if isinstance(current, JointBatch):
+            self._run_joint(current)
+            return
         if current.running is None:
             current.running = Resumable(lambda: self._protocol(current), self._clock, lambda: self._check_bound(current))
         running = current.running
         try:
-            self._follow(current, running)
+            self._follow([current], running, self._view(current.schema))
         except StoreError as error:
             if running.outcomes is None:
                 raise
@@ -262,17 +185,36 @@ class UnitOfWork:
         for owner, outcome in zip(current.owners, running.outcomes or (), strict=True):
             owner.settle(outcome)
 
-    def _follow(self, current: Batch, running: Resumable) -> None:
-        """Runs a batch to its end; where the indexes of its table change meanwhile, once more by what they are then."""
+    def _run_joint(self, current: JointBatch) -> None:
+        running = current.running
+        if running is None:
+            parts = [self._part(batch) for batch in current.parts]
+            running = current.running = JointCommit(self._store, current.parts[0].schema.table, parts, current.shared, self._clock)
+        try:
+            self._follow(current.parts, running, self._store)
+        except StoreError as error:
+            if running.outcomes is None:
+                raise
+            log.warning("index entries of table %s could not be brought up to date: %s", current.parts[0].schema.table, error.message)
+            self._unswept.append((self._store, running))
+        for batch, outcomes in zip(current.parts, running.outcomes or (), strict=True):
+            for owner, outcome in zip(batch.owners, outcomes, strict=True):
+                owner.settle(outcome)
+
+    def _part(self, batch: Batch) -> Part:
+        return Part(batch.schema, self._view(batch.schema), lambda: self._protocol(batch), lambda: self._check_bound(batch))
+
+    def _follow(self, batches: Sequence[Batch], running: Resumable | JointCommit, store: Store) -> None:
+        """Runs batches to their end; where the indexes of their tables change meanwhile, once more by what they are then."""
         for _ in range(RESTARTS):
             try:
-                running.run(self._view(current.schema))
+                running.run(store)
             except SchemaMismatch:
-                if current.binding is None or self._bind(current.schema).writes_like(current.binding):
+                if all(batch.binding is None or self._bind(batch.schema).writes_like(batch.binding) for batch in batches):
                     raise
             else:
                 return
-        running.run(self._view(current.schema))
+        running.run(store)
 
     def _sweep(self) -> None:
         """Tries again to delete the old index entries that earlier commits left behind; another failure is no error either."""
@@ -290,15 +232,17 @@ class UnitOfWork:
         able = self._view(current.schema).capabilities
         if binding.rows in AT_SERVER_TIME:
             unindexed = UnindexedRowPlanner.of(current.schema, binding.rows == "marking")
-            protocol = write_unindexed_batch(unindexed, current.writes, self._clock.bound, able, current.deleted)
+            protocol = write_unindexed_batch(unindexed, current.writes, self._clock.bound, able, current.deleted, current.together)
             return behind_entries(current.schema, binding.written, current.writes, protocol) if binding.written else protocol
         if current.schema.versioned:
-            versioned = VersionedRowPlanner(current.schema, binding.written, self._clock.bound, adopting=binding.adopting)
+            versioned = VersionedRowPlanner(
+                current.schema, binding.written, self._clock.bound, adopting=binding.adopting, pinned=self._pinned
+            )
             return write_versioned_batch(versioned, current.writes, current.sent)
         planner = IndexedRowPlanner(
             current.schema, binding.written, self._clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed"
         )
-        return write_indexed_batch(planner, current.writes, able.mutate_row, current.deleted)
+        return write_indexed_batch(planner, current.writes, able.mutate_row, current.deleted, current.together)
 
     def _check_bound(self, current: Batch) -> None:
         """Raises `SchemaMismatch` where the batch was planned by a binding that no longer holds, so that nothing more is written by it."""

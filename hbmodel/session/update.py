@@ -10,9 +10,9 @@ from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import schema_of
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import UpdateFields
+from hbmodel.session.batches import Pending
 from hbmodel.session.conflicts import check_condition
 from hbmodel.session.options import check_updated
-from hbmodel.session.unit_of_work import Pending
 
 
 def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) -> Pending:

@@ -15,7 +15,7 @@ from hbmodel.store.folded_writes import FoldedWrites, LatePut
 from hbmodel.store.object_filters import keys_only, object_filter
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
 from hbmodel.store.slices import SliceReader, SliceScan, close_scan
-from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
+from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 from hbmodel.store.wide_rows import ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
 
@@ -30,36 +30,33 @@ def folded(store: Store, wide: WideRows | None) -> Store:
         store: that does the work.
         wide: how the objects share rows; None where they do not.
     """
-    return store if wide is None else FoldedStore(store, [wide], atomic_rows=False)
+    return store if wide is None else FoldedStore(store, [wide])
 
 
 class FoldedStore(WrappingStore):
     """Shows one logical row for each object of the wide models: its key is the object's place key, its columns are aliases.
 
     Calls on a table of logical rows become calls on the table that holds them. Nothing else changes: what the store promises
-    of a row it promises of an object. Puts into one row at one time are one put.
+    of a row it promises of an object. Puts into one row at one time are one put, if they are not large.
 
     A page of objects is not a snapshot, and no read of many objects is.
 
     Args:
         store: that does the work.
         wides: the wide models; each table of logical rows once.
-        atomic_rows: whether a `put` is refused unless what it writes into each row of the table is written at once; else this holds of
-            each object only.
         pages: cells in the first pages of a row and in those that follow; by default what is quick.
     """
 
-    def __init__(self, store: Store, wides: Iterable[WideRows], *, atomic_rows: bool = True, pages: Sequence[int] | None = None) -> None:
+    def __init__(self, store: Store, wides: Iterable[WideRows], *, pages: Sequence[int] | None = None) -> None:
         super().__init__(store)
         self._wides = {wide.name: wide for wide in wides}
-        self._atomic_rows = atomic_rows
         self._pages = pages
 
     def on_retry(self, repeated: Callable[[], None]) -> Store:
         """See `RepeatingStore`."""
         if not isinstance(self._store, RepeatingStore):
             return self
-        return FoldedStore(self._store.on_retry(repeated), self._wides.values(), atomic_rows=self._atomic_rows, pages=self._pages)
+        return FoldedStore(self._store.on_retry(repeated), self._wides.values(), pages=self._pages)
 
     def wide(self, table: str) -> WideRows | None:
         """How a table of logical rows is kept; None for any other table."""
@@ -112,7 +109,17 @@ class FoldedStore(WrappingStore):
         if wide is None:
             return self._store.get_each(table, gets)
         asked = [_PartOfRow(wide, get) for get in gets]
-        return [part.object(row) for part, row in zip(asked, self._store.get_each(wide.table, [p.get for p in asked]), strict=True)]
+        # Before the objects: what changes them afterwards changes the version too, and a change that rests on this one is refused.
+        versions = self._row_versions(wide, {part.get.row for part in asked if part.whole})
+        rows = self._store.get_each(wide.table, [part.get for part in asked])
+        return [part.object(row, versions.get(part.get.row)) for part, row in zip(asked, rows, strict=True)]
+
+    def _row_versions(self, wide: WideRows, rows: Iterable[bytes]) -> dict[bytes, Cell]:
+        """The versions of those rows that have one, where the model reads them."""
+        if wide.row_version is None or not (asked := sorted(rows)):
+            return {}
+        found = self._store.get(wide.table, asked, [wide.lead])
+        return {row.row: row.columns[wide.lead] for row in found if row is not None}
 
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
         """See `Store.scan`. The first requests of all scans go out together."""
@@ -149,15 +156,10 @@ class FoldedStore(WrappingStore):
     # --- writing --------------------------------------------------------------------------------------------------------
 
     def _writes(self, wide: WideRows) -> FoldedWrites:
-        return FoldedWrites(self._store, wide, atomic_rows=self._atomic_rows)
+        return FoldedWrites(self._store, wide)
 
     def put(self, table: str, puts: Sequence[Put]) -> None:
-        """See `Store.put`.
-
-        Raises:
-            CapabilityError: what is put into one row has several times or lives, which this store cannot write at once.
-            InvalidRequest: it is more than a call takes.
-        """
+        """See `Store.put`."""
         wide = self._of_puts(table, puts)
         if wide is None:
             self._store.put(table, puts)
@@ -165,7 +167,7 @@ class FoldedStore(WrappingStore):
             self._writes(wide).put(puts)
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
-        """See `PipelinedStore`; where the store cannot begin a put, or not all of it is one, the whole of it is made at its end."""
+        """See `PipelinedStore`; where the store cannot begin a put it is made at its end."""
         wide = self._of_puts(table, puts)
         store = self._store
         if wide is None:
@@ -215,6 +217,16 @@ class FoldedStore(WrappingStore):
         if wide is None:
             return self._store.increment(table, row, column, amount)
         return self._writes(wide).increment(row, column, amount)
+
+    def of_rows(self, table: str, mutations: Sequence[Put | Delete]) -> Sequence[Put | Delete]:
+        """Mutations of logical rows as those of the rows that hold them; a delete of a whole object reads which columns it has."""
+        wide = self._wides.get(table)
+        return mutations if wide is None else self._writes(wide).of_rows(mutations)
+
+    def conditional(self, table: str, change: ConditionalChange) -> ConditionalChange:
+        """A conditional change of a logical row as one of the row that holds it; it may have no mutations."""
+        wide = self._wides.get(table)
+        return change if wide is None else self._writes(wide).conditional(change.row, change.column, change.expected, change.mutations)
 
     def _of_puts(self, table: str, puts: Sequence[Put]) -> WideRows | None:
         if table not in self._wides:
@@ -288,13 +300,19 @@ class _PartOfRow:
         else:
             self.get = Get(row, [wide.family], prefix + asked.prefix)
             self._nothing = False
+        self.whole = not columns
+        """Whether all columns are read."""
+        self._version = wide.row_version
 
-    def object(self, row: Row | None) -> ObjectRow | None:
-        """The logical row."""
-        if row is None or self._nothing:
+    def object(self, row: Row | None, version: Cell | None = None) -> ObjectRow | None:
+        """The logical row; with the version of the row that holds it, even where there is no object."""
+        if self._nothing or (row is None and version is None):
             return None
         cut, lead = self._cut, self._lead
-        return ObjectRow(self._row, {lead + column[cut:]: cell for column, cell in row.columns.items()})
+        columns = {} if row is None else {lead + column[cut:]: cell for column, cell in row.columns.items()}
+        if version is not None and self._version is not None:
+            columns[self._version] = version
+        return ObjectRow(self._row, columns)
 
 
 def _parts(wide: WideRows, scan: Scan) -> list[SliceScan]:

@@ -6,18 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attrs import define, field, frozen
 
-from hbmodel.errors import CapabilityError, DecodingError, InvalidRequest
+from hbmodel.errors import DecodingError, InvalidRequest
 from hbmodel.store.checks.rows import check_column, check_conditional_change, check_conditional_put, check_put, check_row
 from hbmodel.store.port import BegunPut, PipelinedStore, Store
+from hbmodel.store.row_changes import change_together
 from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, Delete, Get, Put
 from hbmodel.store.wide_rows import WideRows
 
-MAX_ROW_BYTES = 4 * 1024 * 1024
-"""Bytes that are written into one row at once, at most."""
-
 MAX_PUT_BYTES = 1024 * 1024
-"""Bytes of one put, roughly, where the objects of a row need not be written at once."""
-
+"""Bytes of one put, roughly."""
 
 _TIMES = {int, type(None)}
 
@@ -35,61 +32,37 @@ class _GrowingPut:
 
 
 @frozen
-class _Puts:
-    """What is put: rows by a put each, and rows that need an atomic change."""
-
-    plain: Sequence[Put]
-    changes: Sequence[Sequence[Put]]
-
-
-@frozen
 class FoldedWrites:
     """Writes objects of one wide model.
 
     Attributes:
         store: with the table.
         wide: of the model.
-        atomic_rows: whether all that a `put` writes into one row is written at once.
     """
 
     store: Store
     wide: WideRows
-    atomic_rows: bool = True
 
     # --- puts -----------------------------------------------------------------------------------------------------------
 
     def put(self, puts: Sequence[Put]) -> None:
         """See `FoldedStore.put`."""
-        merged = self._merged(puts)
-        for change in merged.changes:
-            self.store.mutate_row(self.wide.table, change)
-        if merged.plain:
-            self.store.put(self.wide.table, merged.plain)
+        if merged := self._merged(puts):
+            self.store.put(self.wide.table, merged)
 
     def begin_put(self, puts: Sequence[Put]) -> BegunPut:
         """See `FoldedStore.begin_put`."""
-        merged = self._merged(puts)
         store = self.store
-        if isinstance(store, PipelinedStore) and not merged.changes:
-            return store.begin_put(self.wide.table, merged.plain)
+        if isinstance(store, PipelinedStore):
+            return store.begin_put(self.wide.table, self._merged(puts))
         return LatePut(lambda: self.put(puts))
 
-    def _merged(self, puts: Sequence[Put]) -> _Puts:
+    def _merged(self, puts: Iterable[Put], most: int | None = MAX_PUT_BYTES) -> list[Put]:
+        """Puts of rows; those of one row, time and life in one, up to so many bytes."""
         growing: dict[bytes, list[_GrowingPut]] = {}
         for put in puts:
-            self._grow(growing, put, None if self.atomic_rows else MAX_PUT_BYTES)
-        plain: list[Put] = []
-        changes: list[Sequence[Put]] = []
-        for row, parts in growing.items():
-            made = [Put(row, part.cells, part.timestamp, part.ttl) for part in parts]
-            if self.atomic_rows:
-                self._check_size(row, sum(part.size for part in parts))
-                if len(made) > 1:
-                    self._check_atomic(row, made)
-                    changes.append(made)
-                    continue
-            plain += made
-        return _Puts(plain, changes)
+            self._grow(growing, put, most)
+        return [Put(row, part.cells, part.timestamp, part.ttl) for row, parts in growing.items() for part in parts]
 
     def _grow(self, growing: dict[bytes, list[_GrowingPut]], put: Put, most: int | None) -> None:
         """Adds a put to those of its row: to the last one of its time, if that has the same life."""
@@ -98,6 +71,9 @@ class FoldedWrites:
             head = self.wide.lead + prefix
             start = len(self.wide.lead)
             cells = {head + column[start:]: value for column, value in put.cells.items()}
+            if self.wide.row_version is not None and (version := put.cells.get(self.wide.row_version)) is not None:
+                del cells[head + self.wide.row_version[start:]]
+                cells[self.wide.lead] = version
             size = sum(map(len, cells)) + sum(map(len, cells.values())) + (CELL_OVERHEAD + len(row)) * len(cells)
         except (TypeError, DecodingError):
             check_put(self.wide.name, put)
@@ -111,30 +87,6 @@ class FoldedWrites:
             parts.append(same_time)
         same_time.cells.update(cells)
         same_time.size += size
-
-    def _check_size(self, row: bytes, size: int) -> None:
-        if size > MAX_ROW_BYTES:
-            raise InvalidRequest(
-                "Objects that share a row are written at once, and these have more than 4 MiB; write fewer, or give up "
-                "atomic_rows.", table=self.wide.name, key=row, size=size,
-            )  # fmt: skip
-
-    def _check_atomic(self, row: bytes, puts: Sequence[Put]) -> None:
-        """Raises CapabilityError where puts of one row cannot be one change, before anything is sent."""
-        if not self.store.capabilities.mutate_row:
-            raise CapabilityError(
-                "Objects that share a row are written at once, but this store takes no puts of several times or lives in one call; "
-                "an hbase+thrift2: store does, or give up atomic_rows.", table=self.wide.name, key=row,
-            )  # fmt: skip
-        seen: set[tuple[int | None, bytes]] = set()
-        for put in puts:
-            written = {(put.timestamp, column) for column in put.cells}
-            if seen & written:
-                raise CapabilityError(
-                    "A cell cannot be put twice at one time with two lives and be written at once with its row.",
-                    table=self.wide.name, key=row,
-                )  # fmt: skip
-            seen |= written
 
     # --- changes of rows ------------------------------------------------------------------------------------------------
 
@@ -150,17 +102,16 @@ class FoldedWrites:
 
     def _change(self, mutations: Sequence[Put | Delete]) -> list[Put | Delete]:
         """The mutations of one row, puts of one time and life in one."""
-        deletes = self._deletes([mutation for mutation in mutations if isinstance(mutation, Delete)])
-        growing: dict[bytes, list[_GrowingPut]] = {}
-        for mutation in mutations:
-            if isinstance(mutation, Put):
-                self._grow(growing, mutation, None)
-        rows = {*growing, *(self._cut(mutation.row)[0] for mutation in mutations)}
+        made = self.of_rows(mutations)
+        rows = {self._cut(mutation.row)[0] for mutation in mutations}
         if len(rows) > 1:
             raise InvalidRequest(ONE_ROW, table=self.wide.name, rows=len(rows))
-        for row, parts in growing.items():
-            self._check_size(row, sum(part.size for part in parts))
-        return [*deletes, *(Put(row, part.cells, part.timestamp, part.ttl) for row, parts in growing.items() for part in parts)]
+        return made
+
+    def of_rows(self, mutations: Sequence[Put | Delete]) -> list[Put | Delete]:
+        """The same as mutations of the rows that hold the objects; those of one row, time and life in one."""
+        deletes = self._deletes([mutation for mutation in mutations if isinstance(mutation, Delete)])
+        return [*deletes, *self._merged((mutation for mutation in mutations if isinstance(mutation, Put)), None)]
 
     def _deletes(self, deletes: Sequence[Delete]) -> list[Delete]:
         """Deletes of columns, one for each row and time; those of whole objects take the columns declared and those found."""
@@ -205,7 +156,7 @@ class FoldedWrites:
         """See `FoldedStore.check_and_mutate`."""
         if not mutations:
             check_conditional_change(self.wide.name, place, column, mutations)
-        change = self._conditional(place, column, expected, mutations)
+        change = self.conditional(place, column, expected, mutations)
         if not change.mutations:  # nothing to delete: it is the same whether the condition and the change are one
             return self._holds(change)
         return self.store.check_and_mutate(self.wide.table, change.row, change.column, expected, change.mutations)
@@ -215,9 +166,9 @@ class FoldedWrites:
         for change in changes:
             if not change.mutations:
                 check_conditional_change(self.wide.name, change.row, change.column, ())
-        made = [self._conditional(change.row, change.column, change.expected, change.mutations) for change in changes]
+        made = [self.conditional(change.row, change.column, change.expected, change.mutations) for change in changes]
         if all(change.mutations for change in made):
-            return self.store.check_and_mutate_many(self.wide.table, made)
+            return change_together(self.store, self.wide.table, made, atomic=False)
         return [self.check_and_mutate(change.row, change.column, change.expected, change.mutations) for change in changes]
 
     def _cut(self, place: bytes) -> tuple[bytes, bytes]:
@@ -226,7 +177,8 @@ class FoldedWrites:
             check_row(self.wide.name, place)
         return self.wide.places.cut(place)
 
-    def _conditional(self, place: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> ConditionalChange:
+    def conditional(self, place: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> ConditionalChange:
+        """A conditional change of an object as one of its row; it may have no mutations."""
         row, prefix = self._cut(place)
         change = self._change(mutations)
         if any(mutation.row != row for mutation in change):

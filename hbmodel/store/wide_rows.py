@@ -76,6 +76,8 @@ class WideRows:
         columns: all columns of an object, `family:alias`, those of the system included; a delete of the whole object takes them even
             where they are absent.
         view: the name of the table of logical rows; by default the table's own.
+        row_version: the column under which each object shows the version of its row, which stands in the empty qualifier; it is read
+            with whole objects only. None where rows have no version.
     """
 
     table: str
@@ -84,6 +86,7 @@ class WideRows:
     prefix_end: Callable[[bytes], int | None]
     columns: tuple[bytes, ...] = field(default=(), converter=_columns)
     view: str = ""
+    row_version: bytes | None = None
 
     @property
     def name(self) -> str:
@@ -102,6 +105,8 @@ class WideRows:
 
     def column(self, prefix: bytes, column: bytes) -> bytes:
         """The column in the table of an object's column."""
+        if column == self.row_version:
+            return self.lead
         start = len(self.family) + 1
         return column[:start] + prefix + column[start:]
 

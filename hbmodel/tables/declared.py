@@ -10,6 +10,7 @@ from attrs import frozen
 from hbmodel.errors import DeclarationError, SchemaMismatch
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.values import Family
+from hbmodel.tables.matching import ALL_VERSIONED
 from hbmodel.tables.split_keys import Splits, split_keys
 
 SplitsOption = Splits | Mapping[Any, Splits] | None
@@ -97,6 +98,8 @@ def _check_shared(schemas: Sequence[TableSchema]) -> None:
             if one.table != other.table:
                 continue
             apart = one.kind and other.kind and one.kind != other.kind  # the kind says whose object a cell of the family is
+            if apart and set(one.family_names) & set(other.family_names) and one.versioned != other.versioned:
+                raise SchemaMismatch(ALL_VERSIONED, table=one.table, family=one.family.decode())
             families = [] if apart else sorted(set(one.family_names) & set(other.family_names))
             if families:
                 raise SchemaMismatch("Another model of the table has this column family.", table=one.table, family=families[0].decode())

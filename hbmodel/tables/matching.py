@@ -20,6 +20,8 @@ How = Literal["said", "seen", "ambiguous"]
 """How a rename is known: the declaration says it; it is the only one that the bytes allow; there are others."""
 
 
+ALL_VERSIONED = "Models whose objects share rows are all versioned or none of them: a version is one of the row."
+
 SAFE: Sequence[How] = ("said", "seen")
 """The renames that `hb.alter` makes."""
 

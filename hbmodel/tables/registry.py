@@ -20,7 +20,16 @@ from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Cell, Family, Put, Row, Scan
 from hbmodel.tables.layout_text import canonical_json
-from hbmodel.tables.matching import SAFE, check_layout, field_renames, match_indexes, renamed_index, renamed_layout, same_entries
+from hbmodel.tables.matching import (
+    ALL_VERSIONED,
+    SAFE,
+    check_layout,
+    field_renames,
+    match_indexes,
+    renamed_index,
+    renamed_layout,
+    same_entries,
+)
 from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, Binding, IndexState, Registration, RowState, as_live
 
 REGISTRY_TABLE = "hbmodel"
@@ -200,6 +209,8 @@ class Registry:
             taken = {place.family, *(c.encode("latin-1").partition(b":")[0] for c in other.layout["columns"])}
             if schema.kind and place.kind:  # they are different, and tell the objects of a family apart
                 taken = set()
+                if place.family == schema.family and bool(other.layout.get("version")) != schema.versioned:
+                    raise SchemaMismatch(ALL_VERSIONED, table=schema.table, family=schema.family.decode())
             shared = sorted(taken & set(schema.family_names))
             if shared:
                 raise SchemaMismatch("Another model of the table has this column family.", table=schema.table, family=shared[0].decode())

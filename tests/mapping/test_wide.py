@@ -353,12 +353,7 @@ def empty_alias_and_a_ttl() -> None:
     declare({"family": hb.family("d", ttl=HOUR)}, c=hb.column("", hb.Text))
 
 
-@mistake("has no version", field="v")
-def wide_and_a_version() -> None:
-    declare(v=hb.version())
-
-
-@mistake("has no version", field="v")
+@mistake("only one of its model", field="c")
 def empty_alias_and_a_version() -> None:
     declare(c=hb.column("", hb.Text), v=hb.version())
 

@@ -401,7 +401,7 @@ def test_discard_drops_everything_pending(bed: Bed) -> None:
 
 
 def test_a_commit_larger_than_a_round_keeps_the_order_of_each_row(atomic_bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hbmodel.session.unit_of_work.BATCH_ROWS", 3)
+    monkeypatch.setattr("hbmodel.session.batches.BATCH_ROWS", 3)
     session = atomic_bed.use(Order)
     for n in range(10):
         session.add(order(n, "a"))

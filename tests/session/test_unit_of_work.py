@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
-from hbmodel.session.unit_of_work import Batch, Pending, split_batches
+from hbmodel.session.batches import Batch, Pending, split_batches
 from tests.support.beds import fresh, rows_of
 from tests.support.faulty import Call, FaultyStore, RecordingStore
 from tests.support.models import Hit, Logged, Order, Person, Sample, day, order
@@ -37,7 +37,7 @@ def call(kind: str, number: int) -> Pending:
 @given(st.lists(st.tuples(st.sampled_from(["add", "update", "delete"]), st.integers(0, 3)), max_size=15), st.integers(1, 4))
 def test_rounds_keep_the_order_of_every_row_and_touch_it_once(kinds: list[tuple[str, int]], room: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hbmodel.session.unit_of_work.BATCH_ROWS", room)
+        patch.setattr("hbmodel.session.batches.BATCH_ROWS", room)
         calls = [call(*kind) for kind in kinds]
         rounds = split_batches(calls)
     assert all(1 <= len(r.writes) <= room for r in rounds)

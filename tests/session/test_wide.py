@@ -72,7 +72,8 @@ class Twins:
         self.wide, self.tall = declare(name, True, **SHAPES[shape]), declare(f"{name}_t", False, **SHAPES[shape])
         self.bed, self.random, self.raw = bed, random.Random(seed), bool(SHAPES[shape].get("raw"))
         self.indexed = bool(SHAPES[shape].get("indexed"))
-        self.session = bed.use(self.wide, self.tall)
+        bed.use(self.wide, self.tall)
+        self.session = hb.Session(bed.store, atomic_rows=bed.atomic)
 
     def key(self) -> dict[str, Any]:
         pick = self.random.choice

@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from hbmodel.encoding.codecs.text import terminated
-from hbmodel.errors import CapabilityError, FamilyNotFound, InvalidRequest
+from hbmodel.errors import FamilyNotFound, InvalidRequest
 from hbmodel.store import ConditionalChange, Delete, Family, Put, Scan
 from hbmodel.store.filters import ColumnPrefix
 from hbmodel.store.folded import FoldedStore
@@ -27,13 +27,13 @@ def place(row: bytes, name: bytes) -> bytes:
 class Wide:
     """A table with objects of a wide model in the rows `r` and `s`, and with cells of nobody."""
 
-    def __init__(self, bed: Bed, *, atomic_rows: bool = True) -> None:
+    def __init__(self, bed: Bed) -> None:
         self.bed, self.table = bed, next(TABLES)
         if self.table in bed.store.tables():
             bed.store.delete_table(self.table)
         bed.store.create_table(self.table, [Family(b"d"), Family(b"e")])
         columns = [b"d:a", b"d:b", b"d:_l"]
-        self.store = FoldedStore(bed.store, [wide_rows(self.table, b"d", columns)], atomic_rows=atomic_rows, pages=(7, 7))
+        self.store = FoldedStore(bed.store, [wide_rows(self.table, b"d", columns)], pages=(7, 7))
         bed.store.put(self.table, [Put(row, {b"d:": b"version", b"d:q": b"other", b"e:x": b"e"}, 5) for row in (b"r", b"s")])
         bed.store.calls.clear()
 
@@ -64,37 +64,22 @@ def test_puts_into_one_row_are_one_put(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize("bed", STORES, indirect=True)
-def test_several_times_and_lives_in_one_row_are_one_change_or_refused(bed: Bed) -> None:
+def test_each_time_and_life_in_a_row_is_a_put_of_its_own(bed: Bed) -> None:
     wide = Wide(bed)
     now = time.time_ns() // 1_000_000
-    before = wide.cells()
-    bed.store.calls.clear()
     mixed = [*wide.puts(b"x"), *wide.puts(b"v", timestamp=now, ttl=600_000), *wide.puts(b"y", timestamp=11), *wide.puts(b"x", row=b"s")]
-    if bed.atomic:
-        wide.store.put(wide.table, mixed)
-        assert wide.names() == ["mutate_row", "put"]
-        assert {name: cell[1] for name, cell in wide.cells()[b"r"].items() if name.startswith(b"d:p") and name.endswith(b"a")} == {
-            b"d:p" + terminated(name) + b"a": at for name, at in ((b"v", now), (b"x", 10), (b"y", 11))
-        }
-        wide.store.put(wide.table, [*wide.puts(b"w", timestamp=now - 1000, ttl=1), *wide.puts(b"x", timestamp=12)])
-        assert place(b"r", b"w") not in wide.objects()
-    else:
-        with pytest.raises(CapabilityError):
-            wide.store.put(wide.table, mixed)
-        assert (wide.names(), wide.cells()) == ([], before)
-        free = FoldedStore(bed.store, [wide_rows(wide.table, b"d")], atomic_rows=False)
-        free.put(wide.table, mixed)
-        assert len(wide.objects()) == 4
+    wide.store.put(wide.table, mixed)
+    assert wide.names() == ["put"]
+    assert {name: cell[1] for name, cell in wide.cells()[b"r"].items() if name.startswith(b"d:p") and name.endswith(b"a")} == {
+        b"d:p" + terminated(name) + b"a": at for name, at in ((b"v", now), (b"x", 10), (b"y", 11))
+    }
+    wide.store.put(wide.table, [*wide.puts(b"w", timestamp=now - 1000, ttl=1), *wide.puts(b"x", timestamp=12)])
+    assert place(b"r", b"w") not in wide.objects()
 
 
 @pytest.mark.parametrize("bed", ["memory", "limited"], indirect=True)
 def test_what_cannot_be_written_at_once_is_refused_before_anything_is_sent(bed: Bed) -> None:
     wide = Wide(bed)
-    large = [Put(place(b"r", b"%d" % number), {b"d:a": bytes(1024 * 1024)}, 10) for number in range(5)]
-    twice = [*wide.puts(b"x"), *wide.puts(b"x", ttl=1000)]
-    for puts, error in ((large, InvalidRequest), (twice, CapabilityError)):
-        with pytest.raises(error):
-            wide.store.put(wide.table, [*wide.puts(b"x", row=b"s"), *puts])
     with pytest.raises(InvalidRequest):
         wide.store.put(wide.table, [Put(place(b"r", b"x"), {})])
     with pytest.raises(InvalidRequest):
@@ -104,8 +89,7 @@ def test_what_cannot_be_written_at_once_is_refused_before_anything_is_sent(bed: 
     with pytest.raises(InvalidRequest):
         wide.store.mutate_row(wide.table, [*wide.puts(b"x"), *wide.puts(b"x", row=b"s")])
     assert wide.names() == []
-    free = FoldedStore(bed.store, [wide_rows(wide.table, b"d")], atomic_rows=False)
-    free.put(wide.table, large)
+    wide.store.put(wide.table, [Put(place(b"r", b"%d" % number), {b"d:a": bytes(1024 * 1024)}, 10) for number in range(5)])
     (call,) = [call for call in bed.store.calls if call.writes]
     assert [len(put.cells) for put in call.items] == [1] * 5
 

@@ -98,12 +98,11 @@ class CutStore(WrappingStore):
         folds: Callable[[str], bool] = lambda table: "." not in table and table != "hbmodel",
         columns: Sequence[bytes] = (),
         pages: Sequence[int] | None = SMALL_PAGES,
-        atomic_rows: bool = False,
         known: dict[str, FoldedStore | None] | None = None,
     ) -> None:
         super().__init__(store)
         self.cut = Cut(length)
-        self._arguments: dict[str, Any] = {"folds": folds, "columns": columns, "pages": pages, "atomic_rows": atomic_rows}
+        self._arguments: dict[str, Any] = {"folds": folds, "columns": columns, "pages": pages}
         self._known = {} if known is None else known
 
     def on_retry(self, repeated: Callable[[], None]) -> Store:
@@ -117,7 +116,7 @@ class CutStore(WrappingStore):
             else:
                 families = self._store.families(table)  # one that is not there has none of them
                 wide = wide_rows(table, families[0].name, self._arguments["columns"])
-                folded = FoldedStore(self._store, [wide], pages=self._arguments["pages"], atomic_rows=self._arguments["atomic_rows"])
+                folded = FoldedStore(self._store, [wide], pages=self._arguments["pages"])
                 self._known[table] = folded if len(families) == 1 else None
         return self._known[table]
 

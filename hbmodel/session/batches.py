@@ -1,0 +1,127 @@
+"""Pending writes, and the batches in which a commit carries them out: each touches a row once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, field
+
+from hbmodel.mapping.mapper import give_version
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.driver import Resumable
+from hbmodel.protocol.versioned_write import SentChanges
+from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
+from hbmodel.tables.registration import Binding
+
+BATCH_ROWS = 5_000
+"""Most writes in one batch; what a commit holds beyond that follows in further batches."""
+
+
+@define(eq=False)
+class Pending:
+    """One call of a session: the writes it stands for (several under a random salt) and what became of it.
+
+    Attributes:
+        copy: the object that is given the version which the row of a versioned model has then, or None.
+    """
+
+    schema: TableSchema
+    subject: Any
+    writes: Sequence[RowWrite]
+    outcome: Outcome | None = None
+    remaining: int = field(default=0)
+    superseded: Pending | None = None
+    copy: Any = None
+
+    def settle(self, outcome: Outcome) -> None:
+        """Takes the outcome of one of the writes; a failure stays, and a delete that found something outweighs those that did not.
+
+        The earlier put that this one replaced shares its fate, so that it counts as pending until this one is written.
+        """
+        self.remaining -= 1
+        if self.outcome is None or outcome.action == "failed" or (self.outcome.action == "absent" and outcome.action == "deleted"):
+            self.outcome = outcome
+        if outcome.version is not None and self.copy is not None:
+            give_version(self.schema, self.copy, outcome.version)
+        earlier = self.superseded
+        if earlier is not None and outcome.error is None:
+            outcome = Outcome("superseded", outcome.key)
+        while earlier is not None:
+            earlier.remaining -= 1
+            earlier.outcome = outcome
+            earlier = earlier.superseded
+
+
+@define(eq=False)
+class Batch:
+    """Writes of one model, each row at most once, and the protocol that carries them out.
+
+    Attributes:
+        sent: the changes of versioned rows that were sent.
+        deleted: the outcomes of deletes that were carried out, by row.
+        together: the rows of the batch, of objects, that are written at once with others of it or of another batch.
+    """
+
+    schema: TableSchema
+    owners: list[Pending]
+    writes: list[RowWrite]
+    running: Resumable | None = None
+    binding: Binding | None = None
+    sent: SentChanges = field(factory=dict)
+    deleted: dict[bytes, Outcome] = field(factory=dict)
+    together: frozenset[bytes] = frozenset()
+
+    @property
+    def wrote(self) -> bool:
+        """Whether anything was sent that may have changed a table."""
+        return self.running is not None and self.running.wrote
+
+
+def split_batches(pending: Sequence[Pending]) -> list[Batch]:
+    """Puts writes into batches: order between writes of one row is kept, and a put followed by a put of the same row is dropped.
+
+    Sets how many outcomes each pending call waits for.
+    """
+    if len(pending) == 1 and len(pending[0].writes) == 1:
+        pending[0].remaining = 1
+        return [Batch(pending[0].schema, [pending[0]], [pending[0].writes[0]])]
+    batches: list[Batch] = []
+    of_model: dict[int, list[Batch]] = {}
+    first_open: dict[int, int] = {}
+    latest: dict[tuple[int, bytes], tuple[int, int]] = {}  # row -> batch of its model, place in it
+    drawn: dict[tuple[int, bytes], bytes] = {}  # key without a random salt -> row of its last put
+    for call in pending:
+        model = id(call.schema)
+        own = of_model.setdefault(model, [])
+        call.remaining = len(call.writes)
+        for asked in call.writes:
+            write = asked
+            if isinstance(write, PutObject) and call.schema.salt.random:
+                # Puts of one key in several buckets would share a timestamp, and readers could not tell which is the newest.
+                bare = (model, write.row[call.schema.salt.width :])
+                earlier = latest.get((model, drawn.get(bare, b"")))
+                if earlier is not None and isinstance(own[earlier[0]].writes[earlier[1]], PutObject):
+                    write = write.moved_to(drawn[bare])
+                drawn[bare] = write.row
+            key = (model, write.row)
+            before = latest.get(key)
+            if before is not None and isinstance(write, PutObject):
+                holder, place = own[before[0]], before[1]
+                earlier_write = holder.writes[place]
+                if isinstance(earlier_write, PutObject) and earlier_write.version == write.version:
+                    call.superseded = holder.owners[place]
+                    holder.owners[place], holder.writes[place] = call, write
+                    continue
+            at = max(-1 if before is None else before[0], first_open.get(model, 0) - 1) + 1
+            while at < len(own) and len(own[at].writes) >= BATCH_ROWS:
+                at += 1
+                if before is None:
+                    first_open[model] = at
+            if at == len(own):
+                own.append(Batch(call.schema, [], []))
+                batches.append(own[-1])
+            latest[key] = (at, len(own[at].writes))
+            own[at].owners.append(call)
+            own[at].writes.append(write)
+    return batches

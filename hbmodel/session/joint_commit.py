@@ -1,0 +1,252 @@
+"""Writes of one or several models into rows that their objects share: each model's protocol goes its way, and each row changes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from attrs import define
+
+from hbmodel.errors import CapabilityError, SchemaMismatch
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.driver import may_have_written, perform
+from hbmodel.protocol.operations import (
+    Acknowledge,
+    Change,
+    CheckAndMutateRows,
+    DeleteRows,
+    MutateRow,
+    Operation,
+    Protocol,
+    PutRows,
+    ReadClock,
+    Together,
+)
+from hbmodel.protocol.writes import Outcome
+from hbmodel.store.clock_tick import let_tick_pass
+from hbmodel.store.folded import FoldedStore
+from hbmodel.store.port import Store
+from hbmodel.store.row_changes import RowChanges, change_together
+from hbmodel.store.values import ConditionalChange, Delete, Put
+
+ATTEMPTS = 3
+"""How often rows are planned whose objects would have several times, in a store that puts a row at one time only."""
+
+
+@define(eq=False)
+class Part:
+    """The writes of one model: their protocol, and how far it has come.
+
+    Attributes:
+        schema: of the model.
+        view: the store as the model sees it.
+        begin: makes the protocol.
+        check: raises `SchemaMismatch` where the protocol must be begun again.
+        protocol: under way, or None where it is not begun.
+        operation: that it waits for.
+        again: whether that was tried before.
+        gathered: whether changes of rows that it counts as done are not carried out yet.
+        outcomes: what has been acknowledged, or None as long as nothing has.
+    """
+
+    schema: TableSchema
+    view: Store
+    begin: Callable[[], Protocol[Any]]
+    check: Callable[[], None]
+    protocol: Protocol[Any] | None = None
+    operation: Operation | None = None
+    again: bool = False
+    gathered: bool = False
+    outcomes: Sequence[Outcome] | None = None
+
+    def start(self) -> None:
+        """Begins the protocol, unless it is under way or over."""
+        if self.protocol is None:
+            self.protocol = self.begin()
+            self.step(None)
+
+    def step(self, answer: Any) -> None:
+        """Answers the operation and takes the next one."""
+        assert self.protocol is not None
+        self.again = False
+        try:
+            self.operation = self.protocol.send(answer)
+        except StopIteration:
+            self.operation = None
+        except BaseException:
+            self.protocol, self.operation = None, None
+            raise
+
+    def forget(self, error: SchemaMismatch | None = None) -> None:
+        """Gives the protocol up, to be begun again, unless it has acknowledged."""
+        if self.outcomes is not None:
+            return
+        if error is not None and self.protocol is not None and isinstance(self.operation, CheckAndMutateRows) and not self.again:
+            with suppress(SchemaMismatch):  # it is to know that the operation was not begun
+                self.protocol.throw(error)
+        self.protocol, self.operation, self.again, self.gathered = None, None, False, False
+
+    def changes_of_rows(self) -> list[Put | Delete] | None:
+        """What the operation changes in rows of the model, if it does nothing else and tells nothing by its answer."""
+        operation = self.operation
+        each = operation.operations if isinstance(operation, Together) else [operation]
+        found: list[Put | Delete] = []
+        for one in each:
+            match one:
+                case PutRows(table, puts) if table == self.schema.table:
+                    found += puts
+                case DeleteRows(table, deletes) if table == self.schema.table:
+                    found += deletes
+                case MutateRow(table, mutations) if table == self.schema.table:
+                    found += mutations
+                case _:
+                    return None
+        return None if self._asks_for_time(found) else found
+
+    def _asks_for_time(self, mutations: Sequence[Put | Delete]) -> bool:
+        """Whether they put nothing but stamps, by which a protocol learns the time of a row before it changes it."""
+        return all(isinstance(m, Put) and all(column.startswith(self.schema.stamp_prefix) for column in m.cells) for m in mutations)
+
+    def of_rows(self, mutations: Sequence[Put | Delete]) -> Sequence[Put | Delete]:
+        """Mutations of objects as those of the rows that hold them."""
+        return self.view.of_rows(self.schema.table, mutations) if isinstance(self.view, FoldedStore) else mutations
+
+    def conditional(self, change: ConditionalChange) -> ConditionalChange:
+        """The same for a conditional change."""
+        return self.view.conditional(self.schema.table, change) if isinstance(self.view, FoldedStore) else change
+
+
+class JointCommit:
+    """Drives the protocols of several parts against a store; what they change in rows of the table is carried out row by row.
+
+    A protocol that changes rows is answered at once, and the change is gathered. When every protocol has gathered its changes and
+    goes on to something else, or asks for conditional ones, those of all parts are carried out, each row by one atomic mutation.
+    Nothing lies between that a protocol could have asked for: what it does next waits until its changes are carried out.
+
+    As a `Resumable` it can be run again after an error of the store, and goes on where it stopped.
+
+    Args:
+        store: with the table.
+        table: of the rows.
+        parts: the writes of each model, and their protocols.
+        shared: the rows of which several objects are written: each of these rows changes at once, or not at all.
+        clock: answers the protocols' questions of time, all of them alike until rows have changed.
+    """
+
+    def __init__(self, store: Store, table: str, parts: Sequence[Part], shared: frozenset[bytes], clock: ServerClock) -> None:
+        self._store, self._table, self._clock = store, table, clock
+        self._parts = parts
+        self._changes = RowChanges(store, table, shared)
+        self._now: int | None = None
+        self._wrote = False
+
+    @property
+    def wrote(self) -> bool:
+        """Whether anything may have been changed."""
+        return self._wrote or self._changes.wrote
+
+    @property
+    def outcomes(self) -> Sequence[Sequence[Outcome]] | None:
+        """What has been acknowledged, by part; None until all of them have."""
+        found = [part.outcomes for part in self._parts if part.outcomes is not None]
+        return found if len(found) == len(self._parts) else None
+
+    def run(self, _: Store | None = None) -> None:
+        """Goes on until all protocols end.
+
+        Raises:
+            SchemaMismatch: the indexes of the table have changed; what has not been acknowledged begins again at the next call.
+            CapabilityError: the store cannot change a row at once; no row is changed.
+        """
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                self._run()
+            except SchemaMismatch as error:
+                self._forget(error)
+                raise
+            except CapabilityError:
+                self._forget()
+                if attempt == ATTEMPTS:
+                    raise
+                let_tick_pass()  # cells that had a later time than others are in the past then
+            else:
+                return
+
+    def _run(self) -> None:
+        for part in self._parts:
+            part.start()
+        while any(part.operation is not None for part in self._parts) or self._changes:
+            for part in self._parts:
+                self._until_rows_change(part)
+            conditional = [part for part in self._parts if isinstance(part.operation, CheckAndMutateRows)]
+            for part in self._parts:
+                if part.outcomes is None:
+                    part.check()
+            self._carry_out()
+            if conditional:
+                self._change_if(conditional)
+
+    def _forget(self, error: SchemaMismatch | None = None) -> None:
+        self._changes.clear()
+        self._now = None
+        for part in self._parts:
+            part.forget(error)
+
+    def _until_rows_change(self, part: Part) -> None:
+        """Goes on with one part up to where the others must have come too."""
+        while (operation := part.operation) is not None:
+            if part.outcomes is None and (changes := part.changes_of_rows()) is not None:
+                self._changes.add(part.of_rows(changes))
+                part.gathered = True
+                part.step(None)
+            elif part.gathered or isinstance(operation, CheckAndMutateRows):
+                return
+            elif isinstance(operation, Acknowledge):
+                part.outcomes = operation.outcomes
+                part.step(None)
+            else:
+                part.step(self._perform(part, operation))
+
+    def _perform(self, part: Part, operation: Operation) -> Any:
+        if isinstance(operation, ReadClock) and not operation.exact:
+            if self._now is None:
+                self._now = self._clock.now()
+            return self._now
+        try:
+            if part.outcomes is None and isinstance(operation, Change):
+                part.check()
+            answer = perform(part.view, operation, self._clock, again=part.again)
+        except SchemaMismatch:
+            raise
+        except BaseException as error:
+            part.again = True
+            self._wrote |= may_have_written(operation, error)
+            raise
+        self._wrote |= isinstance(operation, Change)
+        return answer
+
+    def _carry_out(self) -> None:
+        if self._changes:
+            self._changes.carry_out()
+        self._now = None
+        for part in self._parts:
+            part.gathered = False
+
+    def _change_if(self, parts: Sequence[Part]) -> None:
+        """Changes rows under their conditions: those of one row at once, whichever parts they are of."""
+        asked = [part.operation.changes if isinstance(part.operation, CheckAndMutateRows) else () for part in parts]
+        changes = [part.conditional(change) for part, of_part in zip(parts, asked, strict=True) for change in of_part]
+        try:
+            applied = iter(change_together(self._store, self._table, changes))
+        except BaseException as error:
+            for part in parts:
+                part.again = True
+                self._wrote |= part.operation is not None and may_have_written(part.operation, error)
+            raise
+        self._wrote = True
+        final = self._store.capabilities.final_refusals
+        for part, of_part in zip(parts, asked, strict=True):
+            refused = False if final and not part.again else None
+            part.step([True if next(applied) else refused for _ in of_part])

@@ -1,0 +1,52 @@
+"""What a session knows of its models: their bindings, and the store as each of them sees it."""
+
+from __future__ import annotations
+
+from hbmodel.errors import SchemaMismatch
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.session.metadata_cache import MetadataCache
+from hbmodel.store.folded import folded
+from hbmodel.store.port import Store
+from hbmodel.tables.registration import Binding
+from hbmodel.tables.registry import Registry
+
+
+class KnownModels:
+    """Bindings and views, by model.
+
+    Args:
+        store: that holds the tables.
+        registry: says how each model's table is kept.
+        knowledge: what sessions have learnt from it.
+    """
+
+    def __init__(self, store: Store, registry: Registry, knowledge: MetadataCache) -> None:
+        self._store, self._registry, self._knowledge = store, registry, knowledge
+        self._bindings: dict[TableSchema, Binding] = {}
+        self._views: dict[TableSchema, Store] = {}
+
+    def bind(self, schema: TableSchema) -> Binding:
+        """The binding of a model, read again where its lease has run out."""
+        binding = self._bindings[schema] = self._knowledge.binding(schema, self._registry)
+        return binding
+
+    def view(self, schema: TableSchema) -> Store:
+        """The store as a model sees it: each object is a row."""
+        if schema.wide_rows is None:
+            return self._store
+        view = self._views.get(schema)
+        if view is None:
+            view = self._views[schema] = folded(self._store, schema.wide_rows)
+        return view
+
+    def lease_valid(self) -> bool:
+        """Whether every model's binding is current: where a lease ran out it is read again and must say the same.
+
+        Raises:
+            SchemaMismatch: it does not; the next commit begins again, by the new binding.
+        """
+        for schema, binding in list(self._bindings.items()):
+            current = self.bind(schema)
+            if not current.writes_like(binding):
+                raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=schema.table)
+        return True

@@ -1,0 +1,164 @@
+"""The writes of one commit into rows that objects share: which of them belong together, and whether a store can write them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from attrs import define, evolve
+
+from hbmodel.errors import CapabilityError, SessionError
+from hbmodel.mapping.mapper import encode_cell, entries_of
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields
+from hbmodel.session.batches import BATCH_ROWS, Batch, Pending
+from hbmodel.session.joint_commit import JointCommit
+from hbmodel.store.port import Capabilities
+from hbmodel.store.row_changes import NOT_ATOMIC, cell_bytes, check_row_size
+
+Call = tuple[Pending, RowWrite]
+
+_TWICE = (
+    "These two calls for an object of a wide row cannot be made one write, and a commit writes the row once: commit in between, or "
+    "give up atomic_rows."
+)
+
+_VERSIONS = "Rows of versioned and of other models are not written at once: commit them apart, or give up atomic_rows."
+
+
+@define(eq=False)
+class JointBatch:
+    """Writes into one table whose rows objects share; what is written into one row is in one batch.
+
+    Attributes:
+        parts: the writes of each model.
+        shared: the rows that several of the writes are of.
+    """
+
+    parts: Sequence[Batch]
+    shared: frozenset[bytes]
+    running: JointCommit | None = None
+
+    @property
+    def wrote(self) -> bool:
+        """Whether anything was sent that may have changed a table."""
+        return self.running is not None and self.running.wrote
+
+
+def row_of(schema: TableSchema, place: bytes) -> bytes:
+    """The row that holds an object."""
+    return place if schema.wide is None else schema.wide.form.cut(place)[0]
+
+
+def joint_batches(calls: Sequence[Pending], can: Capabilities, at_server_time: Callable[[TableSchema], bool]) -> list[JointBatch] | None:
+    """The batches of all writes into one table; None where each of them is of a row of its own, so that nothing need be joined.
+
+    Args:
+        calls: of models that share the table.
+        can: what the store can do.
+        at_server_time: whether the rows of a model are written at the server's time.
+
+    Raises:
+        SessionError: an object is written twice, or models that share a row do not go together.
+        CapabilityError: the store cannot write a row at once.
+        InvalidRequest: a row would be changed in more than 4 MiB.
+    """
+    rows: dict[bytes, list[Call]] = {}
+    for call in calls:
+        for write in call.writes:
+            rows.setdefault(row_of(call.schema, write.row), []).append((call, write))
+    if all(len(of_row) == 1 for of_row in rows.values()):
+        return None
+    for call in calls:
+        call.remaining = len(call.writes)
+    shared = {row: of_row for row, all_of_row in rows.items() if len(of_row := _latest(all_of_row)) > 1}
+    for row, of_row in shared.items():
+        _check(row, of_row, can, at_server_time)
+    chunks: list[list[bytes]] = [[]]
+    held = 0
+    for row, of_row in rows.items():
+        if held >= BATCH_ROWS:
+            chunks.append([])
+            held = 0
+        chunks[-1].append(row)
+        held += len(of_row)
+    latest = {row: shared.get(row) or _latest(of_row) for row, of_row in rows.items()}
+    return [_batch([call for row in chunk for call in latest[row]], shared.keys() & set(chunk)) for chunk in chunks]
+
+
+def _latest(calls: Sequence[Call]) -> list[Call]:
+    """The writes of one row, each object's once: of several that put it the last."""
+    found: dict[tuple[int, bytes], Call] = {}
+    for call, asked in calls:
+        write = asked
+        earlier = found.get(key := (id(call.schema), write.row))
+        if earlier is not None:
+            before, other = earlier
+            write = _both(call.schema, other, write)
+            if call is not before:
+                call.superseded = before
+        found[key] = call, write
+    return list(found.values())
+
+
+def _both(schema: TableSchema, first: RowWrite, second: RowWrite) -> RowWrite:
+    """One write that does what two of an object do, one after the other.
+
+    Raises:
+        SessionError: there is none.
+    """
+    plain = not schema.versioned
+    if first.version == second.version:
+        match first, second:
+            case PutObject(), PutObject():
+                return second
+            case _, DeleteRow() if plain:
+                return second
+            case DeleteRow(), PutObject() if plain and all(f.kind == "column" for f in schema.columns):
+                return second
+            case PutObject(), UpdateFields(ttl=None) if plain:
+                return _updated(schema, first, second)
+            case UpdateFields(ttl=None), UpdateFields(ttl=None) if plain:
+                return evolve(second, changes={**first.changes, **second.changes})
+    raise SessionError(_TWICE, table=schema.table, key=second.row)
+
+
+def _updated(schema: TableSchema, put: PutObject, update: UpdateFields) -> PutObject:
+    """The put of an object as it is after an update."""
+    stored = {f.name: f.decode_cell(put.cells[f.column]) for f in schema.columns if f.column in put.cells}
+    values = {**update.key, **stored, **update.changes}
+    cells = {**put.cells, **{(f := schema.by_name[name]).column: encode_cell(schema, f, value) for name, value in update.changes.items()}}
+    return evolve(put, cells=cells, entries=entries_of(schema, values, put.row) if schema.indexes else {})
+
+
+def _check(row: bytes, calls: Sequence[Call], can: Capabilities, at_server_time: Callable[[TableSchema], bool]) -> None:
+    """Refuses what cannot be written at once, as far as the calls say so, before anything is sent."""
+    schemas = {id(call.schema): call.schema for call, _ in calls}.values()
+    table = next(iter(schemas)).table
+    if any(schema.versioned for schema in schemas) and (not all(s.versioned for s in schemas) or len({s.family for s in schemas}) > 1):
+        raise SessionError(_VERSIONS, table=table, key=row)
+    check_row_size(table, row, sum(cell_bytes(row, write.cells.items()) for _, write in calls if isinstance(write, PutObject)))
+    if can.mutate_row:
+        return
+    deletes = sum(isinstance(write, DeleteRow) for _, write in calls)
+    times = {at_server_time(schema) for schema in schemas}  # what has system cells is deleted by a marker, in a put
+    if any(_expires(write) for _, write in calls) or len(times) > 1 or deletes not in {0, len(calls) if True in times else 0}:
+        raise CapabilityError(NOT_ATOMIC, table=table, key=row)
+
+
+def _expires(write: RowWrite) -> bool:
+    return not isinstance(write, DeleteRow) and write.ttl is not None
+
+
+def _batch(calls: Iterable[Call], shared: Iterable[bytes]) -> JointBatch:
+    rows = frozenset(shared)
+    parts: dict[int, Batch] = {}
+    together: dict[int, set[bytes]] = {}
+    for call, write in calls:
+        part = parts.setdefault(id(call.schema), Batch(call.schema, [], []))
+        part.owners.append(call)
+        part.writes.append(write)
+        if row_of(call.schema, write.row) in rows:
+            together.setdefault(id(call.schema), set()).add(write.row)
+    for schema, places in together.items():
+        parts[schema].together = frozenset(places)
+    return JointBatch(list(parts.values()), rows)

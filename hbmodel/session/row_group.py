@@ -1,0 +1,237 @@
+"""Local transactions: the objects of one row are read, and changed if nobody has changed the row since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.errors import CapabilityError, HbmodelError, IncompleteKey, PartialWrite, SessionError, StoreError, UnknownField
+from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
+from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.protocol.versioned_plan import RowVersion
+from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
+from hbmodel.query.query import Query
+from hbmodel.session.batches import Pending
+from hbmodel.session.conflicts import RETRIES, again_upon_conflict, waits_between
+from hbmodel.session.row_batches import row_of
+from hbmodel.session.unit_of_work import UnitOfWork
+from hbmodel.session.update import update_call
+from hbmodel.store.port import Store
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Reader(Protocol):
+    """What a group reads with: a session."""
+
+    def get(self, model: type[T], /, **key: Any) -> T | None:
+        """See `Session.get`."""
+        ...
+
+    def query(self, model: type[T]) -> Query[T]:
+        """See `Session.query`."""
+        ...
+
+
+class RowGroup:
+    """The objects of one row of versioned models, of all kinds: what is read stays true until the commit, or that is a `ConflictError`.
+
+    Everything that the commit changes is one atomic change, made only if the row still has the version that it had when the group
+    was begun: no object of the row was added, changed or deleted in between, by whomever. Nothing is locked. Objects of other rows
+    are not taken. A group belongs to its session and its thread.
+
+    As a context manager it commits on a clean exit and discards on an exception.
+
+    Args:
+        session: reads the objects.
+        store: with the table.
+        work: makes the unit of work of an attempt, given the version that the row must have.
+        model: one of the models of the row.
+        key: the fields of its row key.
+
+    Raises:
+        SessionError: the model's objects do not share rows, or it has no version.
+        IncompleteKey: names the missing fields.
+        CapabilityError: the store has no check-and-mutate.
+    """
+
+    def __init__(
+        self, session: Reader, store: Store, work: Callable[[RowVersion], UnitOfWork], model: type[Any], key: Mapping[str, Any]
+    ) -> None:
+        schema = schema_of(model)
+        if not isinstance(schema.layout, PlaceLayout) or not schema.versioned:
+            raise SessionError(
+                "A group is of a row that objects share and that has a version: declare key fields with part=\"column\", or a kind, "
+                "and a field such as version: hb.Column[int] = hb.version().", table=schema.table, model=model.__qualname__,
+            )  # fmt: skip
+        if not store.capabilities.check_and_mutate:
+            raise CapabilityError(
+                "A group needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.", table=schema.table
+            )
+        self._session, self._store, self._work_of = session, store, work
+        self._table, self._family = schema.table, schema.family
+        self._values = _row_values(schema, key)
+        self._row = _row(schema, self._values)
+        self._work: UnitOfWork | None = None
+
+    # --- reading --------------------------------------------------------------------------------------------------------
+
+    def get(self, model: type[T], /, **key: Any) -> T | None:
+        """The object of the row with the rest of its key, or None.
+
+        Args:
+            model: its class, which may be another one than the group's.
+            **key: the key fields behind those of the row key.
+        """
+        self._begun()
+        return self._session.get(model, **{**dict(zip(self._fields(model), self._values, strict=True)), **key})
+
+    def query(self, model: type[T]) -> Query[T]:
+        """A query over the objects of the row that are of a model."""
+        self._begun()
+        schema, query = schema_of(model), self._session.query(model)
+        conditions: list[Predicate] = []
+        for name, value in zip(self._fields(model), self._values, strict=True):
+            field = getattr(model, name)
+            halves = schema.layout.halves if isinstance(schema.layout, PlaceLayout) else None
+            if halves is None or halves.of.name != name:
+                conditions.append(field == value)
+            else:
+                first = halves.joined(halves.bucket.codec.decode(halves.bucket.codec.encode(value)), 0)
+                conditions += [field >= first, field < first + halves.every]
+        return query.where(*conditions) if conditions else query.allow_full_scan()
+
+    # --- writing --------------------------------------------------------------------------------------------------------
+
+    def add(self, obj: Any) -> None:
+        """See `Session.add`; the object is of the row."""
+        schema = schema_of(type(obj))
+        self._take(Pending(schema, obj, [put_object(schema, obj)], copy=obj))
+
+    def update(self, obj: T, /, *, if_: Predicate | None = None, **changes: Any) -> T:
+        """See `Session.update`; the object is of the row."""
+        call = update_call(obj, changes, if_)
+        self._take(call)
+        changed: T = call.copy
+        return changed
+
+    def delete(self, obj: Any) -> None:
+        """See `Session.delete`; the object is of the row."""
+        schema = schema_of(type(obj))
+        rows = KeyMapper(schema).rows(key_of(schema, obj))
+        self._take(Pending(schema, obj, [DeleteRow(obj, row, version_of(schema, obj)) for row in rows]))
+
+    def _take(self, call: Pending) -> None:
+        work = self._begun()
+        for write in call.writes:
+            if call.schema.table != self._table or call.schema.family != self._family or row_of(call.schema, write.row) != self._row:
+                raise SessionError("A group takes objects of its own row only.", table=call.schema.table, key=write.row)
+        work.add(call)
+
+    # --- life -----------------------------------------------------------------------------------------------------------
+
+    def commit(self) -> list[Outcome]:
+        """Carries out what is pending, and ends the attempt: what is read next begins another one.
+
+        Raises:
+            ConflictError: the row has changed since the attempt began; nothing is written.
+            RowNotFound: an update is of no object; nothing is written.
+            PartialWrite: the store failed; `commit()` goes on.
+        """
+        if self._work is None:
+            return []
+        try:
+            outcomes = self._work.commit()
+        except (StoreError, PartialWrite):
+            raise
+        except HbmodelError:
+            self.discard()
+            raise
+        self._work = None
+        return outcomes
+
+    def discard(self) -> None:
+        """Drops what is pending, and ends the attempt."""
+        if self._work is not None:
+            self._work.discard()
+            self._work = None
+
+    def retry(self, function: Callable[[Self], R], *, attempts: int = RETRIES) -> R:
+        """Runs a function that reads and changes through the group, and commits; again, from the start, after a `ConflictError`.
+
+        Args:
+            function: takes the group; what it returns is returned.
+            attempts: how often it is run, at most. Between two a random, growing time passes.
+
+        Raises:
+            ConflictError: that of the last attempt.
+            SessionError: calls are pending already.
+        """
+        if self._work is not None and self._work.waiting:
+            raise SessionError("Commit or discard what is pending before retry(): it would be discarded upon a conflict.")
+        self.discard()
+        return again_upon_conflict(self, function, waits_between(attempts))
+
+    def __enter__(self) -> Self:
+        self._begun()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.discard()
+
+    def _begun(self) -> UnitOfWork:
+        """The unit of work of the attempt; the first call reads the version of the row, before any object is read."""
+        if self._work is None:
+            column = self._family + b":"
+            (found,) = self._store.get(self._table, [self._row], [column])
+            cell = None if found is None else found.columns.get(column)
+            self._work = self._work_of(RowVersion(None if cell is None else cell.value))
+        return self._work
+
+    def _fields(self, model: type[Any]) -> tuple[str, ...]:
+        """The fields of the row key of a model, whose row with the values of this one is the same."""
+        schema = schema_of(model)
+        layout = schema.layout
+        fields = tuple(layout.names[: layout.rows]) if isinstance(layout, PlaceLayout) else ()
+        if (schema.table, schema.family) != (self._table, self._family) or not schema.versioned or len(fields) != len(self._values):
+            raise SessionError("The objects of this model are not in the row of the group.", table=schema.table, model=model.__qualname__)
+        if _row(schema, self._values) != self._row:
+            raise SessionError("The model has another row for these values than the group.", table=schema.table, model=model.__qualname__)
+        return fields
+
+    def __repr__(self) -> str:
+        return f"RowGroup({self._table!r}, {self._row!r})"
+
+
+Values = tuple[Any, ...]
+
+
+def _row_values(schema: TableSchema, key: Mapping[str, Any]) -> Values:
+    """The values of the row key in key order; raises `IncompleteKey` or `UnknownField`."""
+    layout = schema.layout
+    assert isinstance(layout, PlaceLayout)
+    names = layout.names[: layout.rows]
+    unknown = sorted(set(key) - set(names))
+    if unknown:
+        raise UnknownField("The row of a group is given by the fields of its row key.", table=schema.table, field=unknown[0], known=names)
+    missing = [name for name in names if name not in key]
+    if missing:
+        raise IncompleteKey("Give every field of the row key, to say which row the group is of.", table=schema.table, missing=missing)
+    return tuple(key[name] for name in names)
+
+
+def _row(schema: TableSchema, values: Values) -> bytes:
+    """The row with these values in its key."""
+    assert schema.wide is not None
+    names = schema.layout.names
+    parts = schema.layout.pack_leading(values)
+    salt = schema.salt
+    prefix = salt.prefix(salt.bucket_of_fields(dict(zip(names, parts, strict=False)))) if salt.width else b""
+    return schema.wide.form.cut(prefix + b"".join(parts))[0]

@@ -1,0 +1,164 @@
+"""Changes of rows, gathered so that each row is changed by one atomic mutation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence, Set
+
+from attrs import define, field
+
+from hbmodel.errors import CapabilityError, InvalidRequest, StoreClosed, StoreUnavailable, TableNotFound
+from hbmodel.store.port import Store
+from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, Delete, Put
+
+MAX_ROW_BYTES = 4 * 1024 * 1024
+"""Bytes that are written into one row at once, at most."""
+
+_TOO_LARGE = "Objects that share a row are written at once, and these have more than 4 MiB: write fewer, or give up atomic_rows."
+
+NOT_ATOMIC = (
+    "Objects that share a row are written at once, and this store does that only where all are put with one time and one life, or all "
+    "are deleted: an hbase+thrift2: store does all of it. Else commit them apart, or give up atomic_rows."
+)
+
+
+def cell_bytes(row: bytes, cells: Iterable[tuple[bytes, bytes]]) -> int:
+    """About what cells of a row take in a request."""
+    return sum(len(row) + CELL_OVERHEAD + len(column) + len(value) for column, value in cells)
+
+
+def check_row_size(table: str, row: bytes, size: int) -> None:
+    """Raises `InvalidRequest` for more bytes than are written into one row at once."""
+    if size > MAX_ROW_BYTES:
+        raise InvalidRequest(_TOO_LARGE, table=table, key=row, size=size)
+
+
+def combined(mutations: Iterable[Put | Delete]) -> list[Put | Delete]:
+    """The same mutations in as few values as possible: of each row the puts of one time and life in one, and the deletes of one time."""
+    puts: dict[tuple[bytes, int | None, int | None], dict[bytes, bytes]] = {}
+    deletes: dict[tuple[bytes, int | None], tuple[dict[bytes, None], dict[bytes, None]]] = {}
+    whole: list[Delete] = []
+    for mutation in mutations:
+        if isinstance(mutation, Put):
+            puts.setdefault((mutation.row, mutation.timestamp, mutation.ttl), {}).update(mutation.cells)
+        elif mutation.columns or mutation.families:
+            families, columns = deletes.setdefault((mutation.row, mutation.timestamp), ({}, {}))
+            families.update(dict.fromkeys(mutation.families))
+            columns.update(dict.fromkeys(mutation.columns))
+        else:
+            whole.append(mutation)
+    return [
+        *whole,
+        *(Delete(row, tuple(families), tuple(columns), timestamp) for (row, timestamp), (families, columns) in deletes.items()),
+        *(Put(row, cells, timestamp, ttl) for (row, timestamp, ttl), cells in puts.items()),
+    ]
+
+
+def change_together(store: Store, table: str, changes: Sequence[ConditionalChange], *, atomic: bool = True) -> list[bool]:
+    """Conditional changes, those of one row under the same condition in one call; says of each whether it was applied.
+
+    Of one row only the first condition is tried, and no more than fits into a call: other changes of the row are not applied.
+
+    Args:
+        store: with the table.
+        table: its name.
+        changes: of rows.
+        atomic: whether all changes of a row must be in one call.
+
+    Raises:
+        InvalidRequest: they must, and are more than 4 MiB; nothing was sent.
+    """
+    taken: dict[bytes, list[int]] = {}
+    sizes: dict[bytes, int] = {}
+    for at, change in enumerate(changes):
+        of_row = taken.setdefault(change.row, [at])
+        first = changes[of_row[0]]
+        if (first.column, first.expected) != (change.column, change.expected):
+            continue
+        size = sum(cell_bytes(change.row, m.cells.items()) for m in change.mutations if isinstance(m, Put))
+        total = sizes.get(change.row, 0) + size
+        if atomic:
+            check_row_size(table, change.row, total)
+        if of_row[0] != at:
+            if total > MAX_ROW_BYTES:
+                continue
+            of_row.append(at)
+        sizes[change.row] = total
+    made = [
+        ConditionalChange(
+            row, changes[of_row[0]].column, changes[of_row[0]].expected, combined(m for at in of_row for m in changes[at].mutations)
+        )
+        for row, of_row in taken.items()
+    ]
+    applied = [False] * len(changes)
+    for of_row, went_through in zip(taken.values(), store.check_and_mutate_many(table, made), strict=True):
+        for at in of_row:
+            applied[at] = went_through
+    return applied
+
+
+@define
+class RowChanges:
+    """Mutations of rows of one table that were gathered and not carried out yet. All of them are safe to repeat.
+
+    Attributes:
+        store: with the table.
+        table: its name.
+        shared: the rows that are changed by one mutation each, or not at all. Of any other one the puts come before the deletes where
+            the store does not take both at once.
+        wrote: whether any row may have been changed.
+    """
+
+    store: Store
+    table: str
+    shared: Set[bytes]
+    wrote: bool = field(default=False, init=False)
+    _rows: dict[bytes, list[Put | Delete]] = field(factory=dict, init=False)
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+    def add(self, mutations: Iterable[Put | Delete]) -> None:
+        """Takes mutations in."""
+        for mutation in mutations:
+            self._rows.setdefault(mutation.row, []).append(mutation)
+
+    def clear(self) -> None:
+        """Forgets what was gathered."""
+        self._rows.clear()
+
+    def carry_out(self) -> None:
+        """Changes the rows; after an error any subset of them may be changed, and the same can be carried out again.
+
+        Raises:
+            CapabilityError: a shared row cannot be changed at once; nothing was sent.
+            InvalidRequest: a shared row would be changed in more than 4 MiB; nothing was sent.
+        """
+        puts: list[Put] = []
+        deletes: list[Delete] = []
+        changes: list[Sequence[Put | Delete]] = []
+        atomic = self.store.capabilities.mutate_row
+        for row, gathered in self._rows.items():
+            mutations = combined(gathered)
+            if row in self.shared:
+                check_row_size(self.table, row, sum(cell_bytes(row, m.cells.items()) for m in mutations if isinstance(m, Put)))
+                if len(mutations) > 1 and not atomic:
+                    raise CapabilityError(NOT_ATOMIC, table=self.table, key=row)
+            if len(mutations) > 1 and atomic:
+                changes.append(mutations)
+                continue
+            puts += [mutation for mutation in mutations if isinstance(mutation, Put)]
+            deletes += [mutation for mutation in mutations if isinstance(mutation, Delete)]
+        try:
+            if puts:
+                self.store.put(self.table, puts)
+                self.wrote = True
+            if deletes:
+                self.store.delete(self.table, deletes)
+                self.wrote = True
+            for change in changes:
+                self.store.mutate_row(self.table, change)
+                self.wrote = True
+        except BaseException as error:
+            self.wrote |= not isinstance(error, StoreUnavailable | StoreClosed | TableNotFound)
+            raise
+        self.clear()

@@ -1,0 +1,373 @@
+"""What one commit writes into a row that objects share is one atomic mutation: of all kinds, in every mode, whatever fails."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.errors import CapabilityError, HbmodelError, InvalidRequest, SessionError
+from hbmodel.session import row_batches
+from tests.support.beds import HBASE, Bed, cells_of, fresh
+from tests.support.examples import examples
+from tests.support.faulty import FaultyStore, RecordingStore, failures_of
+
+BEDS = ("memory", "limited", "embedded", *HBASE)
+
+
+@hb.model(table="jc_plain", family="d", kind=b"o")
+class Owner:
+    owner: hb.Key[str] = hb.key()
+    city: hb.Column[str] = hb.column("c")
+    age: hb.Column[int | None] = hb.column("a", default=None)
+
+
+@hb.model(table="jc_plain", family="d", kind=b"p")
+class Pet:
+    owner: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(part="column")
+    sort: hb.Column[str] = hb.column("s")
+    age: hb.Column[int | None] = hb.column("a", default=None)
+
+
+@hb.model(table="jc_plain", family="e")
+class Note:
+    """In the same rows, in a family of its own."""
+
+    owner: hb.Key[str] = hb.key()
+    text: hb.Column[str] = hb.column("t")
+
+
+@hb.model(table="jc_indexed", family="d", kind=b"p")
+class Indexed:
+    owner: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(part="column")
+    sort: hb.Column[str] = hb.column("s")
+    age: hb.Column[int | None] = hb.column("a", default=None)
+    by_sort = hb.index("sort", covers=("age",))
+
+
+@hb.model(table="jc_indexed", family="d", kind=b"q")
+class Unindexed:
+    owner: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(part="column")
+    sort: hb.Column[str] = hb.column("s")
+
+
+@hb.model(table="jc_versioned", family="d", kind=b"p")
+class Versioned:
+    owner: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(part="column")
+    sort: hb.Column[str] = hb.column("s")
+    version: hb.Column[int] = hb.version()
+    by_sort = hb.index("sort")
+
+
+@hb.model(table="jc_versioned", family="d", kind=b"o")
+class VersionedOwner:
+    owner: hb.Key[str] = hb.key()
+    city: hb.Column[str] = hb.column("c")
+    version: hb.Column[int] = hb.version()
+
+
+def writes(bed: Bed, table: str) -> list[str]:
+    """The calls that wrote into a table, which are forgotten."""
+    calls, bed.store.calls[:] = list(bed.store.calls), []
+    return [call.name for call in calls if call.writes and call.table == table]
+
+
+def plain(objs: Any) -> list[str]:
+    return [repr(obj) for obj in objs]
+
+
+@pytest.mark.parametrize("bed", BEDS, indirect=True)
+def test_objects_of_all_kinds_and_families_are_one_put(bed: Bed) -> None:
+    session = bed.use(Owner, Pet, Note)
+    session.add(Owner(owner="ann", city="Bonn"))
+    session.add_all(Pet(owner="ann", name=name, sort="cat", age=1) for name in ("rex", "tom"))
+    session.add(Note(owner="ann", text="hello"))
+    session.add(Pet(owner="bob", name="tom", sort="fish"))
+    bed.store.calls.clear()
+    outcomes = session.commit()
+    assert [outcome.action for outcome in outcomes] == ["put"] * 5
+    (call,) = [call for call in bed.store.calls if call.writes]
+    assert (call.name, [(put.row, len(put.cells)) for put in call.items]) == ("put", [(b"ann", 7), (b"bob", 2)])
+    assert plain(session.query(Pet).where(Pet.owner == "ann")) == plain(
+        Pet(owner="ann", name=name, sort="cat", age=1) for name in ("rex", "tom")
+    )
+    assert session.get(Note, owner="ann") == Note(owner="ann", text="hello")
+
+
+@pytest.mark.parametrize("bed", BEDS, indirect=True)
+def test_puts_updates_and_deletes_are_one_change_or_refused(bed: Bed) -> None:
+    session = bed.use(Owner, Pet, Note)
+    session.add_all([Owner(owner="ann", city="Bonn"), *(Pet(owner="ann", name=name, sort="cat") for name in ("rex", "tom", "zoe"))])
+    session.commit()
+    before = cells_of(bed.store, "jc_plain")
+    bed.store.calls.clear()
+    session.delete_key(Pet, owner="ann", name="rex")
+    session.update(Pet(owner="ann", name="tom", sort=""), age=3, sort="dog")
+    session.update(Owner(owner="ann", city=""), city="Kiel")
+    session.add(Pet(owner="ann", name="new", sort="owl"))
+    if not bed.atomic:
+        with pytest.raises(CapabilityError) as caught:
+            session.commit()
+        assert "atomic_rows" in str(caught.value)
+        assert writes(bed, "jc_plain") == []
+        assert cells_of(bed.store, "jc_plain") == before
+        session.discard()
+        return
+    session.commit()
+    assert writes(bed, "jc_plain") == ["mutate_row"]
+    found = {pet.name: (pet.sort, pet.age) for pet in session.query(Pet).where(Pet.owner == "ann")}
+    assert found == {"new": ("owl", None), "tom": ("dog", 3), "zoe": ("cat", None)}
+    assert session.get(Owner, owner="ann") == Owner(owner="ann", city="Kiel")
+
+
+@pytest.mark.parametrize("bed", BEDS, indirect=True)
+def test_without_atomic_rows_everything_is_written_one_by_one(bed: Bed) -> None:
+    bed.use(Owner, Pet, Note)
+    session = hb.Session(bed.store, atomic_rows=False)
+    session.add_all(Pet(owner="ann", name=name, sort="cat") for name in ("rex", "tom"))
+    session.commit()
+    session.delete_key(Pet, owner="ann", name="rex")
+    session.add(Pet(owner="ann", name="new", sort="owl"), ttl=timedelta(hours=1))
+    session.update(Pet(owner="ann", name="tom", sort=""), sort="dog")
+    session.commit()
+    assert {pet.name: pet.sort for pet in session.query(Pet).where(Pet.owner == "ann")} == {"new": "owl", "tom": "dog"}
+
+
+@pytest.mark.parametrize("bed", BEDS, indirect=True)
+def test_an_update_that_meets_no_object_leaves_the_others(bed: Bed) -> None:
+    session = bed.use(Owner, Pet, Note)
+    session.add(Pet(owner="ann", name="tom", sort="cat"))
+    session.commit()
+    session.update(Pet(owner="ann", name="tom", sort=""), sort="dog")
+    session.update(Pet(owner="ann", name="rex", sort=""), sort="dog")
+    with pytest.raises(hb.PartialWrite) as caught:
+        session.commit()
+    assert [type(outcome.error) for outcome in caught.value.failures] == [hb.RowNotFound]
+    assert {pet.name: pet.sort for pet in session.query(Pet).where(Pet.owner == "ann")} == {"tom": "dog"}
+
+
+@pytest.mark.parametrize("bed", BEDS, indirect=True)
+def test_rows_of_indexed_models(bed: Bed) -> None:
+    session = bed.use(Indexed, Unindexed)
+    session.add_all(Indexed(owner="ann", name=name, sort="cat", age=1) for name in ("rex", "tom", "zoe"))
+    bed.store.calls.clear()
+    session.commit()
+    assert writes(bed, "jc_indexed") == ["put"]
+    session.update(Indexed(owner="ann", name="tom", sort=""), sort="dog")
+    session.add(Indexed(owner="ann", name="rex", sort="dog"))
+    session.commit()
+    assert writes(bed, "jc_indexed") == ["put"]
+    session.delete_key(Indexed, owner="ann", name="zoe")
+    session.add(Indexed(owner="ann", name="rex", sort="owl"))
+    session.add(Unindexed(owner="ann", name="rex", sort="owl"))
+    if bed.atomic:
+        session.commit()
+        assert writes(bed, "jc_indexed") == ["mutate_row"]
+        assert [(pet.name, pet.sort) for pet in session.query(Indexed).where(Indexed.sort.in_(["cat", "dog", "owl"]))] == [
+            ("tom", "dog"),
+            ("rex", "owl"),
+        ]
+        report = hb.verify_index(bed.store, Indexed, "by_sort")
+        assert (report.missing, report.rows) == (0, 2)
+    else:
+        with pytest.raises(CapabilityError):
+            session.commit()
+        session.discard()
+        session.add_all([Indexed(owner="ann", name="rex", sort="owl"), Unindexed(owner="ann", name="rex", sort="owl")])
+        with pytest.raises(CapabilityError):  # one has the server's time, the other one of its own
+            session.commit()
+        assert writes(bed, "jc_indexed") == []
+        session.discard()
+        assert [pet.name for pet in session.query(Indexed).where(Indexed.owner == "ann")] == ["rex", "tom", "zoe"]
+
+
+@pytest.mark.parametrize("bed", ["limited", HBASE[0]], indirect=True)
+def test_objects_written_in_the_same_millisecond_get_one_time(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = bed.use(Indexed, Unindexed)
+    for number in range(20):
+        session.add_all(Indexed(owner="ann", name=name, sort=f"s{number}") for name in ("rex", "tom")[: 1 + number % 2])
+        session.commit()
+    times = {cell.timestamp for row in bed.store.get("jc_indexed", [b"ann"]) if row for cell in row.columns.values()}
+    assert len(times) == 1
+    assert {pet.name: pet.sort for pet in session.query(Indexed).where(Indexed.owner == "ann")} == {"rex": "s19", "tom": "s19"}
+
+
+def test_too_much_for_one_row_is_refused_before_anything_is_sent() -> None:
+    store = fresh(Owner, Pet, Note, Indexed, Unindexed)
+    session = hb.Session(store)
+    for model in (Pet, Unindexed):
+        session.add_all(model(owner="ann", name=f"{number}", sort="x" * 1024 * 1024) for number in range(5))
+        store.calls.clear()
+        with pytest.raises(InvalidRequest, match="4 MiB"):
+            session.commit()
+        assert [call.name for call in store.calls if call.writes] == []
+        session.discard()
+    session.add_all(Pet(owner=f"{number}", name="x", sort="x" * 1024 * 1024) for number in range(5))
+    session.commit()
+    assert session.load(Pet(owner="ann", name=f"{number}", sort="x" * 1024 * 1024) for number in range(5)) == 5
+    assert session.query(Pet).allow_full_scan().count() == 10
+
+
+def test_a_row_is_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_batches, "BATCH_ROWS", 3)
+    store = fresh(Owner, Pet, Note)
+    session = hb.Session(store)
+    session.add_all(Pet(owner=owner, name=f"{number}", sort="x") for number in range(5) for owner in "abc")
+    session.add_all(Owner(owner=owner, city="x") for owner in "abcd")
+    session.commit()
+    puts = [[(put.row, len(put.cells)) for put in call.items] for call in store.calls if call.writes and call.table == "jc_plain"]
+    assert puts == [[(b"a", 12)], [(b"b", 12)], [(b"c", 12)], [(b"d", 2)]]
+
+
+CALLS: dict[str, Callable[[hb.Session, Any, Any], None]] = {
+    "add": lambda session, model, draw: session.add(model(owner="ann", name=draw("ab"), sort=draw("xyz"), age=draw((None, 1, 2)))),
+    "sort": lambda session, model, draw: session.update(model(owner="ann", name=draw("ab"), sort=""), sort=draw("xyz")),
+    "age": lambda session, model, draw: session.update(model(owner="ann", name=draw("ab"), sort=""), age=draw((None, 1, 2))),
+    "delete": lambda session, model, draw: session.delete_key(model, owner="ann", name=draw("ab")),
+}
+
+
+@pytest.mark.parametrize("model", [Pet, Indexed])
+def test_several_calls_for_one_object_are_as_one_after_the_other(model: Any) -> None:
+    together, apart = fresh(Owner, Pet, Note, Indexed, Unindexed), fresh(Owner, Pet, Note, Indexed, Unindexed)
+    joined, refused = 0, 0
+    for seed in range(examples(150)):
+        for store in (together, apart):
+            session = hb.Session(store)
+            session.add_all(model(owner="ann", name=name, sort="s", age=9) for name in "ab")
+            session.commit()
+        names = random.Random(seed).choices(list(CALLS), k=4)
+        draws = random.Random(seed).choices(range(1000), k=30)
+        for number, (store, commits) in enumerate(((together, 4), (apart, 1))):
+            session = hb.Session(store)
+            left = iter(draws)
+            failed = False
+            for at, name in enumerate(names, 1):
+                CALLS[name](session, model, lambda choices: choices[next(left) % len(choices)])  # noqa: B023
+                if at % commits == 0:
+                    try:
+                        session.commit()
+                    except SessionError:
+                        assert number == 0
+                        refused += 1
+                        failed = True
+                        session.discard()
+                    except HbmodelError:
+                        failed = True
+                        session.discard()
+            if failed:
+                break
+        else:
+            joined += 1
+            one, other = (plain(hb.Session(store).query(model).where(model.owner == "ann")) for store in (together, apart))
+            assert one == other, (seed, names)
+            for index in hb.schema_of(model).indexes:
+                assert hb.verify_index(together, model, index).missing == 0
+    assert joined > refused
+
+
+def scenario(session: hb.Session, first: Any, second: Any) -> None:
+    """A commit over one row: puts, an update and a delete."""
+    session.add(first(owner="ann", name="new", sort="new"))
+    session.update(first(owner="ann", name="tom", sort=""), sort="new")
+    session.delete_key(first, owner="ann", name="rex")
+    if second is not None:
+        session.add(second(owner="ann", city="new"))
+
+
+@pytest.mark.parametrize("models", [(Pet, Owner, Note), (Indexed, None, Unindexed), (Versioned, VersionedOwner)])
+def test_whatever_fails_the_row_is_written_whole_or_not_at_all(models: Any) -> None:
+    model, second = models[:2]
+    known = [each for each in models if each is not None]
+
+    def prepared() -> RecordingStore:
+        store = fresh(*known)
+        session = hb.Session(store)
+        session.add_all(model(owner="ann", name=name, sort="old") for name in ("rex", "tom"))
+        if second is not None:
+            session.add(second(owner="ann", city="old"))
+        session.commit()
+        store.calls.clear()
+        return store
+
+    def state(store: Any) -> dict[str, str]:
+        session = hb.Session(store)
+        found = {pet.name: pet.sort for pet in session.query(model).where(model.owner == "ann")}
+        return found if second is None else {**found, "owner": session.get(second, owner="ann").city}
+
+    before = state(prepared())
+    probe = prepared()
+    scenario(session := hb.Session(probe), model, second)
+    session.commit()
+    after = state(probe)
+    assert before != after
+    calls = list(probe.calls)[: next(at for at, call in enumerate(probe.calls) if call.name == "scan" or at == len(probe.calls) - 1) + 1]
+    seen = set()
+    for at, mode in failures_of(calls):
+        store = prepared()
+        faulty = FaultyStore(store.inner, at, mode)
+        session = hb.Session(faulty)
+        scenario(session, model, second)
+        try:
+            session.commit()
+        except HbmodelError:
+            found = state(store)
+            assert found in (before, after), (at, mode)
+            seen.add(found == after)
+            session.commit()  # goes on
+        assert state(store) == after, (at, mode)
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize("bed", ["memory", "embedded", HBASE[1]], indirect=True)
+def test_versioned_objects_of_one_row_change_under_one_condition(bed: Bed) -> None:
+    session = bed.use(Versioned, VersionedOwner)
+    session.add_all(Versioned(owner="ann", name=name, sort="cat") for name in ("rex", "tom"))
+    session.add(VersionedOwner(owner="ann", city="Bonn"))
+    bed.store.calls.clear()
+    session.commit()
+    (call,) = [call for call in bed.store.calls if call.writes and call.table == "jc_versioned"]
+    assert (call.name, [change.row for change in call.items]) == ("check_and_mutate_many", [b"ann"])
+    rex, tom = session.query(Versioned).where(Versioned.owner == "ann").all()
+    other = hb.Session(bed.store)
+    other.update(tom, sort="dog")
+    other.commit()
+    session.update(rex, sort="owl")  # its neighbour has changed since, it has not
+    session.commit()
+    session.update(tom, sort="owl")
+    with pytest.raises(hb.ConflictError):
+        session.commit()
+    session.discard()
+    session.delete(session.get(VersionedOwner, owner="ann"))
+    session.add(Versioned(owner="ann", name="zoe", sort="cat"))
+    session.commit()
+    assert [(pet.name, pet.sort) for pet in session.query(Versioned).where(Versioned.sort.in_(["cat", "dog", "owl"]))] == [
+        ("zoe", "cat"), ("tom", "dog"), ("rex", "owl"),
+    ]  # fmt: skip
+    assert session.get(VersionedOwner, owner="ann") is None
+    with pytest.raises(hb.RowExists):
+        session.insert(Versioned(owner="ann", name="zoe", sort="cat"))
+    session.insert(Versioned(owner="ann", name="amy", sort="cat"))
+    assert hb.verify_index(bed.store, Versioned, "by_sort").missing == 0
+
+
+def test_models_of_a_row_are_versioned_alike() -> None:
+    @hb.model(table="jc_versioned", family="d", kind=b"x")
+    class Other:
+        owner: hb.Key[str] = hb.key()
+        name: hb.Key[str] = hb.key(part="column")
+        sort: hb.Column[str] = hb.column("s")
+
+    with pytest.raises(hb.SchemaMismatch, match="versioned"):
+        hb.create_tables(hb.connect("memory:"), Versioned, Other)
+    store = fresh(Versioned)
+    with pytest.raises(hb.SchemaMismatch, match="versioned"):
+        hb.create_tables(store, Other)

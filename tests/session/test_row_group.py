@@ -1,0 +1,308 @@
+"""Local transactions: what a group has read stays true until its commit, or the commit is refused whole."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.errors import CapabilityError, HbmodelError
+from tests.support.beds import HBASE, Bed, fresh
+from tests.support.faulty import FaultyStore, failures_of
+
+ATOMIC = ("memory", "embedded", HBASE[1])
+
+
+@hb.model(table="rg_banks", family="d", kind=b"a")
+class Account:
+    bank: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key(part="column")
+    amount: hb.Column[int] = hb.column("a")
+    version: hb.Column[int] = hb.version()
+
+
+@hb.model(table="rg_banks", family="d", kind=b"b")
+class Bank:
+    name: hb.Key[str] = hb.key()
+    transfers: hb.Column[int] = hb.column("t")
+    version: hb.Column[int] = hb.version()
+
+
+@hb.model(table="rg_hours", family="d", salt=hb.HashSalt(4))
+class Hourly:
+    sensor: hb.Key[str] = hb.key()
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
+    value: hb.Column[int] = hb.column("v")
+    version: hb.Column[int] = hb.version()
+    by_value = hb.index("value")
+
+
+@hb.model(table="rg_pets", row=b"pets")
+class InOneRow:
+    name: hb.Key[str] = hb.key(part="column")
+    sort: hb.Column[str] = hb.column("s")
+    version: hb.Column[int] = hb.version()
+
+
+@hb.model(table="rg_tall")
+class Tall:
+    name: hb.Key[str] = hb.key()
+    sort: hb.Column[str] = hb.column("s")
+    version: hb.Column[int] = hb.version()
+
+
+def opened(bed: Bed) -> hb.Session:
+    session = bed.use(Account, Bank)
+    session.add_all(Account(bank="x", number=number, amount=100) for number in range(3))
+    session.add(Bank(name="x", transfers=0))
+    session.commit()
+    return session
+
+
+def transfer(group: Any, source: int, target: int, amount: int) -> None:
+    first, second = (group.get(Account, number=number) for number in (source, target))
+    group.update(first, amount=first.amount - amount)
+    group.update(second, amount=second.amount + amount)
+    bank = group.get(Bank)
+    group.update(bank, transfers=bank.transfers + 1)
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_a_group_changes_objects_of_all_kinds_in_one_call(bed: Bed) -> None:
+    session = opened(bed)
+    bed.store.calls.clear()
+    with session.group(Account, bank="x") as group:
+        transfer(group, 0, 1, 30)
+        assert [account.amount for account in group.query(Account)] == [100, 100, 100]
+    (call,) = [call for call in bed.store.calls if call.writes]
+    assert (call.name, [change.row for change in call.items]) == ("check_and_mutate_many", [b"x"])
+    assert [account.amount for account in session.query(Account).where(Account.bank == "x")] == [70, 130, 100]
+    assert session.get(Bank, name="x").transfers == 1  # type: ignore[union-attr]
+    with session.group(Bank, name="x") as group:
+        group.delete(group.get(Account, number=2))
+        group.add(Account(bank="x", number=9, amount=1))
+    assert [account.number for account in session.query(Account).where(Account.bank == "x")] == [0, 1, 9]
+
+
+CHANGES: dict[str, Any] = {
+    "an object that was read": lambda s: s.update(Account(bank="x", number=0, amount=0), amount=5),
+    "one that was not": lambda s: s.update(Account(bank="x", number=2, amount=0), amount=5),
+    "a new one": lambda s: s.add(Account(bank="x", number=7, amount=5)),
+    "a deleted one": lambda s: s.delete_key(Account, bank="x", number=2),
+    "one of another kind": lambda s: s.update(Bank(name="x", transfers=0), transfers=50),
+    "an inserted one": lambda s: s.insert(Account(bank="x", number=8, amount=5)),
+    "a loaded one": lambda s: s.load([Account(bank="x", number=8, amount=5)]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_whatever_changes_the_row_is_a_conflict(bed: Bed, change: str) -> None:
+    session = opened(bed)
+    group = session.group(Account, bank="x")
+    transfer(group, 0, 1, 30)
+    with hb.Session(bed.store) as other:
+        CHANGES[change](other)
+    before = plain(session)
+    with pytest.raises(hb.ConflictError):
+        group.commit()
+    assert plain(session) == before
+    transfer(group, 1, 2, 1) if change != "a deleted one" else transfer(group, 1, 0, 1)
+    group.commit()  # begun again
+    assert plain(session) != before
+
+
+def plain(session: hb.Session) -> list[tuple[int, int]]:
+    bank = session.get(Bank, name="x")
+    assert bank is not None
+    return [(a.number, a.amount) for a in session.query(Account).where(Account.bank == "x")] + [(-1, bank.transfers)]
+
+
+def test_changes_of_other_rows_are_no_conflict() -> None:
+    store = fresh(Account, Bank)
+    session = hb.Session(store)
+    session.add_all(Account(bank=bank, number=0, amount=1) for bank in "xy")
+    session.commit()
+    with session.group(Account, bank="x") as group:
+        found = group.get(Account, number=0)
+        assert found is not None
+        group.update(found, amount=2)
+        with hb.Session(store) as other:
+            other.add(Account(bank="y", number=0, amount=3))
+    assert [account.amount for account in session.query(Account).allow_full_scan()] == [2, 3]
+
+
+def test_one_call_that_cannot_be_carried_out_ends_them_all() -> None:
+    store = fresh(Account, Bank)
+    session = hb.Session(store)
+    session.add(Account(bank="x", number=0, amount=1))
+    session.commit()
+    group = session.group(Account, bank="x")
+    group.add(Account(bank="x", number=1, amount=1))
+    group.update(Account(bank="x", number=5, amount=1), amount=2)
+    with pytest.raises(hb.RowNotFound):
+        group.commit()
+    assert [account.number for account in session.query(Account).where(Account.bank == "x")] == [0]
+
+
+def test_an_exception_discards() -> None:
+    session = hb.Session(fresh(Account, Bank))
+    group = session.group(Account, bank="x")
+    with pytest.raises(ZeroDivisionError), group:
+        _fail(group)
+    assert session.query(Account).where(Account.bank == "x").all() == []
+
+
+def _fail(group: Any) -> None:
+    group.add(Account(bank="x", number=1, amount=1))
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_split_fields_salts_and_constant_rows(bed: Bed) -> None:
+    session = bed.use(Hourly, InOneRow)
+    start = datetime(2026, 1, 1, 5, tzinfo=UTC)
+    session.add_all(Hourly(sensor="a", at=start + timedelta(minutes=20 * step), value=step) for step in range(-2, 5))
+    session.commit()
+    with session.group(Hourly, sensor="a", at=start + timedelta(minutes=59)) as group:
+        found = group.query(Hourly).all()
+        assert [each.value for each in found] == [0, 1, 2]
+        for each in found:
+            group.update(each, value=each.value + 10)
+        group.add(Hourly(sensor="a", at=start + timedelta(seconds=1), value=99))
+        with pytest.raises(hb.SessionError, match="own row"):
+            group.add(Hourly(sensor="a", at=start + timedelta(hours=1), value=0))
+    hours = session.query(Hourly).where(Hourly.sensor == "a")
+    assert [each.value for each in hours] == [-2, -1, 10, 99, 11, 12, 3, 4]
+    assert [each.at for each in session.query(Hourly).where(Hourly.value == 99)] == [start + timedelta(seconds=1)]
+    with session.group(InOneRow) as group:
+        group.add(InOneRow(name="rex", sort="dog"))
+        assert group.query(InOneRow).all() == []
+    with session.group(InOneRow) as pets:
+        assert [pet.sort for pet in pets.query(InOneRow)] == ["dog"]
+
+
+def test_mistakes() -> None:
+    store = fresh(Account, Bank, Tall, InOneRow)
+    session = hb.Session(store)
+    with pytest.raises(hb.SessionError, match="share"):
+        session.group(Tall, name="x")
+    with pytest.raises(hb.IncompleteKey):
+        session.group(Account)
+    with pytest.raises(hb.UnknownField):
+        session.group(Account, bank="x", number=3)
+    group = session.group(Account, bank="x")
+    with pytest.raises(hb.SessionError, match="not in the row"):
+        group.query(InOneRow)
+    with pytest.raises(hb.SessionError, match="own row"):
+        group.add(Account(bank="y", number=1, amount=1))
+    group.add(Account(bank="x", number=1, amount=1))
+    with pytest.raises(hb.SessionError, match="pending"):
+        group.retry(lambda again: None)
+    group.discard()
+    assert repr(group) == "RowGroup('rg_banks', b'x')"
+
+
+@pytest.mark.parametrize("bed", ["limited", HBASE[0]], indirect=True)
+def test_without_check_and_mutate_there_are_no_groups(bed: Bed) -> None:
+    session = bed.use(Account, Bank)
+    with pytest.raises(CapabilityError, match="check-and-mutate"):
+        session.group(Account, bank="x")
+
+
+def test_whatever_fails_a_group_is_carried_out_whole_or_not_at_all() -> None:
+    def prepared() -> Any:
+        store = fresh(Account, Bank)
+        with hb.Session(store) as session:
+            session.add_all(Account(bank="x", number=number, amount=100) for number in range(2))
+            session.add(Bank(name="x", transfers=0))
+        store.calls.clear()
+        return store
+
+    probe = prepared()
+    with hb.Session(probe).group(Account, bank="x") as group:
+        transfer(group, 0, 1, 30)
+    calls = list(probe.calls)
+    after = plain(hb.Session(probe))
+    for at, mode in failures_of(calls):
+        store = prepared()
+        group = hb.Session(FaultyStore(store.inner, at, mode)).group(Account, bank="x")
+        for _ in range(2):
+            try:
+                if not group._work:
+                    transfer(group, 0, 1, 30)
+                group.commit()
+            except HbmodelError:
+                assert sum(amount for number, amount in plain(hb.Session(store)) if number >= 0) == 200
+            else:
+                break
+        if plain(hb.Session(store)) != after:  # a read failed before anything was pending
+            assert mode == "before"
+            group.discard()
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_threads_move_amounts(bed: Bed) -> None:
+    opened(bed)
+    move_amounts(bed.store, threads=4, seconds=1.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_threads_move_amounts_for_a_minute(bed: Bed) -> None:
+    opened(bed)
+    conflicts = move_amounts(bed.store, threads=8, seconds=60)
+    assert conflicts > 0
+
+
+def move_amounts(store: Any, *, threads: int, seconds: float) -> int:
+    """Moves amounts between the accounts of one row, and reads them; returns how many conflicts there were."""
+    deadline = time.monotonic() + seconds
+    counts: Counter[str] = Counter()
+    errors: list[BaseException] = []
+
+    def work(number: int) -> None:
+        session = hb.Session(store)
+        group = session.group(Account, bank="x")
+        own: Counter[str] = Counter()
+
+        def once(attempt: Any) -> None:
+            own["attempts"] += 1
+            transfer(attempt, number % 3, (number + 1) % 3, number + 1)
+
+        try:
+            while time.monotonic() < deadline:
+                group.retry(once, attempts=1000)
+                own["done"] += 1
+                with session.group(Account, bank="x") as reader:
+                    amounts = [account.amount for account in reader.query(Account)]
+                    reader.update(reader.get(Bank), transfers=reader.get(Bank).transfers)
+                assert sum(amounts) == 300
+        except hb.ConflictError:  # of the reader
+            pass
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            counts.update(own)
+
+    def again(number: int) -> None:
+        while time.monotonic() < deadline and not errors:
+            work(number)
+
+    workers = [threading.Thread(target=again, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(seconds + 60)
+    assert not any(worker.is_alive() for worker in workers)
+    assert errors == []
+    session = hb.Session(store)
+    found = plain(session)
+    assert sum(amount for number, amount in found if number >= 0) == 300
+    assert found[-1] == (-1, counts["done"])
+    return counts["attempts"] - counts["done"]
