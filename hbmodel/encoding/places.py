@@ -15,7 +15,7 @@ PrefixEnd = Callable[[bytes], int | None]
 """Where the prefix of the object that a qualifier belongs to ends, kind included; None where it belongs to none of the model."""
 
 FIRST_QUALIFIER: Final = b"\x00"
-"""The smallest qualifier that is not empty. The empty one holds the version of a row, so it is no object's."""
+"""The smallest qualifier that is not empty. The empty one is no object's: every object has a key field or an alias in each qualifier."""
 
 NO_PLACES: Final = KeyRange(b"", b"")
 

@@ -17,7 +17,7 @@ from hbmodel.mapping.index import Index
 from hbmodel.mapping.model_field import REQUIRED, Field, FieldKind
 from hbmodel.mapping.wide import WideLayout
 from hbmodel.store.values import Family
-from hbmodel.store.wide_rows import WideRows
+from hbmodel.store.wide_rows import ROW_VERSION, WideRows
 
 __all__ = [
     "COMPILED_KEPT",
@@ -217,7 +217,10 @@ class TableSchema:
             columns += [self.version_column, self.liveness_column]
         elif not wide.qualifiers.raw:
             columns.append(self.expiry_column)
-        return WideRows(self.table, wide.family, wide.form, wide.prefix_end, columns, row_version=self.row_version_column)
+        prefix_end, version = wide.prefix_end, self.row_version_column
+        if version is not None and prefix_end(ROW_VERSION) is not None:  # as if it were the key fields of an object
+            prefix_end = lambda qualifier: None if qualifier == ROW_VERSION else wide.prefix_end(qualifier)  # noqa: E731
+        return WideRows(self.table, wide.family, wide.form, prefix_end, columns, row_version=version)
 
     @cached_property
     def row_layout(self) -> KeyLayout | None:

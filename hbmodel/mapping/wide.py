@@ -54,7 +54,7 @@ class WideLayout:
         row, prefix = self.form.cut(place)
         check_length(row, table=table)
         if not place or not prefix:
-            raise KeyTooLong("A key that leaves nothing in the qualifier cannot be stored: the empty qualifier is the row's.", table=table)
+            raise KeyTooLong("A key that leaves nothing in the qualifier cannot be stored.", table=table)
         if len(prefix) > MAX_ROW_LENGTH:
             raise KeyTooLong("The key fields in a qualifier must not be longer than 32,767 bytes.", table=table, length=len(prefix))
 

@@ -20,6 +20,7 @@ from hbmodel.session.row_batches import row_of
 from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.session.update import update_call
 from hbmodel.store.port import Store
+from hbmodel.store.wide_rows import ROW_VERSION
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -189,7 +190,7 @@ class RowGroup:
     def _begun(self) -> UnitOfWork:
         """The unit of work of the attempt; the first call reads the version of the row, before any object is read."""
         if self._work is None:
-            column = self._family + b":"
+            column = self._family + b":" + ROW_VERSION
             (found,) = self._store.get(self._table, [self._row], [column])
             cell = None if found is None else found.columns.get(column)
             self._work = self._work_of(RowVersion(None if cell is None else cell.value))

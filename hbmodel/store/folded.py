@@ -16,7 +16,7 @@ from hbmodel.store.object_filters import keys_only, object_filter
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
 from hbmodel.store.slices import SliceReader, SliceScan, close_scan
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
-from hbmodel.store.wide_rows import ObjectRow, WideRows
+from hbmodel.store.wide_rows import ROW_VERSION, ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
 
 A = TypeVar("A")
@@ -118,8 +118,9 @@ class FoldedStore(WrappingStore):
         """The versions of those rows that have one, where the model reads them."""
         if wide.row_version is None or not (asked := sorted(rows)):
             return {}
-        found = self._store.get(wide.table, asked, [wide.lead])
-        return {row.row: row.columns[wide.lead] for row in found if row is not None}
+        column = wide.lead + ROW_VERSION
+        found = self._store.get(wide.table, asked, [column])
+        return {row.row: row.columns[column] for row in found if row is not None}
 
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
         """See `Store.scan`. The first requests of all scans go out together."""
@@ -310,8 +311,12 @@ class _PartOfRow:
             return None
         cut, lead = self._cut, self._lead
         columns = {} if row is None else {lead + column[cut:]: cell for column, cell in row.columns.items()}
-        if version is not None and self._version is not None:
-            columns[self._version] = version
+        if self._version is not None:
+            columns.pop(lead, None)  # the version of the row, where the qualifiers of the object begin with it
+            if version is not None:
+                columns[self._version] = version
+        if not columns:
+            return None
         return ObjectRow(self._row, columns)
 
 

@@ -11,7 +11,7 @@ from hbmodel.store.checks.rows import check_column, check_conditional_change, ch
 from hbmodel.store.port import BegunPut, PipelinedStore, Store
 from hbmodel.store.row_changes import change_together
 from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, Delete, Get, Put
-from hbmodel.store.wide_rows import WideRows
+from hbmodel.store.wide_rows import ROW_VERSION, WideRows
 
 MAX_PUT_BYTES = 1024 * 1024
 """Bytes of one put, roughly."""
@@ -73,7 +73,7 @@ class FoldedWrites:
             cells = {head + column[start:]: value for column, value in put.cells.items()}
             if self.wide.row_version is not None and (version := put.cells.get(self.wide.row_version)) is not None:
                 del cells[head + self.wide.row_version[start:]]
-                cells[self.wide.lead] = version
+                cells[self.wide.lead + ROW_VERSION] = version
             size = sum(map(len, cells)) + sum(map(len, cells.values())) + (CELL_OVERHEAD + len(row)) * len(cells)
         except (TypeError, DecodingError):
             check_put(self.wide.name, put)
@@ -138,7 +138,11 @@ class FoldedWrites:
             row, prefix = self._cut(place)
             gets.append(Get(row, [self.wide.family], prefix))
         found = self.store.get_each(self.wide.table, gets)
-        return {place: () if row is None else list(row.columns) for place, row in zip(asked, found, strict=True)}
+        version = None if self.wide.row_version is None else self.wide.lead + ROW_VERSION
+        return {
+            place: () if row is None else [column for column in row.columns if column != version]
+            for place, row in zip(asked, found, strict=True)
+        }
 
     # --- conditions -----------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,9 @@ THREADS, KEYS = 16, 20
 SHARED = KEYS - THREADS
 """Every thread owns one key, which nobody else writes, and checks it; the others are anybody's."""
 
+LIFE = 2_500
+"""Milliseconds; more than any call takes, since a life that ends before its own write does leaves what others put meanwhile."""
+
 SECONDS = [pytest.param(8.0, id="short"), pytest.param(60.0, id="long", marks=pytest.mark.slow)]
 
 
@@ -70,7 +73,7 @@ class Walker:
             session.add(obj)
             after = obj
         elif call == "expiring":
-            session.add(obj, ttl=timedelta(milliseconds=self.random.choice([300, 3_600_000])))
+            session.add(obj, ttl=timedelta(milliseconds=self.random.choice([LIFE, 3_600_000])))
             after = None  # it may end at any time: nothing is known until the next whole put
         elif call in {"update", "note"}:
             changes: dict[str, Any] = {"page": obj.page} if call == "update" else {"note": obj.note}

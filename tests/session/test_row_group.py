@@ -12,6 +12,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import CapabilityError, HbmodelError
+from hbmodel.store import Delete
 from tests.support.beds import HBASE, Bed, fresh
 from tests.support.faulty import FaultyStore, failures_of
 
@@ -185,6 +186,64 @@ def test_split_fields_salts_and_constant_rows(bed: Bed) -> None:
         assert group.query(InOneRow).all() == []
     with session.group(InOneRow) as pets:
         assert [pet.sort for pet in pets.query(InOneRow)] == ["dog"]
+
+
+@hb.model(table="rg_bytes", family="d")
+class Small:
+    """Its first object's qualifiers begin with that of the version of the row."""
+
+    owner: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key(hb.UInt8, part="column")
+    value: hb.Column[int] = hb.column("v")
+    version: hb.Column[int] = hb.version()
+    by_value = hb.index("value")
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_the_version_of_a_row_is_no_object(bed: Bed) -> None:
+    session = bed.use(Small)
+    small = session.query(Small).where(Small.owner == "ann")
+    with session.group(Small, owner="ann") as group:
+        group.add(Small(owner="ann", number=1, value=1))
+    with session.group(Small, owner="ann") as group:
+        assert (group.get(Small, number=0), small.count(), small.first()) == (None, 1, Small(owner="ann", number=1, value=1))
+        group.add(Small(owner="ann", number=0, value=0))
+    for asked, expected in ((small, [(0, 0), (1, 1)]), (small.where(Small.number < 1), [(0, 0)]), (small.reversed(), [(1, 1), (0, 0)])):
+        assert [(each.number, each.value) for each in asked] == expected
+    before = version_of_row(bed)
+    with session.group(Small, owner="ann") as group:
+        zero = group.get(Small, number=0)
+        assert zero is not None
+        group.delete(zero)
+    assert version_of_row(bed) not in {None, before}
+    assert [each.number for each in small] == [1]
+    session.add(Small(owner="ann", number=0, value=5))
+    session.commit()
+    assert [(each.number, each.value) for each in small] == [(0, 5), (1, 1)]
+    assert hb.verify_index(bed.store, Small, "by_value").missing == 0
+
+
+def version_of_row(bed: Bed) -> bytes | None:
+    (row,) = bed.store.get("rg_bytes", [b"ann"], [b"d:\x00"])
+    return None if row is None else row.columns[b"d:\x00"].value
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_what_was_deleted_with_its_row_stays_deleted(bed: Bed) -> None:
+    """A range of columns must not begin behind a cell that hides the tombstone of the family."""
+    session = opened(bed)
+    time.sleep(0.005)
+    bed.store.delete("rg_banks", [Delete(b"x")])
+    time.sleep(0.005)
+    session.add(Account(bank="x", number=5, amount=1))
+    session.commit()
+    for asked in (
+        session.query(Account).where(Account.bank == "x"),
+        session.query(Account).where(Account.bank == "x", Account.number >= 1),
+    ):
+        assert [account.number for account in asked] == [5]
+        assert [account.number for account in asked.reversed()] == [5]
+        assert asked.count() == 1
 
 
 def test_mistakes() -> None:
