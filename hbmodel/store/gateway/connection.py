@@ -101,7 +101,8 @@ class ThriftConnection:
         self.gateway = gateway
         self.pid = os.getpid()
         self._failures = failures
-        self._outstanding: deque[str] = deque()
+        self._outstanding: deque[tuple[str, bool]] = deque()  # with whether anybody wants the reply
+        self._later: list[tuple[str, dict[str, Any]]] = []
         self._watched: socket.socket | None = None
         self._poll = select.poll()
         self._in_step = True
@@ -148,11 +149,28 @@ class ThriftConnection:
         except Exception:
             # What thriftpy2 says here quotes the argument, and row values do not belong in errors.
             raise InvalidRequest("The request holds a value that does not fit its Thrift type.", request=api) from None
-        self._outstanding.append(api)
+        self._outstanding.append((api, True))
         self._in_step = True
+        if self._later:
+            self._send_later()
+
+    def later(self, api: str, **arguments: Any) -> None:
+        """Sends a request behind the next one, or before the connection is closed; nobody wants its reply.
+
+        What has been read to its end is closed so: were that request sent at once, the next one would wait for its reply.
+        """
+        self._later.append((api, arguments))
+
+    def _send_later(self) -> None:
+        """Sends what was put off. Where that fails, the next reply to be read is lost too, and says so."""
+        later, self._later = self._later, []
+        with suppress(OSError, EOFError):
+            for api, arguments in later:
+                self._client.send(api, arguments)
+                self._outstanding.append((api, False))
 
     def receive(self) -> Any:
-        """The reply to the oldest outstanding request.
+        """The reply to the oldest outstanding request that was sent for it.
 
         Raises:
             UnknownOutcome: the connection was lost or timed out; the gateway may or may not have done what was asked.
@@ -160,23 +178,30 @@ class ThriftConnection:
             StoreError: an HTTP server refused it.
             Exception: one of the gateway's `failures`.
         """
+        if self._outstanding and not self._outstanding[0][1]:
+            self._pass_unwanted()
         return self._read(self._client.receive)
 
     def skip(self) -> None:
-        """Reads past the reply to the oldest outstanding request, whatever it says; raises UnknownOutcome as `receive` does."""
+        """Reads past the reply that `receive` would give, whatever it says; raises UnknownOutcome as `receive` does."""
+        self._pass_unwanted()
         self._read(self._read_past)
 
     def settle(self) -> None:
         """Reads past all outstanding replies; raises UnknownOutcome as `receive` does."""
         while self._outstanding:
-            self.skip()
+            self._read(self._read_past)
+
+    def _pass_unwanted(self) -> None:
+        while self._outstanding and not self._outstanding[0][1]:
+            self._read(self._read_past)
 
     def _read(self, read: Callable[[str], Any]) -> Any:
         if not self._in_step:
             raise UnknownOutcome(_LOST, **self._address)
         self._in_step = False
         try:
-            answer = read(self._outstanding.popleft())
+            answer = read(self._outstanding.popleft()[0])
         except self._failures:
             self._in_step = self.gateway.answered = True
             raise
@@ -220,8 +245,8 @@ class ThriftConnection:
 
     @property
     def outstanding(self) -> int:
-        """How many requests may be carried out or be on their way there, without their reply having been read."""
-        return len(self._outstanding)
+        """How many requests may be carried out or be on their way there, without their reply having been read; none of `later`."""
+        return sum(1 for _, wanted in self._outstanding if wanted)
 
     def limit(self, timeout: float) -> None:
         """Sets the seconds that a request may go without a sign of life, for this connection only."""
@@ -255,6 +280,8 @@ class ThriftConnection:
 
     def close(self) -> None:
         """Closes the connection; in a forked child only the child's copy of it, so that the parent's goes on."""
+        if self._later and self._in_step and self.pid == os.getpid() and self._socket.sock is not None:
+            self._send_later()
         self._in_step = False
         self._outstanding.clear()
         self._watched = None

@@ -46,6 +46,8 @@ class Cursor:
         self.is_long = False
         """Whether a full batch has come, so that it is worth asking ahead."""
         self.finished = scan.range.empty or scan.limit == 0
+        self.ended = False
+        """Whether it came to its end by itself."""
         self.trouble: HbmodelError | None = None
         """Why the scanner had to be given up; it may be opened again."""
         self.error: HbmodelError | None = None
@@ -101,7 +103,8 @@ class Cursor:
             if self.remaining is not None:
                 self.remaining -= len(rows)
             self.batches.append(rows)
-        self.finished = self.finished or exhausted or self.remaining == 0
+        self.ended = exhausted or self.remaining == 0
+        self.finished = self.finished or self.ended
 
     def _inside(self, rows: Sequence[Row]) -> Sequence[Row]:
         """The rows within the range: a reversed scan may begin and end a little outside (see `reversed_bounds`).

@@ -202,7 +202,8 @@ class ScanMultiplexer:
             cursor.asked.append(rows)
 
     def _close(self, cursor: Cursor) -> None:
-        self._give_up(cursor)
+        if not all(cursor.finished for cursor in self.cursors):
+            self._give_up(cursor)
         self._retire()
 
     def _give_up(self, cursor: Cursor) -> None:
@@ -214,13 +215,19 @@ class ScanMultiplexer:
     def _retire(self) -> None:
         """Releases the connection when all scans have ended.
 
-        Rows that were asked for in vain are read past without decoding; the replies to the closing requests are left to
-        whoever uses the connection next.
+        Rows that were asked for in vain are read past without decoding. The scanner of a scan that came to its end is closed by a
+        request behind the next one on the connection, whoever makes that; any other one holds something on the server and is closed
+        at once. The replies are left to whoever uses the connection next.
         """
         if not all(cursor.finished for cursor in self.cursors):
             return
         for cursor in self.cursors:  # also those whose owner was garbage-collected
-            self._give_up(cursor)
+            if cursor.scanner is not None and cursor.ended:
+                api, arguments = self._calls.close(cursor.scanner)
+                self._lease.connection().later(api, **arguments)
+                cursor.give_up_scanner()
+            else:
+                self._give_up(cursor)
         while any(step is not Step.CLOSE for _, _, step in self._under_way):
             self._take_in()
         self._under_way.clear()
