@@ -105,6 +105,7 @@ from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.session.connect import connect
 from hbmodel.session.factory import Sessions
+from hbmodel.session.row_group import RowGroup
 from hbmodel.session.session import Session
 from hbmodel.store.observed import Call
 from hbmodel.store.port import Capabilities, Store
@@ -206,6 +207,7 @@ __all__ = [
     "Reversed",
     "ReversedDigits",
     "RowExists",
+    "RowGroup",
     "RowKeyError",
     "RowNotFound",
     "Salt",

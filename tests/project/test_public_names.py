@@ -94,6 +94,7 @@ TOP = [
     "Reversed",
     "ReversedDigits",
     "RowExists",
+    "RowGroup",
     "RowKeyError",
     "RowNotFound",
     "Salt",
