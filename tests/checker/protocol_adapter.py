@@ -237,6 +237,9 @@ def _expire(store: Store, step: Step) -> None:
 COUNTER = b"d:v"
 """The column of the one counter of the models."""
 
+UNDECLARED = b"d:x"
+"""A column that no model declares: an older version of one has put it."""
+
 
 def _age(store: Store, step: Step) -> None:
     """Every cell of these rows up to a time has expired with its family's TTL, those too that come later."""
@@ -252,10 +255,10 @@ def _repair(store: Store, step: Step) -> None:
     before, excused = mc.vis(store, table, row), _too_late(store, timestamp)
     _put(store, table, row, [("columns", columns[0], timestamp) if columns else ("row", timestamp)], None)
     _old(store, ("old", aged))
-    # A counter's older increments may go: a delete that crashed between its two calls, beside a full write that had read the row
-    # alive and so left the counter alone, has the purge end what the delete began.
+    # A counter's older increments may go, and a column that the model does not declare: a delete that crashed between its two calls,
+    # beside a full write that had read the row alive and so left these alone, has the purge end what the delete began.
     kept = mc.vis(store, table, row)
-    gone = [cell for cell in before if cell not in kept and cell[0] != COUNTER and _writer(cell) not in excused]
+    gone = [cell for cell in before if cell not in kept and cell[0] not in {COUNTER, UNDECLARED} and _writer(cell) not in excused]
     if gone and _is_live(_named(before, ())):
         store[BROKEN] = f"PURGED: cells of the live row {_named(before, ())}"
 

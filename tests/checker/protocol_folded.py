@@ -12,12 +12,13 @@ from typing import Any, cast
 from attrs import define, evolve
 
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, PutRows
+from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, MutateRow, Operation, Protocol, PutRows, Together
 from hbmodel.store import Delete, Get, Put, Row
 from hbmodel.store.folded import folded
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Store
+from hbmodel.store.row_changes import RowChanges
 from hbmodel.store.wide_rows import WideRows
-from tests.checker.protocol_adapter import SetClock, Step, Steps, StoredRow, Told, Translation, _changes, found_row
+from tests.checker.protocol_adapter import SetClock, Step, Steps, StoredRow, Told, Translation, _changes, _writes, found_row
 
 Tombstones = Callable[[Delete, Collection[bytes]], Delete]
 """What becomes of a delete that the view sends, given the columns that it has listed before."""
@@ -117,7 +118,7 @@ def _objects(wide: WideRows, mutations: Sequence[Put | Delete]) -> dict[bytes, l
     return found
 
 
-Call = Callable[[Any], Any]
+Call = Callable[[Any, Script], Any]
 Changes = Sequence[dict[bytes, list[Put | Delete]]]
 
 
@@ -142,7 +143,7 @@ def _through_view(
 
 def _called(schema: TableSchema, call: Call, answers: Sequence[Sequence[Any]], tombstones: Tombstones) -> tuple[Any, Changes]:
     table = Script(answers, tombstones)
-    answer = call(folded(cast(Store, table), schema.wide_rows))
+    answer = call(folded(cast(Store, table), schema.wide_rows), table)
     return answer, [_objects(_wide(schema), change) for change in table.changes]
 
 
@@ -167,13 +168,13 @@ class FoldedTranslation(Translation):
             (row,) = yield from super(FoldedTranslation, self)._read(evolve(operation, rows=[place], columns=columns), checked, begun)
             return () if row is None else tuple((column, cell.timestamp, cell.value) for column, cell in row.columns.items())
 
-        found, _ = yield from _through_view(self.schema, lambda view: view.get(self.table, operation.rows, operation.columns), read)
+        found, _ = yield from _through_view(self.schema, lambda view, _: view.get(self.table, operation.rows, operation.columns), read)
         return [None if row is None else StoredRow(row.row, dict(row.columns)) for row in found]
 
     def _made(self, operation: Operation) -> Generator[Step, Any, Step]:
         assert self.schema is not None
-        call = _call(operation) if getattr(operation, "table", None) == self.table else None
-        if call is None:
+        call = _call(operation)
+        if call is None or {table for table, _, _ in _writes(operation)} != {self.table}:
             return self._step(operation)
 
         def listed(place: bytes, columns: tuple[bytes, ...]) -> Steps:
@@ -199,14 +200,43 @@ def _call(operation: Operation) -> Call | None:
     """What a driver does with an operation that changes something."""
     match operation:
         case PutRows(table, puts):
-            return lambda view: view.put(table, puts)
+            return lambda view, _: view.put(table, puts)
         case DeleteRows(table, deletes):
-            return lambda view: view.delete(table, deletes)
+            return lambda view, _: view.delete(table, deletes)
         case MutateRow(table, mutations):
-            return lambda view: view.mutate_row(table, mutations)
+            return lambda view, _: view.mutate_row(table, mutations)
         case CheckAndMutate(table, row, column, expected, mutations):
-            return lambda view: view.check_and_mutate(table, row, column, expected, mutations)
+            return lambda view, _: view.check_and_mutate(table, row, column, expected, mutations)
+        case Together(operations):
+            return lambda view, table: _at_once(view, table, operations)
     return None
+
+
+def _at_once(view: Any, table: Any, operations: Sequence[Any]) -> None:
+    """What a commit does with changes of rows that its objects share."""
+    name = operations[0].table
+    changes = RowChanges(table, name, frozenset(view.wide(name).places.cut(row)[0] for part in operations for _, row, _ in _writes(part)))
+    changes.add(view.of_rows(name, [mutation for part in operations for _, _, mutations in _writes(part) for mutation in mutations]))
+    changes.carry_out()
+
+
+def gathered(protocol: Protocol[Any], table: str) -> Protocol[Any]:
+    """A protocol whose changes of rows of the table are carried out together, before what follows them, as a commit does."""
+    waiting: list[PutRows | DeleteRows | MutateRow] = []
+    answer: Any = None
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        answer = None
+        if isinstance(operation, PutRows | DeleteRows | MutateRow) and operation.table == table:
+            waiting.append(operation)
+            continue
+        if waiting:
+            yield Together(waiting)
+            waiting = []
+        answer = yield operation
 
 
 def translation(
@@ -229,7 +259,7 @@ def purge_steps(schema: TableSchema, delete: Delete, aged: int) -> Steps:
     def listed(place: bytes, columns: tuple[bytes, ...]) -> Steps:
         return (yield Told(("read", schema.table, place, columns)))
 
-    _, changes = yield from _through_view(schema, lambda view: view.delete(schema.table, [delete]), listed)
+    _, changes = yield from _through_view(schema, lambda view, _: view.delete(schema.table, [delete]), listed)
     for objects in changes:
         for place, deletes in objects.items():
             for change in deletes:

@@ -33,7 +33,7 @@ from tests.checker.protocol_adapter import (
     alone,
     found_row,
 )
-from tests.checker.protocol_folded import Tombstones, as_they_are, purge_steps, translation
+from tests.checker.protocol_folded import Tombstones, as_they_are, gathered, purge_steps, translation
 
 
 @frozen
@@ -105,6 +105,7 @@ def writer(
     repeat: int | None = None,
     again: int | None = None,
     paused: bool = False,
+    joint: bool = False,
 ) -> Callable[[], Steps]:
     """A process that carries out actions one after the other.
 
@@ -119,6 +120,7 @@ def writer(
         repeat: which mutating step is carried out twice in a row, because its answer was lost.
         again: which one is delivered once more at any time after the last.
         paused: whether the process may stand still for longer than the grace time.
+        joint: whether what it writes into a row that objects share is written at once.
     """
 
     def run() -> Steps:
@@ -140,7 +142,9 @@ def writer(
                 writes = [action.write]
                 protocol: Protocol[Any] = insert_indexed(planner, action.write)
             else:
-                protocol = write_indexed_batch(planner, writes, atomic)
+                together = frozenset(write.row for write in writes) if joint else frozenset()
+                protocol = write_indexed_batch(planner, writes, atomic, together=together)
+                protocol = gathered(protocol, schema.table) if joint else protocol
             if rules.partial_reads is not None:
                 protocol = _reading_less(protocol, planner, writes, rules.partial_reads)
             kinds = {

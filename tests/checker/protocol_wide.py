@@ -13,7 +13,7 @@ from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.protocol.writes import DeleteRow, UpdateFields, put_object
 from hbmodel.store import Delete
 from tests.checker.behaviour import once
-from tests.checker.protocol_adapter import END, Row, Step, Steps, Store
+from tests.checker.protocol_adapter import END, UNDECLARED, Row, Step, Steps, Store
 from tests.checker.protocol_folded import Tombstones
 from tests.checker.protocol_invariants import ProtocolModel, watch_of
 from tests.checker.protocol_mutants import Mutant
@@ -40,8 +40,6 @@ INDEX = PIECE.indexes["by_tag"]
 WIDE_ROWS = PIECE.wide_rows
 assert WIDE_ROWS is not None
 KEY, OTHER = (KeyMapper(PIECE).rows([name])[0] for name in "km")
-UNDECLARED = b"d:x"
-"""A column of the first object that an older version of the model has put."""
 
 
 def change(name: str, **changes: Any) -> UpdateFields:

@@ -184,6 +184,9 @@ WIDE: Mapping[str, Sweep] = {
         ("k expiring b",), ("k put b", "k note", "k delete", "m note"), (12,), stores=("live", "absent")
     ),
     "commits of two objects": lambda: wide.pieces(tuple(wide.BOTH), ("k note", "k delete, insert", "m put b", "m delete"), (5, 12)),
+    "commits of two objects at once": lambda: wide.pieces(
+        tuple(wide.BOTH), ("k note", "m put b", "m delete"), (5, 12), stores=("live", "older"), joint=True
+    ),
     "a repairer": lambda: wide.pieces(("k delete", "k delete, put"), ("k note", "m note"), (12,), others=wide.repairers),
     "queries": lambda: wide.pieces(("k delete",), ("k put b", "m tag b"), (12,), others=wide.readers),
     "a compaction": lambda: wide.pieces(("k delete, insert",), ("k note", "m delete"), (12,), compaction="any", strict=False),

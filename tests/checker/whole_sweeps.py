@@ -275,6 +275,14 @@ def _wide() -> Iterator[tuple[str, Sweep]]:
         again = partial(wide.pieces, (*wide.UNEXPIRING, *wide.BOTH), **of)
         yield f"one row, a lost answer: {name}", _each("repeat", again, atomic)
         yield f"one row, a call that arrives again: {name}", _each("again", partial(again, crashes=0, compaction="grace"), atomic)
+    for row in wide.STORES:
+        joint = partial(wide.pieces, tuple(wide.BOTH), tuple(wide.ACTIONS), stores=(row,), joint=True)
+        yield f"one row, commits of two objects at once: {row} objects", joint
+        yield f"one row, commits of two objects at once, and a repairer: {row} objects", partial(joint, others=wide.repairers)
+        yield (
+            f"one row, commits of two objects at once, two crashes and a compaction: {row} objects",
+            partial(joint, crashes=2, compaction="any", strict=False),
+        )
     yield "one row, a write that takes too long", partial(wide.pieces, stores=EVERY_ROW, first={"slow": 1})
 
 
