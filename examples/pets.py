@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import click
 from rich.console import Console
@@ -61,6 +62,30 @@ class Visit:
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True, part="column")
     reason: hb.Column[str] = hb.column("r")
     price: hb.Column[int] = hb.column("p")  # in cents
+
+
+# A row that is read, judged and changed needs a version: all models of its family have one then, and HBase's Thrift2 gateway or an
+# embedded store to check it. So the money of an owner is in a table of its own.
+
+
+@hb.model(table="budgets", family="d", kind=b"b")
+class Budget:
+    """What an owner has set aside for something."""
+
+    owner: hb.Key[str] = hb.key()
+    use: hb.Key[str] = hb.key(part="column")
+    amount: hb.Column[int] = hb.column("a")  # in cents
+    version: hb.Column[int] = hb.version()
+
+
+@hb.model(table="budgets", family="d", kind=b"t")
+class Transfer:
+    """Money that went from one budget to another."""
+
+    owner: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key(hb.UInt32, part="column")
+    amount: hb.Column[int] = hb.column("a")
+    version: hb.Column[int] = hb.version()
 
 
 # --- the data ---------------------------------------------------------------------------------------------------------
@@ -147,6 +172,45 @@ def rename_city(console: Console, session: hb.Session) -> None:
     check(console, "his pets", session.query(Pet).where(Pet.owner == owner_of(3)).count(), 4)
 
 
+def book_visit(console: Console, session: hb.Session) -> None:
+    """A visit and the owner who pays for it, in one commit: what it writes into one row is one mutation, whatever the kinds."""
+    owner = session.get(Owner, owner=owner_of(2))
+    assert owner is not None
+    booked = visit(2, "Cleo", VISITS)
+    session.add(booked)
+    session.update(owner, balance=owner.balance - booked.price)
+    session.commit()
+    paid = session.get(Owner, owner=owner_of(2))
+    check(console, "the owner has paid", paid and paid.balance, -booked.price)
+    newest = session.query(Visit).where(Visit.owner == owner_of(2), Visit.pet == "Cleo").first()
+    check(console, "the visit is booked", newest == booked, True)
+
+
+def move_money(console: Console, store: hb.Store, session: hb.Session) -> None:
+    """Two budgets and a transfer change together, and only if nobody else has changed the row since it was read."""
+    if not store.capabilities.check_and_mutate:
+        console.print("This store has no check-and-mutate, so no local transactions; hbase+thrift2: has.")
+        return
+    hb.create_tables(store, Budget, Transfer)
+    session.add_all(Budget(owner="ann", use=use, amount=10_000) for use in ("food", "vet"))
+    session.commit()
+
+    def move(group: Any) -> int:
+        food, vet = group.get(Budget, use="food"), group.get(Budget, use="vet")
+        assert food is not None
+        assert vet is not None
+        number = group.query(Transfer).count() + 1
+        group.update(food, amount=food.amount - 2_500)
+        group.update(vet, amount=vet.amount + 2_500)
+        group.add(Transfer(owner="ann", number=number, amount=2_500))
+        return number
+
+    for number in (1, 2):
+        check(console, "number of the transfer", session.group(Budget, owner="ann").retry(move), number)
+    budgets = {budget.use: budget.amount for budget in session.query(Budget).where(Budget.owner == "ann")}
+    check(console, "the budgets", budgets, {"food": 5_000, "vet": 15_000})
+
+
 def delete_pet(console: Console, session: hb.Session) -> None:
     """A pet and its visits go; its neighbours in the row stay."""
     owner = owner_of(1)
@@ -182,7 +246,9 @@ def main(store: str) -> None:
                 ask_slices(console, session)
                 ask_pages(console, session)
                 rename_city(console, session)
+                book_visit(console, session)
                 delete_pet(console, session)
+                move_money(console, pets_store, session)
             show_row(console, pets_store)
     except hb.HbmodelError as error:
         raise click.ClickException(str(error)) from error
