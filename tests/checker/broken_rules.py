@@ -21,7 +21,8 @@ from tests.checker import protocol_unindexed, protocol_versions
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_version_mutants as versions
-from tests.checker.protocol_processes import Rules
+from tests.checker import protocol_wide as wide
+from tests.checker.protocol_processes import SHIPPED, Rules
 from tests.checker.whole_sweeps import Sweep
 
 
@@ -64,6 +65,7 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken(versions.MUTANTS, _versioned),
         _broken(unique.MUTANTS, lambda rules: protocol_versions.SHIPPED),
         _broken({f"no index: {name}": mutant for name, mutant in bare.MUTANTS.items()}, lambda rules: protocol_unindexed.SHIPPED),
+        _broken({f"one row: {name}": mutant for name, mutant in wide.MUTANTS.items()}, lambda rules: SHIPPED),
         _broken({f"covering: {name}": mutant for name, mutant in held_mutants.MUTANTS.items()}, lambda rules: held.SHIPPED),
         _broken({f"unique build: {name}": mutant for name, mutant in unique_build.MUTANTS.items()}, lambda rules: unique_build.SOUND),
         _broken(

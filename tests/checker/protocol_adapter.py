@@ -237,6 +237,9 @@ def _expire(store: Store, step: Step) -> None:
 COUNTER = b"d:v"
 """The column of the one counter of the models."""
 
+UNDECLARED = b"d:x"
+"""A column that no model declares: an older version of one has put it."""
+
 
 def _age(store: Store, step: Step) -> None:
     """Every cell of these rows up to a time has expired with its family's TTL, those too that come later."""
@@ -247,15 +250,15 @@ def _age(store: Store, step: Step) -> None:
 
 
 def _repair(store: Store, step: Step) -> None:
-    """A repairer's delete of a whole row, with the time that it has found to be older than the grace time before, or -1."""
-    _, table, row, timestamp, aged = step
+    """A repairer's delete of a whole row or of columns, with the time that it has found to be older than the grace time before, or -1."""
+    _, table, row, timestamp, aged, *columns = step
     before, excused = mc.vis(store, table, row), _too_late(store, timestamp)
-    _put(store, table, row, [("row", timestamp)], None)
+    _put(store, table, row, [("columns", columns[0], timestamp) if columns else ("row", timestamp)], None)
     _old(store, ("old", aged))
-    # A counter's older increments may go: a delete that crashed between its two calls, beside a full write that had read the row
-    # alive and so left the counter alone, has the purge end what the delete began.
+    # A counter's older increments may go, and a column that the model does not declare: a delete that crashed between its two calls,
+    # beside a full write that had read the row alive and so left these alone, has the purge end what the delete began.
     kept = mc.vis(store, table, row)
-    gone = [cell for cell in before if cell not in kept and cell[0] != COUNTER and _writer(cell) not in excused]
+    gone = [cell for cell in before if cell not in kept and cell[0] not in {COUNTER, UNDECLARED} and _writer(cell) not in excused]
     if gone and _is_live(_named(before, ())):
         store[BROKEN] = f"PURGED: cells of the live row {_named(before, ())}"
 
@@ -264,6 +267,12 @@ def _writer(cell: tuple[bytes, int, Any]) -> int | None:
     """The number of the write that put a cell of a primary row."""
     value = cell[2]
     return value[1] if isinstance(value, tuple) else None
+
+
+def _shared(store: Store, step: Step) -> None:
+    """One atomic call on several objects that share a row of the table."""
+    for part in step[1]:
+        _write(store, part)
 
 
 def _too_late(store: Store, timestamp: int) -> frozenset[int]:
@@ -336,7 +345,7 @@ def _late(store: Store, step: Step) -> int:
 
 mc.OPS.update(
     old=_old, late=_late, read=_read, begin=_begin, write=_write, repair=_repair, checked_repair=_checked_repair, check=_check,
-    inc=_increment, expire=_expire, age=_age,
+    inc=_increment, expire=_expire, age=_age, shared=_shared,
 )  # fmt: skip
 
 
@@ -458,15 +467,7 @@ class Translation:
                 continue
             if isinstance(operation, GetRows):
                 earliest = earliest if checked else None
-                answer = []
-                for row in operation.rows:
-                    step = self._get(operation, row, checked)
-                    cells = yield step
-                    if step[0] == "begin":
-                        begun.add(row)
-                        repaired, cells = cells
-                        self.clock.reading = max(self.clock.reading, repaired + 1)
-                    answer.append(found_row(row, cells))
+                answer = yield from self._read(operation, checked, begun)
                 checked = False
                 continue
             if isinstance(operation, Acknowledge):
@@ -480,15 +481,33 @@ class Translation:
             if times and (earliest is None or min(times) < earliest):
                 earliest = min(times)
                 yield ("issue", earliest)
-            step = self._step(operation)
+            step = yield from self._made(operation)
             if len(self.sent) == self.repeat:
                 yield step
+                step = yield from self._made(operation)
             self.sent.append(step)
             answer = yield step
             checked = isinstance(operation, CheckAndMutate)
             inserted |= checked and answer
             if self.paused and (inserted or any(table == self.table for table, _, _ in _writes(operation))):
                 self.clock.repaired = yield ("late",)  # the protocol may ask the clock next
+
+    def _read(self, operation: GetRows, checked: bool, begun: set[bytes]) -> Generator[Step, Any, list[Any]]:
+        found: list[Any] = []
+        for row in operation.rows:
+            step = self._get(operation, row, checked)
+            cells = yield step
+            if step[0] == "begin":
+                begun.add(row)
+                repaired, cells = cells
+                self.clock.reading = max(self.clock.reading, repaired + 1)
+            found.append(found_row(row, cells))
+        return found
+
+    def _made(self, operation: Operation) -> Generator[Step, Any, Step]:
+        """The step that carries out a change, after those that it needs before."""
+        return self._step(operation)
+        yield
 
     def _get(self, operation: GetRows, row: bytes, checked: bool) -> Step:
         columns = tuple(operation.columns)

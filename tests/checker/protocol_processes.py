@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, Values
@@ -29,11 +29,11 @@ from tests.checker.protocol_adapter import (
     Steps,
     Store,
     Told,
-    Translation,
     _changes,
     alone,
     found_row,
 )
+from tests.checker.protocol_folded import Tombstones, as_they_are, gathered, purge_steps, translation
 
 
 @frozen
@@ -69,6 +69,7 @@ class Rules:
         reread: whether the repairer reads the row again before it deletes.
         repair_at: time at which it deletes an entry, from the entry's own.
         spare: whether it leaves the entries of rows that expire alone.
+        tombstones: of the objects that share a row: what becomes of a delete, which the folded view has made, before it is sent.
     """
 
     writer: type[IndexedRowPlanner] = IndexedRowPlanner
@@ -80,6 +81,7 @@ class Rules:
     reread: bool = True
     repair_at: Callable[[int], int] = lambda timestamp: timestamp
     spare: bool = True
+    tombstones: Tombstones = as_they_are
 
 
 SHIPPED = Rules()
@@ -103,6 +105,7 @@ def writer(
     repeat: int | None = None,
     again: int | None = None,
     paused: bool = False,
+    joint: bool = False,
 ) -> Callable[[], Steps]:
     """A process that carries out actions one after the other.
 
@@ -117,6 +120,7 @@ def writer(
         repeat: which mutating step is carried out twice in a row, because its answer was lost.
         again: which one is delivered once more at any time after the last.
         paused: whether the process may stand still for longer than the grace time.
+        joint: whether what it writes into a row that objects share is written at once.
     """
 
     def run() -> Steps:
@@ -138,13 +142,16 @@ def writer(
                 writes = [action.write]
                 protocol: Protocol[Any] = insert_indexed(planner, action.write)
             else:
-                protocol = write_indexed_batch(planner, writes, atomic)
+                together = frozenset(write.row for write in writes) if joint else frozenset()
+                protocol = write_indexed_batch(planner, writes, atomic, together=together)
+                protocol = gathered(protocol, schema.table) if joint else protocol
             if rules.partial_reads is not None:
                 protocol = _reading_less(protocol, planner, writes, rules.partial_reads)
             kinds = {
                 write.row: (n, kind_of(action if isinstance(action, Insert) else write)) for n, write in zip(numbers, writes, strict=True)
             }
-            yield from Translation(schema.table, clock, kinds, numbers, sent, repeat, paused).steps(rules.around(protocol))
+            of = translation(schema, clock, kinds, numbers, sent, repeat, paused, tombstones=rules.tombstones)
+            yield from of.steps(rules.around(protocol))
         if again is not None and again < len(sent):
             yield sent[again]
 
@@ -212,7 +219,7 @@ def reader(
                     after = found[0]
                     entries.append(found[0])
             homes = [keys.row_of_entry(index, entry)[0] for entry in entries]
-            yield from Translation(schema.table, SetClock(0), {}, ()).steps(_kept(verifier.verify(entries), got, homes))
+            yield from translation(schema, SetClock(0), {}, ()).steps(_kept(verifier.verify(entries), got, homes))
         yield ("end", tuple(got))
 
     return run
@@ -280,7 +287,11 @@ def _repairing(schema: TableSchema, protocol: Protocol[Any], rules: Rules, times
             for delete in operation.deletes:
                 assert delete.timestamp is not None
                 aged = timestamp if rules.grace == "wait" else -1
-                yield Told(("repair", operation.table, delete.row, rules.repair_at(delete.timestamp), aged))
+                at = rules.repair_at(delete.timestamp)
+                if schema.wide_rows is not None and operation.table == schema.table:
+                    yield from purge_steps(schema, evolve(delete, timestamp=at), aged)
+                else:
+                    yield Told(("repair", operation.table, delete.row, at, aged))
             answer = None
 
 
@@ -341,7 +352,7 @@ def builder(
             found = found_row(row, cells)
             if found is not None:
                 protocol = index_rows(making, [found], again or 0, again is not None)  # type: ignore[list-item]
-                yield from Translation(schema.table, SetClock(again or 0), {}, ()).steps(protocol)
+                yield from translation(schema, SetClock(again or 0), {}, ()).steps(protocol)
 
     return run
 

@@ -14,6 +14,7 @@ from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_versions as versions
+from tests.checker import protocol_wide as wide
 from tests.checker.protocol_facts import DELETED, REPEATED, facts
 from tests.checker.protocol_sweeps import batches, building, places, purgers, ranges, readers, repairers, two
 from tests.checker.whole_sweeps import EVERY_ROW, TWO_CLOCKS, UNCOUNTED, Sweep
@@ -174,6 +175,24 @@ COVERING: Mapping[str, Sweep] = {
 }
 
 
+WIDE: Mapping[str, Sweep] = {
+    "two writers": lambda: wide.pieces(("k put b", "k delete", "k insert"), clocks=(12,), stores=("live", "older")),
+    "two writers, deletes in two calls": lambda: wide.pieces(
+        ("k delete",), ("k put b", "k tag b", "m note", "m delete"), (5, 13), atomic=False
+    ),
+    "objects that expire": lambda: wide.pieces(
+        ("k expiring b",), ("k put b", "k note", "k delete", "m note"), (12,), stores=("live", "absent")
+    ),
+    "commits of two objects": lambda: wide.pieces(tuple(wide.BOTH), ("k note", "k delete, insert", "m put b", "m delete"), (5, 12)),
+    "commits of two objects at once": lambda: wide.pieces(
+        tuple(wide.BOTH), ("k note", "m put b", "m delete"), (5, 12), stores=("live", "older"), joint=True
+    ),
+    "a repairer": lambda: wide.pieces(("k delete", "k delete, put"), ("k note", "m note"), (12,), others=wide.repairers),
+    "queries": lambda: wide.pieces(("k delete",), ("k put b", "m tag b"), (12,), others=wide.readers),
+    "a compaction": lambda: wide.pieces(("k delete, insert",), ("k note", "m delete"), (12,), compaction="any", strict=False),
+    "a lost answer": lambda: wide.pieces(("k delete", "delete both"), ("k note", "m note"), (5, 13), first={"repeat": 0}),
+}
+
 PLAIN: Mapping[str, Sweep] = {
     "a table of others": lambda: islice(plain.models(), 0, None, 61),
     "a table of others, a writer that stands still": lambda: islice(plain.models(plain.Rules(by_clock=True)), 0, None, 211),
@@ -184,6 +203,7 @@ SAMPLES: Mapping[str, Sweep] = dict(
         ((f"unique build, {name}", sweep) for name, sweep in UNIQUE_BUILD.items()),
         ((f"covering, {name}", sweep) for name, sweep in COVERING.items()),
         PLAIN.items(),
+        ((f"one row, {name}", sweep) for name, sweep in WIDE.items()),
         INDEXED.items(),
         ((f"versions, {name}", sweep) for name, sweep in VERSIONED.items()),
         ((f"unique, {name}", sweep) for name, sweep in UNIQUE.items()),

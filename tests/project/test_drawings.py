@@ -1,0 +1,66 @@
+"""The drawings of the documentation are those that their program makes, and nothing in them is cut off or covered."""
+
+from __future__ import annotations
+
+import itertools
+import runpy
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PROGRAM = runpy.run_path(str(DOCS / "drawings" / "wide_rows.py"))
+DRAWN: dict[str, str] = PROGRAM["drawings"]()
+SVG = "{http://www.w3.org/2000/svg}"
+
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+
+def boxes(svg: str, kind: str) -> list[Box]:
+    """Where the shapes of a drawing are."""
+    found = []
+    for shape in ElementTree.fromstring(svg).iter(SVG + kind):
+        x, y = float(shape.attrib["x"]), float(shape.attrib["y"])
+        if kind == "text":
+            assert shape.text is not None
+            found.append((x, y - 0.8 * PROGRAM["SIZE"], x + len(shape.text) * PROGRAM["LETTER"], y + 0.25 * PROGRAM["SIZE"]))
+        else:
+            found.append((x, y, x + float(shape.attrib["width"]), y + float(shape.attrib["height"])))
+    return found
+
+
+def apart(one: Box, other: Box) -> bool:
+    return one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+
+
+def inside(one: Box, other: Box) -> bool:
+    return other[0] <= one[0] and other[1] <= one[1] and one[2] <= other[2] and one[3] <= other[3]
+
+
+def test_the_files_are_what_the_program_draws() -> None:
+    committed: dict[str, Any] = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "drawings").glob("*.svg")}
+    assert committed == DRAWN, "python docs/drawings/wide_rows.py draws them again"
+    page = (DOCS / "wide-rows.md").read_text(encoding="utf-8")
+    assert [name for name in DRAWN if f"](drawings/{name})" not in page] == []
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_text_fits_where_it_stands(name: str) -> None:
+    svg = DRAWN[name]
+    texts, rectangles = boxes(svg, "text"), boxes(svg, "rect")
+    width, height = (float(size) for size in ElementTree.fromstring(svg).attrib["viewBox"].split()[2:])
+    assert all(inside(each, (0, 0, width, height)) for each in (*texts, *rectangles))
+    assert all(apart(*pair) for pair in itertools.combinations(texts, 2))
+    assert all(apart(text, box) or inside(text, box) for text in texts for box in rectangles)
+    assert all(apart(*pair) or inside(*pair) or inside(*reversed(pair)) for pair in itertools.combinations(rectangles, 2))
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_every_style_is_there_in_light_and_dark(name: str) -> None:
+    light, _, dark = PROGRAM["STYLE"].partition("@media (prefers-color-scheme: dark)")
+    used = {style for shape in ElementTree.fromstring(DRAWN[name]).iter() for style in shape.get("class", "").split()} - {"strong"}
+    assert used
+    assert all(f".{style} {{" in part for style in used for part in (light, dark))

@@ -1,0 +1,141 @@
+"""HBase's own Java client, in a process of its own: a program that was there before hbmodel writes and reads through it.
+
+Run with the path of a configuration directory, it reads commands from its input, a line of JSON each, and answers each with one:
+
+    {"do": "create", "table": "t", "family": "d"}
+    {"do": "put", "table": "t", "family": "d", "row": "r", "columns": {"a": "text", "b": 5}, "timestamp": 10}
+    {"do": "delete", "table": "t", "family": "d", "row": "r", "columns": ["a"]}
+    {"do": "cells", "table": "t"}    the answer: [row, column, timestamp, value] of every cell, bytes in hex
+    {"do": "drop", "table": "t"}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hbmodel.localhbase.configuration import JVM_FLAGS
+from hbmodel.localhbase.jars import class_path
+from hbmodel.localhbase.java import find_java
+
+ROOT = Path(__file__).parents[2]
+
+Cell = tuple[bytes, bytes, int, bytes]
+"""Row, `family:qualifier`, timestamp, value."""
+
+
+class JavaClient:
+    """Sends commands to the program.
+
+    Args:
+        process: that runs it.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def ask(self, do: str, table: str, **more: Any) -> Any:
+        """The answer to one command."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"do": do, "table": table, **more}) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, "the Java client has ended"
+        return json.loads(answer)
+
+    def put(self, table: str, row: str, columns: Mapping[str, str | int], timestamp: int | None = None) -> None:
+        """Puts text and ints as `Bytes.toBytes` makes them."""
+        self.ask("put", table, family="d", row=row, columns=columns, timestamp=timestamp)
+
+    def cells(self, table: str) -> Sequence[Cell]:
+        """Every cell of a table."""
+        return [(*map(bytes.fromhex, (row, column)), at, bytes.fromhex(value)) for row, column, at, value in self.ask("cells", table)]  # type: ignore[misc]
+
+
+@contextmanager
+def java_client(hbase: Path) -> Iterator[JavaClient]:
+    """A Java client of a local HBase, given its directory."""
+    with tempfile.TemporaryFile() as log:
+        command = [sys.executable, "-m", "tests.support.java_client", str(hbase / "conf" / "gateways")]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT) as process:
+            try:
+                yield JavaClient(process)
+            except BaseException:
+                log.seek(0)
+                sys.stderr.write(log.read().decode(errors="replace"))
+                raise
+            finally:
+                process.kill()
+
+
+def main(configuration: str) -> None:
+    """Answers commands until the input ends."""
+    import jpype
+
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java.path.parents[1])
+    jpype.startJVM(
+        *JVM_FLAGS, f"-Dhbmodel.log={os.devnull}", "-Xmx256m", classpath=[configuration, *class_path(progress=False).split(os.pathsep)]
+    )
+    Bytes = jpype.JClass("org.apache.hadoop.hbase.util.Bytes")
+    client = "org.apache.hadoop.hbase.client."
+    TableName, CellUtil = (jpype.JClass(f"org.apache.hadoop.hbase.{name}") for name in ("TableName", "CellUtil"))
+    Put, Delete, Scan, Factory, TableBuilder, Families = (
+        jpype.JClass(client + name)
+        for name in ("Put", "Delete", "Scan", "ConnectionFactory", "TableDescriptorBuilder", "ColumnFamilyDescriptorBuilder")
+    )
+
+    def data(value: str | int) -> Any:
+        return Bytes.toBytes(jpype.JInt(value)) if isinstance(value, int) else Bytes.toBytes(jpype.JString(value))
+
+    def put(table: Any, said: Any) -> None:
+        made = Put(data(said["row"]))
+        for column, value in said["columns"].items():
+            cell = (data(said["family"]), data(column))
+            if said["timestamp"] is None:
+                made.addColumn(*cell, data(value))
+            else:
+                made.addColumn(*cell, jpype.JLong(said["timestamp"]), data(value))
+        table.put(made)
+
+    def delete(table: Any, said: Any) -> None:
+        made = Delete(data(said["row"]))
+        for column in said["columns"]:
+            made.addColumns(data(said["family"]), data(column))
+        table.delete(made)
+
+    def cells(table: Any, said: Any) -> list[Any]:
+        found = []
+        for result in table.getScanner(Scan()):
+            for cell in result.rawCells():
+                column = "3a".join(str(Bytes.toHex(part(cell))) for part in (CellUtil.cloneFamily, CellUtil.cloneQualifier))
+                row, value = (str(Bytes.toHex(part(cell))) for part in (CellUtil.cloneRow, CellUtil.cloneValue))
+                found.append([row, column, int(cell.getTimestamp()), value])
+        return found
+
+    with Factory.createConnection() as connection:
+        for line in sys.stdin:
+            said = json.loads(line)
+            name, admin = TableName.valueOf(jpype.JString(said["table"])), connection.getAdmin()
+            answer = None
+            if said["do"] == "create":
+                family = Families.newBuilder(data(said["family"])).build()
+                admin.createTable(TableBuilder.newBuilder(name).setColumnFamily(family).build())
+            elif said["do"] == "drop":
+                admin.disableTable(name)
+                admin.deleteTable(name)
+            else:
+                answer = {"put": put, "delete": delete, "cells": cells}[said["do"]](connection.getTable(name), said)
+            print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
