@@ -10,10 +10,12 @@ from typing import Any
 from attrs import evolve
 
 from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
+from hbmodel.query.column_ranges import column_ranges
 from hbmodel.query.explanation import Access, Covering, Explanation, describe_filter
 from hbmodel.query.index_fit import fit, misfit
 from hbmodel.query.key_conditions import KeyConditions, match
@@ -207,13 +209,16 @@ def _direction(layout: KeyLayout, found: KeyConditions, ordering: Sequence[Order
 def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool, indexed: bool, adopting: bool) -> Plan:
     schema = query.schema
     every = conjuncts(query.predicate)
+    columns = column_ranges(schema, found) if path.index is None else None
+    if columns is not None:
+        found = evolve(found, consumed=[*found.consumed, *columns.consumed])
     residual = tuple(p for p in every if not any(p is consumed for consumed in found.consumed))
     names: frozenset[str] | None = None
     if query.selection is not None:
         names = frozenset[str]().union(*(f.reads for f in query.selection), *(p.reads() for p in every))
     if path.index is not None and names is not None:
         names |= path.index.reads
-    gathered = _ranges(path, found)
+    gathered = {} if columns is not None and not columns.ranges else _ranges(path, found if columns is None else _of_rows(schema, found))
     rows = None
     if path.index is None and found.complete(path.layout):
         # A key that HBase cannot hold is not there; asking for it would be an error.
@@ -230,6 +235,7 @@ def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool,
         path=path,
         buckets=buckets,
         asked=buckets,
+        columns=columns,
         backwards=backwards,
         reader=RowDecoder.of(schema, indexed, names, adopting),
         filter=None
@@ -245,6 +251,12 @@ def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool,
 def _located(path: Path, found: KeyConditions) -> bool:
     """Whether the fixed fields tell the bucket."""
     return not path.salt.random and set(path.salt.by) <= set(path.layout.names[: len(found.parts)])
+
+
+def _of_rows(schema: TableSchema, found: KeyConditions) -> KeyConditions:
+    """What the conditions say of the fields of the row, where column ranges say the rest."""
+    rows = schema.layout.rows if isinstance(schema.layout, PlaceLayout) else 0
+    return found if len(found.parts) < rows else evolve(found, parts=found.parts[:rows], bounds=None)
 
 
 def _ranges(path: Path, found: KeyConditions) -> Mapping[int, list[KeyRange]]:

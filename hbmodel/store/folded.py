@@ -14,10 +14,12 @@ from hbmodel.store.checks.rows import NO_FAMILY, check_column, check_get, check_
 from hbmodel.store.folded_writes import FoldedWrites, LatePut
 from hbmodel.store.object_filters import keys_only, object_filter
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
-from hbmodel.store.slices import SliceReader, SliceScan, close_scan
+from hbmodel.store.slices import EVERY_COLUMN, Interval, SliceReader, SliceScan, close_scan, within
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 from hbmodel.store.wide_rows import ROW_VERSION, ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
+
+_NO_OBJECTS = "Only tables of wide models are read by ranges of columns."
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -31,6 +33,23 @@ def folded(store: Store, wide: WideRows | None) -> Store:
         wide: how the objects share rows; None where they do not.
     """
     return store if wide is None else FoldedStore(store, [wide])
+
+
+def scan_columns(store: Store, table: str, scans: Sequence[Scan], columns: Sequence[Interval]) -> Sequence[Iterator[Sequence[Row]]]:
+    """As `Store.scan`, of the objects whose qualifiers lie in some ranges, whatever their row.
+
+    Args:
+        store: of a wide model's objects.
+        table: of logical rows.
+        scans: to start.
+        columns: ranges of qualifiers as in a `SliceScan`.
+
+    Raises:
+        InvalidRequest: the table holds no logical rows.
+    """
+    if not isinstance(store, FoldedStore):
+        raise InvalidRequest(_NO_OBJECTS, table=table)
+    return store.scan_columns(table, scans, columns)
 
 
 class FoldedStore(WrappingStore):
@@ -129,10 +148,20 @@ class FoldedStore(WrappingStore):
         check_scans(table, scans)
         return _apart([self._of(table, scan.columns) for scan in scans], scans, lambda wide, some: self._scan(table, wide, some))
 
-    def _scan(self, table: str, wide: WideRows | None, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+    def scan_columns(self, table: str, scans: Sequence[Scan], columns: Sequence[Interval]) -> Sequence[Iterator[Sequence[Row]]]:
+        """See the function `scan_columns`."""
+        check_scans(table, scans)
+        wide = self._of(table, [column for scan in scans for column in scan.columns])
+        if wide is None:
+            raise InvalidRequest(_NO_OBJECTS, table=table)
+        return self._scan(table, wide, scans, columns)
+
+    def _scan(
+        self, table: str, wide: WideRows | None, scans: Sequence[Scan], columns: Sequence[Interval] = EVERY_COLUMN
+    ) -> Sequence[Iterator[Sequence[Row]]]:
         if wide is None:
             return self._store.scan(table, scans)
-        parts = [_parts(wide, scan) for scan in scans]
+        parts = [_parts(wide, scan, columns) for scan in scans]
         readers = [SliceReader(self._store, wide, self._pages) for _ in scans]
         begun = [(number, reader.first_scan(part[0])) for number, (reader, part) in enumerate(zip(readers, parts, strict=True)) if part]
         started = dict(
@@ -151,7 +180,7 @@ class FoldedStore(WrappingStore):
         """
         wide = self._wides.get(table)
         if wide is None:
-            raise InvalidRequest("Only tables of wide models are read by ranges of columns.", table=table)
+            raise InvalidRequest(_NO_OBJECTS, table=table)
         return _ObjectBatches(Scan(), SliceReader(self._store, wide, self._pages), [scan], None)
 
     # --- writing --------------------------------------------------------------------------------------------------------
@@ -320,14 +349,15 @@ class _PartOfRow:
         return ObjectRow(self._row, columns)
 
 
-def _parts(wide: WideRows, scan: Scan) -> list[SliceScan]:
+def _parts(wide: WideRows, scan: Scan, columns: Sequence[Interval]) -> list[SliceScan]:
     """The slices of a scan, in the order in which they are read."""
     if scan.range.empty or scan.limit == 0:
         return []
     limit = scan.limit if scan.filter is None or keys_only(scan.filter) else None
     parts = [
-        SliceScan(found.rows, [(found.first, found.stop)], scan.reversed, keys_only(scan.filter), limit)
+        SliceScan(found.rows, ranges, scan.reversed, keys_only(scan.filter), limit)
         for found in wide.places.slices(scan.range, wide.prefix_end)
+        if (ranges := within(columns, found.first, found.stop))
     ]
     return parts[::-1] if scan.reversed else parts
 

@@ -35,6 +35,8 @@ _SAMPLED = 64
 Interval = tuple[bytes, bytes | None]
 """Qualifiers, from the first on and below the second; None where there is no end."""
 
+EVERY_COLUMN: Sequence[Interval] = ((b"", None),)
+
 
 @frozen
 class SliceScan:
@@ -259,6 +261,11 @@ def _from(ranges: Sequence[Interval], first: bytes) -> list[Interval]:
 def _until(ranges: Sequence[Interval], stop: bytes) -> list[Interval]:
     """The part of the ranges below a qualifier."""
     return [(first, stop if end is None else min(end, stop)) for first, end in ranges if first < stop]
+
+
+def within(ranges: Sequence[Interval], first: bytes, stop: bytes | None) -> list[Interval]:
+    """The part of the ranges from a qualifier on and below another."""
+    return _from(ranges if stop is None else _until(ranges, stop), first)
 
 
 def _between(low: bytes, high: bytes | None) -> bytes:

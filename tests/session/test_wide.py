@@ -128,6 +128,11 @@ class Twins:
         yield lambda m, q: q.where(m.owner.in_(OWNERS[:2]), m.at.in_([low, high]))
         yield lambda m, q: q.where(m.owner > "a", m.owner <= "b\x00", m.value == 1)
         yield lambda m, q: q.where(m.at == low, m.value != 1).allow_full_scan()
+        yield lambda m, q: q.where(m.owner >= "a", m.at.between(low, high))
+        yield lambda m, q: q.where(m.owner >= "a", m.at.in_([low, high]), m.name > "x")
+        yield lambda m, q: q.where(m.at == high, m.name.startswith("x")).allow_full_scan()
+        yield lambda m, q: q.where(m.at.between(TIMES[0], TIMES[2]), m.value > 1).limit(4).allow_full_scan()
+        yield lambda m, q: q.where(m.owner.in_(OWNERS[1:]), m.at.in_([low, high]), m.name.in_(["x", ""]), m.at < high)
         yield lambda m, q: q.where(m.owner == key["owner"], m.value.in_([2, 3])).limit(3)
         if self.indexed:
             yield lambda m, q: q.where(m.value == 1).use_index("by_value")
