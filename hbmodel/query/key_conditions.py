@@ -43,6 +43,10 @@ class KeyConditions:
         """Whether nothing bounds the key, nor which rows have one."""
         return not self.parts and self.bounds is None and not self.narrowed
 
+    def names(self, layout: KeyLayout) -> Sequence[str]:
+        """The fields of a key that it fixes or bounds."""
+        return layout.names[: len(self.parts) + (self.bounds is not None)]
+
     def complete(self, layout: KeyLayout) -> bool:
         """Whether the whole key is fixed."""
         return len(self.parts) == len(layout.names)

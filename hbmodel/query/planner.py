@@ -16,6 +16,8 @@ from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
 from hbmodel.query.column_ranges import column_ranges
+from hbmodel.query.executor import FIRST_GET
+from hbmodel.query.explained_slices import RANGES_OF_COLUMNS, calls_of_gets, slices_of
 from hbmodel.query.explanation import Access, Covering, Explanation, describe_filter
 from hbmodel.query.index_fit import fit, misfit
 from hbmodel.query.key_conditions import KeyConditions, match
@@ -276,7 +278,13 @@ def _ranges(path: Path, found: KeyConditions) -> Mapping[int, list[KeyRange]]:
 
 
 def explain(
-    query: Query[Any], made: Plan, one_call_scans: bool, states: Mapping[str, str] | None = None, lease: float | None = None
+    query: Query[Any],
+    made: Plan,
+    one_call_scans: bool,
+    states: Mapping[str, str] | None = None,
+    lease: float | None = None,
+    *,
+    one_call_gets: bool = True,
 ) -> Explanation:
     """Describes a plan.
 
@@ -286,6 +294,7 @@ def explain(
         one_call_scans: whether a scan of the store is one call (see `Capabilities`).
         states: of the declared indexes, by name.
         lease: seconds after which a session notices that they have changed.
+        one_call_gets: whether one call of the store reads other columns of each row.
     """
     ranges = sum(len(bucket.ranges) for bucket in made.buckets)
     through_index = made.path.index is not None
@@ -296,8 +305,12 @@ def explain(
         access = "get"
     fixed = made.path.layout.names[: len(made.match.parts)]
     bounded = made.path.layout.names[len(fixed)] if made.match.bounds is not None else None
-    scans = len(made.buckets) if access.startswith("scan") else 0
+    slices, wide = slices_of(made), query.schema.wide
+    scans = slices.scans if slices is not None else len(made.buckets) if access.startswith("scan") else 0
     gets = int(access.endswith("get"))
+    if wide is not None and made.rows is not None and gets and not one_call_gets:
+        gets = calls_of_gets(wide, made.rows[:FIRST_GET])
+    turns = slices.turns if slices is not None else int(scans > 0)
     opened = 0 if one_call_scans else scans
     known = {} if states is None else states
     return Explanation(
@@ -311,10 +324,10 @@ def explain(
         of_buckets=made.path.salt.buckets,
         ranges=ranges,
         backwards=made.backwards,
-        server=None if made.filter is None else describe_filter(made.filter),
+        server=RANGES_OF_COLUMNS if slices is not None else None if made.filter is None else describe_filter(made.filter),
         client=[describe(p) for p in made.residual],
         calls=opened + scans + gets,
-        round_trips=bool(opened) + bool(scans) + gets,
+        round_trips=turns * (1 + bool(opened)) + bool(gets),
         calls_saved=opened,
         full_scan=made.full_scan and bool(made.buckets),
         scan_calls=opened + scans,
@@ -324,6 +337,7 @@ def explain(
         state=known.get(made.path.name) if through_index else None,
         unreadable={name: state for name, state in known.items() if state != "readable"},
         lease=lease,
+        slices=slices,
     )
 
 

@@ -353,9 +353,8 @@ def _parts(wide: WideRows, scan: Scan, columns: Sequence[Interval]) -> list[Slic
     """The slices of a scan, in the order in which they are read."""
     if scan.range.empty or scan.limit == 0:
         return []
-    limit = scan.limit if scan.filter is None or keys_only(scan.filter) else None
     parts = [
-        SliceScan(found.rows, ranges, scan.reversed, keys_only(scan.filter), limit)
+        SliceScan(found.rows, ranges, scan.reversed, keys_only(scan.filter), scan.limit)
         for found in wide.places.slices(scan.range, wide.prefix_end)
         if (ranges := within(columns, found.first, found.stop))
     ]

@@ -47,7 +47,8 @@ class SliceScan:
         ranges: of qualifiers, sorted, disjoint, not empty; their bounds do not lie within an object.
         reversed: from the last object of the last row to the first.
         keys_only: cells without their values.
-        limit: how many objects are wanted, at most; no more are promised to be left out.
+        limit: how many objects are wanted, at most; no more are promised to be left out. Where a filter may drop
+            some, more are read when they are asked for.
     """
 
     rows: KeyRange
