@@ -127,7 +127,7 @@ class PlanExecutor:
         width = plan.path.salt.buckets if plan.path.salt.random else 1
         start = 0
         for size in self._get_sizes(width):
-            got = self.store.get(plan.path.table, rows[start : start + size], plan.reader.columns)
+            got = self.store.get(plan.path.table, rows[start : start + size], plan.reader.columns_of_gets)
             self.check()
             yield [row for row in got if row is not None]
             start += size

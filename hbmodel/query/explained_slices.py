@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from datetime import date, datetime
 from typing import Any
 
@@ -43,8 +43,10 @@ def slices_of(made: Plan) -> Slices | None:
     )
 
 
-def calls_of_gets(wide: WideLayout, places: Iterable[bytes]) -> int:
-    """The calls that read objects where a call asks for the same columns of each of its rows."""
+def calls_of_gets(wide: WideLayout, places: Sequence[bytes], columns: Sequence[bytes]) -> int:
+    """The calls that read objects where a call asks for the same columns of each of its rows; by a scan where they are not named."""
+    if not all(b":" in column for column in columns):
+        return 2 * len(places)
     rows: dict[bytes, list[bytes]] = {}
     for row, prefix in map(wide.form.cut, places):
         rows.setdefault(row, []).append(prefix)

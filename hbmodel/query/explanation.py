@@ -64,7 +64,7 @@ class Explanation:
         full_scan: whether nothing bounds the scan.
         scan_calls: how many of the calls are for scans; a page costs as many, unless it is longer than a batch of rows.
         gets: how many are multi-gets. A query that verified entries answer takes none, but one more where it meets unverified ones.
-            Of objects that share rows the first gateway takes one for each set of columns.
+            Of objects that share rows the first gateway takes one for each set of columns; an index that is filtered there takes more.
         covering: of an index that covers columns: `verified` (its verified entries answer the query without a read of the row),
             `incomplete` (entries lack fields that the query needs, so rows are read) or `copy` (rows are read always); else None.
         lacking: names of the fields that the entries lack.

@@ -309,7 +309,7 @@ def explain(
     scans = slices.scans if slices is not None else len(made.buckets) if access.startswith("scan") else 0
     gets = int(access.endswith("get"))
     if wide is not None and made.rows is not None and gets and not one_call_gets:
-        gets = calls_of_gets(wide, made.rows[:FIRST_GET])
+        gets = calls_of_gets(wide, made.rows[:FIRST_GET], made.reader.columns_of_gets)
     turns = slices.turns if slices is not None else int(scans > 0)
     opened = 0 if one_call_scans else scans
     known = {} if states is None else states

@@ -378,7 +378,7 @@ class _ObjectBatches(Iterator[Sequence[Row]]):
 
     def _read(self, scan: Scan, reader: SliceReader, parts: Sequence[SliceScan], started: Any) -> Generator[Sequence[Row], None, None]:
         shown, passing = _shown(scan), object_filter(scan.filter)
-        left, size, waiting = scan.limit, scan.batch_size, list[Row]()
+        left, size = scan.limit, scan.batch_size
         try:
             for part in parts:
                 with closing(reader.read(part, started)) as pages:
@@ -389,14 +389,10 @@ class _ObjectBatches(Iterator[Sequence[Row]]):
                         if left is not None:
                             chosen = chosen[:left]
                             left -= len(chosen)
-                        waiting += chosen
-                        while len(waiting) >= size or (left == 0 and waiting):
-                            batch, waiting = waiting[:size], waiting[size:]
-                            yield batch
+                        for first in range(0, len(chosen), size):
+                            yield chosen[first : first + size]
                         if left == 0:
                             return
-            if waiting:
-                yield waiting
         finally:
             close_scan(self._started)
 

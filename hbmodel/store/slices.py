@@ -96,7 +96,7 @@ class SliceReader:
             reversed=scan.reversed and not scan.single,
             columns=[self._wide.family],
             filter=page,
-            limit=1 if scan.single else None,
+            limit=1 if scan.single else scan.limit,
             batch_size=ROWS if scan.limit is None else max(1, min(ROWS, scan.limit)),
         )
 
@@ -107,19 +107,24 @@ class SliceReader:
             scan: what to read.
             started: what `first_scan` gives, if it was begun already; whoever gives it closes it.
         """
-        if started is None:
-            (started,) = self._store.scan(self._wide.table, [self.first_scan(scan)])
-            with _closing(started):
-                yield from self._rows(scan, started)
-        else:
-            yield from self._rows(scan, started)
+        following: SliceScan | None = scan
+        while following is not None:
+            if started is None:
+                (started,) = self._store.scan(self._wide.table, [self.first_scan(following)])
+                with _closing(started):
+                    following = yield from self._rows(following, started)
+            else:
+                following = yield from self._rows(following, started)
+            started = None
 
     def _sizes(self, scan: SliceScan) -> Sequence[int]:
         return self._pages or (PAGES_OF_KEYS if scan.keys_only else PAGES)
 
-    def _rows(self, scan: SliceScan, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, None]:
-        size = self._sizes(scan)[0]
+    def _rows(self, scan: SliceScan, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
+        """The objects of a scan, and what is behind it: it ends with as many rows as there are objects wanted, one in each at least."""
+        size, count, last = self._sizes(scan)[0], 0, b""
         for batch in batches:
+            count, last = count + len(batch), batch[-1].row
             whole: list[ObjectRow] = []
             for row in batch:
                 columns = row.columns
@@ -133,6 +138,10 @@ class SliceReader:
                 yield from self._backwards(scan, row.row) if scan.reversed else self._pages_of(scan, row)
             if whole:
                 yield whole
+        if scan.single or count != scan.limit:
+            return None
+        rows = scan.rows.before(last) if scan.reversed else scan.rows.after(last)
+        return None if rows.empty else evolve(scan, rows=rows, limit=4 * count)
 
     def _pages_of(self, scan: SliceScan, row: Row | None, of: bytes | None = None) -> Generator[Sequence[ObjectRow], None, None]:
         """The objects of one row, of which the first page was read, unless only the row's key is given."""

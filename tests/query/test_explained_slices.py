@@ -52,7 +52,7 @@ def session(bed: Bed) -> hb.Session:
 def queries(session: hb.Session) -> Iterator[Any]:
     visits, readings, words = session.query(Visit), session.query(Reading), session.query(Word)
     yield visits.where(Visit.name.startswith("m")).allow_full_scan()
-    yield visits.where(Visit.name.in_(["m0", "m2"]), Visit.price >= 0).allow_full_scan()
+    yield visits.where(Visit.name.in_(["m0", "m2"]), Visit.price >= 0).use_index("primary").allow_full_scan()
     yield visits.where(Visit.owner == "o1", Visit.name > "m0")
     yield visits.where(Visit.owner == "o1", Visit.name.in_(["m0", "m2"]))
     yield visits.where(Visit.owner == "o1", Visit.name == "m1", Visit.number == 1)

@@ -200,6 +200,20 @@ def test_several_ranges_of_columns_in_one_row_and_in_all(store: RecordingStore, 
         folded.slices("tall", SliceScan(KeyRange(), ranges))
 
 
+@pytest.mark.parametrize("reversed", [False, True])
+def test_as_many_rows_are_read_as_objects_are_wanted(reversed: bool) -> None:
+    with RecordingStore(EmbeddedStore(None)) as store:
+        store.create_table("t", [Family(b"d")])
+        store.put("t", [Put(b"%02d" % n, {b"d:p" + terminated(b"x") + b"a": b"%d" % (n == 17)}, 1) for n in range(20)])
+        store.calls.clear()
+        folded = FoldedStore(store, [WIDE])
+        assert len(read(folded, KeyRange(), limit=3, reversed=reversed)) == 3
+        assert [scan.limit for scan in scans_of(store)] == [3]
+        (found,) = read(folded, KeyRange(), limit=1, reversed=reversed, filter=ValueFilter(b"d:a", "=", b"1"))
+        assert found.row == place(b"17", b"x")
+        assert [scan.limit for scan in scans_of(store)] == ([1, 4] if reversed else [1, 4, 16])
+
+
 def test_a_scan_can_be_closed_early(store: RecordingStore) -> None:
     (batches,) = FoldedStore(store, [WIDE]).scan("t", [Scan(ROW, batch_size=5)])
     assert len(next(batches)) == 5
