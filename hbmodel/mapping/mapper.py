@@ -85,8 +85,8 @@ class RowDecoder:
 
     @cached_property
     def columns_of_gets(self) -> Sequence[bytes]:
-        """What a get asks for: `columns`, but those of objects that share rows by name, which need no scan of the row."""
-        if self.schema.wide is None or self.anchor is None or self.columns != self.schema.family_names:
+        """What a get asks for: of objects that share rows the columns by name, unless the row's version comes with the whole of them."""
+        if self.schema.wide is None or self.schema.versioned or self.anchor is None or self.columns != self.schema.family_names:
             return self.columns
         return tuple(sorted({self.anchor, *(f.column for f in self.schema.columns)}))
 

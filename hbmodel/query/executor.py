@@ -20,9 +20,9 @@ from hbmodel.protocol.verify_entries import CoveringReader, EntryVerifier, newes
 from hbmodel.query.paging import Page, Seal, Token, decode_token, encode_token
 from hbmodel.query.plan import Bucket, Plan
 from hbmodel.query.query import Query
+from hbmodel.store.column_scans import scan_columns
 from hbmodel.store.filters import And as AllOf
 from hbmodel.store.filters import FirstCellOnly, KeyOnly
-from hbmodel.store.folded import scan_columns
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row, Scan

@@ -10,6 +10,7 @@ from typing import Any
 from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.mapping.predicates import Comparison, In, Not, Predicate, StartsWith, conjuncts
 from hbmodel.mapping.wide import WideLayout
+from hbmodel.query.executor import FIRST_GET
 from hbmodel.query.explanation import Slices
 from hbmodel.query.plan import Plan
 from hbmodel.store.slices import EVERY_COLUMN, SliceScan, within
@@ -43,14 +44,26 @@ def slices_of(made: Plan) -> Slices | None:
     )
 
 
-def calls_of_gets(wide: WideLayout, places: Sequence[bytes], columns: Sequence[bytes]) -> int:
-    """The calls that read objects where a call asks for the same columns of each of its rows; by a scan where they are not named."""
-    if not all(b":" in column for column in columns):
-        return 2 * len(places)
+def calls_of_gets(made: Plan, one_call_gets: bool) -> int:
+    """The calls that read the first objects of a wide model by their keys.
+
+    Args:
+        made: the plan; it does not say which objects an index leads to, so of them one is counted.
+        one_call_gets: whether one call reads other columns of each row. Else it reads the same columns of several rows, and a scan
+            reads an object whose columns are not named.
+    """
+    schema, wide = made.query.schema, made.query.schema.wide
+    whole = not all(b":" in column for column in made.reader.columns_of_gets)
+    versions = int(whole and schema.row_version_column is not None)
+    if one_call_gets or wide is None:
+        return 1 + versions
+    first = (made.rows or [])[:FIRST_GET]
+    if whole:
+        return 2 * max(1, len(first)) + versions
     rows: dict[bytes, list[bytes]] = {}
-    for row, prefix in map(wide.form.cut, places):
+    for row, prefix in map(wide.form.cut, first):
         rows.setdefault(row, []).append(prefix)
-    return len(set(map(tuple, rows.values())))
+    return max(1, len(set(map(tuple, rows.values())))) + versions
 
 
 def _slices(made: Plan, wide: WideLayout, ranges: Sequence[Any]) -> Iterator[SliceScan]:

@@ -16,7 +16,6 @@ from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
 from hbmodel.query.column_ranges import column_ranges
-from hbmodel.query.executor import FIRST_GET
 from hbmodel.query.explained_slices import RANGES_OF_COLUMNS, calls_of_gets, slices_of
 from hbmodel.query.explanation import Access, Covering, Explanation, describe_filter
 from hbmodel.query.index_fit import fit, misfit
@@ -305,11 +304,11 @@ def explain(
         access = "get"
     fixed = made.path.layout.names[: len(made.match.parts)]
     bounded = made.path.layout.names[len(fixed)] if made.match.bounds is not None else None
-    slices, wide = slices_of(made), query.schema.wide
+    slices = slices_of(made)
     scans = slices.scans if slices is not None else len(made.buckets) if access.startswith("scan") else 0
     gets = int(access.endswith("get"))
-    if wide is not None and made.rows is not None and gets and not one_call_gets:
-        gets = calls_of_gets(wide, made.rows[:FIRST_GET], made.reader.columns_of_gets)
+    if query.schema.wide is not None and gets:
+        gets = calls_of_gets(made, one_call_gets)
     turns = slices.turns if slices is not None else int(scans > 0)
     opened = 0 if one_call_scans else scans
     known = {} if states is None else states

@@ -19,7 +19,7 @@ from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, P
 from hbmodel.store.wide_rows import ROW_VERSION, ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
 
-_NO_OBJECTS = "Only tables of wide models are read by ranges of columns."
+NO_OBJECTS = "Only tables of wide models are read by ranges of columns."
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -33,23 +33,6 @@ def folded(store: Store, wide: WideRows | None) -> Store:
         wide: how the objects share rows; None where they do not.
     """
     return store if wide is None else FoldedStore(store, [wide])
-
-
-def scan_columns(store: Store, table: str, scans: Sequence[Scan], columns: Sequence[Interval]) -> Sequence[Iterator[Sequence[Row]]]:
-    """As `Store.scan`, of the objects whose qualifiers lie in some ranges, whatever their row.
-
-    Args:
-        store: of a wide model's objects.
-        table: of logical rows.
-        scans: to start.
-        columns: ranges of qualifiers as in a `SliceScan`.
-
-    Raises:
-        InvalidRequest: the table holds no logical rows.
-    """
-    if not isinstance(store, FoldedStore):
-        raise InvalidRequest(_NO_OBJECTS, table=table)
-    return store.scan_columns(table, scans, columns)
 
 
 class FoldedStore(WrappingStore):
@@ -149,11 +132,11 @@ class FoldedStore(WrappingStore):
         return _apart([self._of(table, scan.columns) for scan in scans], scans, lambda wide, some: self._scan(table, wide, some))
 
     def scan_columns(self, table: str, scans: Sequence[Scan], columns: Sequence[Interval]) -> Sequence[Iterator[Sequence[Row]]]:
-        """See the function `scan_columns`."""
+        """As `scan`, of the objects whose qualifiers lie in some ranges; see `column_scans`."""
         check_scans(table, scans)
         wide = self._of(table, [column for scan in scans for column in scan.columns])
         if wide is None:
-            raise InvalidRequest(_NO_OBJECTS, table=table)
+            raise InvalidRequest(NO_OBJECTS, table=table)
         return self._scan(table, wide, scans, columns)
 
     def _scan(
@@ -180,7 +163,7 @@ class FoldedStore(WrappingStore):
         """
         wide = self._wides.get(table)
         if wide is None:
-            raise InvalidRequest(_NO_OBJECTS, table=table)
+            raise InvalidRequest(NO_OBJECTS, table=table)
         return _ObjectBatches(Scan(), SliceReader(self._store, wide, self._pages), [scan], None)
 
     # --- writing --------------------------------------------------------------------------------------------------------

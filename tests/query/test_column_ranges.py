@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.query.column_ranges import MAX_COLUMN_RANGES
 from hbmodel.store import Family, Put, Scan, slices
-from hbmodel.store.folded import scan_columns
+from hbmodel.store.column_scans import scan_columns
 from tests.support.beds import HBASE, Bed
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
