@@ -14,6 +14,7 @@ from hbmodel.store.checks.rows import NO_FAMILY, check_column, check_get, check_
 from hbmodel.store.folded_writes import FoldedWrites, LatePut
 from hbmodel.store.object_filters import keys_only, object_filter
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
+from hbmodel.store.row_widths import RowWidths
 from hbmodel.store.slices import EVERY_COLUMN, Interval, SliceReader, SliceScan, close_scan, within
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 from hbmodel.store.wide_rows import ROW_VERSION, ObjectRow, WideRows
@@ -47,18 +48,22 @@ class FoldedStore(WrappingStore):
         store: that does the work.
         wides: the wide models; each table of logical rows once.
         pages: cells in the first pages of a row and in those that follow; by default what is quick.
+        widths: warns of very wide rows.
     """
 
-    def __init__(self, store: Store, wides: Iterable[WideRows], *, pages: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, store: Store, wides: Iterable[WideRows], *, pages: Sequence[int] | None = None, widths: RowWidths | None = None
+    ) -> None:
         super().__init__(store)
         self._wides = {wide.name: wide for wide in wides}
         self._pages = pages
+        self._widths = RowWidths() if widths is None else widths
 
     def on_retry(self, repeated: Callable[[], None]) -> Store:
         """See `RepeatingStore`."""
         if not isinstance(self._store, RepeatingStore):
             return self
-        return FoldedStore(self._store.on_retry(repeated), self._wides.values(), pages=self._pages)
+        return FoldedStore(self._store.on_retry(repeated), self._wides.values(), pages=self._pages, widths=self._widths)
 
     def wide(self, table: str) -> WideRows | None:
         """How a table of logical rows is kept; None for any other table."""
@@ -145,7 +150,7 @@ class FoldedStore(WrappingStore):
         if wide is None:
             return self._store.scan(table, scans)
         parts = [_parts(wide, scan, columns) for scan in scans]
-        readers = [SliceReader(self._store, wide, self._pages) for _ in scans]
+        readers = [SliceReader(self._store, wide, self._pages, self._widths) for _ in scans]
         begun = [(number, reader.first_scan(part[0])) for number, (reader, part) in enumerate(zip(readers, parts, strict=True)) if part]
         started = dict(
             zip([number for number, _ in begun], self._store.scan(wide.table, [scan for _, scan in begun]) if begun else (), strict=True)
@@ -164,7 +169,7 @@ class FoldedStore(WrappingStore):
         wide = self._wides.get(table)
         if wide is None:
             raise InvalidRequest(NO_OBJECTS, table=table)
-        return _ObjectBatches(Scan(), SliceReader(self._store, wide, self._pages), [scan], None)
+        return _ObjectBatches(Scan(), SliceReader(self._store, wide, self._pages, self._widths), [scan], None)
 
     # --- writing --------------------------------------------------------------------------------------------------------
 

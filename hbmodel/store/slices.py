@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 from hbmodel.store.filters import And, ColumnRange, Filter, KeyOnly, Or, Pagination
 from hbmodel.store.port import Reads
 from hbmodel.store.ranges import KeyRange, key_successor
+from hbmodel.store.row_widths import RowWidths
 from hbmodel.store.values import Row, Scan
 from hbmodel.store.wide_rows import ObjectRow, Unfolding, WideRows
 
@@ -77,12 +78,14 @@ class SliceReader:
         store: with the table.
         wide: of the model.
         pages: cells of the first pages of a row and of all others; None for those of this module.
+        widths: warns of very wide rows.
     """
 
-    def __init__(self, store: Reads, wide: WideRows, pages: Sequence[int] | None = None) -> None:
+    def __init__(self, store: Reads, wide: WideRows, pages: Sequence[int] | None = None, widths: RowWidths | None = None) -> None:
         self._store = store
         self._wide = wide
         self._pages = pages
+        self._widths = RowWidths() if widths is None else widths
         self._start = len(wide.lead)
         self._unfolding = Unfolding(wide)
 
@@ -149,6 +152,7 @@ class SliceReader:
         key = row.row if row is not None else of
         assert key is not None
         number, size, ranges = 0, sizes[0], list(scan.ranges)
+        read = read_bytes = 0
         page: Iterator[Sequence[Row]] | None = None
         if row is None:
             page = self._begin(scan, key, ranges, size)
@@ -172,7 +176,10 @@ class SliceReader:
                     page = self._begin(scan, key, ranges, size)
                     continue
                 number = min(number + 1, len(sizes) - 1)
-                size = max(2, min(sizes[number], PAGE_BYTES * len(cells) // _bytes(names, cells)))
+                page_bytes = _bytes(names, cells)
+                read, read_bytes = read + len(cells), read_bytes + page_bytes
+                self._widths.read(self._wide.table, key, read, read_bytes)
+                size = max(2, min(sizes[number], PAGE_BYTES * len(cells) // page_bytes))
                 ranges = following
                 if ranges and scan.limit is None:  # asked for before the caller works on this page
                     page = self._begin(scan, key, ranges, size)
