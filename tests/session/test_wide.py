@@ -90,6 +90,9 @@ SHAPES: dict[str, dict[str, Any]] = {
     "indexed, salted": {"indexed": True, "salt": hb.HashSalt(2, by=("owner",)), "split": True},
 }
 
+REALLY = ("counted", "one row, indexed", "partial and of each", "long values")
+"""Some of the others that HBase is tried with too."""
+
 
 class Twins:
     """A wide model and its twin, written alike."""
@@ -224,7 +227,19 @@ def pages(query: Any, size: int) -> Iterator[Any]:
     ("bed", "shape"),
     paired(
         *((("memory", "limited", "embedded", "cut"), shape) for shape in SHAPES),
-        *((HBASE, shape) for shape in ("salted", "split, descending", "bare", "indexed, salted")),
+        *(
+            (HBASE, shape)
+            for shape in (
+                "salted",
+                "split, descending",
+                "bare",
+                "indexed, salted",
+                "counted",
+                "one row, indexed",
+                "partial and of each",
+                "long values",
+            )
+        ),
     ),
     indirect=["bed"],
 )

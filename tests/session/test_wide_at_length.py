@@ -39,7 +39,7 @@ def fill(bed: Bed) -> None:
     for first in range(0, OBJECTS, IN_A_PUT):
         numbers = [number.to_bytes(4, "big") for number in range(first, first + IN_A_PUT)]
         cells = {b"d:" + number + alias: value for number in numbers for alias, value in zip(ALIASES, values, strict=True)}
-        bed.store.put("million", [Put(b"ann", cells, 1)])
+        bed.store.put("million", [Put(b"ann", cells)])
 
 
 def quickest(pages: Callable[[], object]) -> float:
