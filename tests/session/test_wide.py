@@ -90,8 +90,11 @@ SHAPES: dict[str, dict[str, Any]] = {
     "indexed, salted": {"indexed": True, "salt": hb.HashSalt(2, by=("owner",)), "split": True},
 }
 
-REALLY = ("counted", "one row, indexed", "partial and of each", "long values")
-"""Some of the others that HBase is tried with too."""
+REALLY = (
+    *("salted", "split, descending", "bare", "indexed, salted"),
+    *("counted", "one row, indexed", "partial and of each", "long values"),
+)
+"""The shapes that HBase is tried with too."""
 
 
 class Twins:
@@ -227,19 +230,7 @@ def pages(query: Any, size: int) -> Iterator[Any]:
     ("bed", "shape"),
     paired(
         *((("memory", "limited", "embedded", "cut"), shape) for shape in SHAPES),
-        *(
-            (HBASE, shape)
-            for shape in (
-                "salted",
-                "split, descending",
-                "bare",
-                "indexed, salted",
-                "counted",
-                "one row, indexed",
-                "partial and of each",
-                "long values",
-            )
-        ),
+        *((HBASE, shape) for shape in REALLY),
     ),
     indirect=["bed"],
 )
