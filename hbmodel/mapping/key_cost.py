@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from decimal import Decimal
 from enum import Enum
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any
+from typing import Any, Protocol
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from hbmodel.encoding.codecs import Codec
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
+from hbmodel.mapping.tall_or_wide import CELL_BYTES, Sample, sampled
+from hbmodel.store.port import Store, check_store
 
 
 @frozen
@@ -28,6 +30,7 @@ class Description:
             qualifier and 20 bytes of lengths, timestamp and type, before compression and block encoding.
         cells: cells per full row, system cells included.
         indexes: the same for the entries of each index.
+        sample: what sampled objects take, tall and wide; None where none were asked for.
     """
 
     table: str
@@ -36,20 +39,39 @@ class Description:
     cell_overhead: int
     cells: int
     indexes: tuple[Description, ...] = ()
+    sample: Sample | None = None
 
     def __str__(self) -> str:
         width = f"{self.key_bytes}" if self.key_bytes is not None else f"{self.fixed_key_bytes} + text"
         own = f"{self.table}: key {width} bytes, {self.cells} cells, {self.cell_overhead} bytes of keys and names per row"
-        return "\n".join([own, *(str(index) for index in self.indexes)])
+        return "\n".join([own, *(str(index) for index in self.indexes), *([] if self.sample is None else [str(self.sample)])])
 
 
-_CELL_BYTES = 20
-"""Of every cell: key and value length (8), row length (2), family length (1), timestamp (8), type (1)."""
+class _HasStore(Protocol):
+    """A session."""
+
+    @property
+    def store(self) -> Store: ...
 
 
-def describe(model: type[Any]) -> Description:
-    """Reports the bytes per row that the keys and names of a model cost."""
+def describe(model: type[Any], sample: Store | _HasStore | None = None) -> Description:
+    """Reports the bytes per row that the keys and names of a model cost.
+
+    Args:
+        model: the class.
+        sample: a store, or a session, with objects of the model: some are read, to compare what they take with more or fewer key
+            fields in the qualifier.
+    """
     schema = schema_of(model)
+    told = _described(schema)
+    if sample is None:
+        return told
+    store: Any = getattr(sample, "store", sample)
+    check_store(store)
+    return evolve(told, sample=sampled(schema, store))
+
+
+def _described(schema: TableSchema) -> Description:
     columns = [f.column for f in schema.columns if f.kind != "version"]
     if schema.exists_column is not None:
         columns.append(schema.exists_column)
@@ -76,7 +98,7 @@ def _describe(table: str, before: int, layouts: Sequence[KeyLayout], columns: li
         of = slot.of
         varies |= of.nullable or of.codec.width is None
         fixed += 1 if of.nullable else _shortest(of.codec, slot.unterminated)
-    overhead = sum(fixed + len(column) - 1 + _CELL_BYTES for column in columns)
+    overhead = sum(fixed + len(column) - 1 + CELL_BYTES for column in columns)
     return Description(table, None if varies else fixed, fixed, overhead, len(columns))
 
 

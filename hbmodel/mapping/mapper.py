@@ -84,6 +84,13 @@ class RowDecoder:
         return self.schema.family_names
 
     @cached_property
+    def columns_of_gets(self) -> Sequence[bytes]:
+        """What a get asks for: of objects that share rows the columns by name, unless the row's version comes with the whole of them."""
+        if self.schema.wide is None or self.schema.versioned or self.anchor is None or self.columns != self.schema.family_names:
+            return self.columns
+        return tuple(sorted({self.anchor, *(f.column for f in self.schema.columns)}))
+
+    @cached_property
     def exists(self) -> Callable[[Row], bool]:
         """Whether a row that was read is an object of the model."""
         if not self.indexed:

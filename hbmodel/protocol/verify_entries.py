@@ -90,7 +90,7 @@ class EntryVerifier:
         wanted = list(dict.fromkeys(chain.from_iterable(candidates)))
         if not wanted:
             return []
-        got: Sequence[Row | None] = yield GetRows(self.schema.table, wanted, self.reader.columns)
+        got: Sequence[Row | None] = yield GetRows(self.schema.table, wanted, self.reader.columns_of_gets)
         exists = self.reader.exists
         found = {row.row: row for row in got if row is not None and exists(row)}
         if self.schema.salt.random:
@@ -104,7 +104,7 @@ class EntryVerifier:
         start = len(prefix)
         got: Sequence[Row | None] = ()
         if entries:
-            got = yield GetRows(self.schema.table, [entry[start:] for entry in entries], self.reader.columns)
+            got = yield GetRows(self.schema.table, [entry[start:] for entry in entries], self.reader.columns_of_gets)
         exists, decode, accepts, alike = self.reader.exists, self.reader.values, self.accepts, self._alike
         first, *rest = [self.schema.by_name[name].column for name in sorted(self.index.reads)]
         found: list[Values | None] = []

@@ -20,6 +20,7 @@ from hbmodel.protocol.verify_entries import CoveringReader, EntryVerifier, newes
 from hbmodel.query.paging import Page, Seal, Token, decode_token, encode_token
 from hbmodel.query.plan import Bucket, Plan
 from hbmodel.query.query import Query
+from hbmodel.store.column_scans import scan_columns
 from hbmodel.store.filters import And as AllOf
 from hbmodel.store.filters import FirstCellOnly, KeyOnly
 from hbmodel.store.port import Store
@@ -82,7 +83,7 @@ class PlanExecutor:
             ranges = [of for bucket in (plan.buckets if after is None else plan.after(after)) for of in bucket.ranges]
             if len(ranges) == 1:
                 scan = self._scan(ranges[0], plan.filter, plan.reader.columns)
-                (batches,) = self.store.scan(plan.path.table, [scan])
+                (batches,) = self._started([scan])
                 try:
                     rows = list(itertools.chain.from_iterable(batches))
                 finally:
@@ -126,7 +127,7 @@ class PlanExecutor:
         width = plan.path.salt.buckets if plan.path.salt.random else 1
         start = 0
         for size in self._get_sizes(width):
-            got = self.store.get(plan.path.table, rows[start : start + size], plan.reader.columns)
+            got = self.store.get(plan.path.table, rows[start : start + size], plan.reader.columns_of_gets)
             self.check()
             yield [row for row in got if row is not None]
             start += size
@@ -158,6 +159,10 @@ class PlanExecutor:
         batch = BATCH if self.wanted is None else min(BATCH, max(least, self.wanted))
         return Scan(of, reversed=self.plan.backwards, columns=columns, filter=table_filter, limit=limit, batch_size=batch)
 
+    def _started(self, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+        table, columns = self.plan.path.table, self.plan.columns
+        return self.store.scan(table, scans) if columns is None else scan_columns(self.store, table, scans, columns.ranges)
+
     def _merged(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> Generator[Iterable[Row], None, None]:
         """Batches of the rows of all buckets, in the order of their unsalted keys; scans are closed with the iterator."""
         with self._runs(buckets, table_filter, columns) as runs:
@@ -185,7 +190,7 @@ class PlanExecutor:
             return
         ordered = [tuple(reversed(bucket.ranges)) if self.plan.backwards else tuple(bucket.ranges) for bucket in live]
         # The first range of every bucket is started at once, so that a store can have all requests under way.
-        started = self.store.scan(self.plan.path.table, [self._scan(ranges[0], table_filter, columns) for ranges in ordered])
+        started = self._started([self._scan(ranges[0], table_filter, columns) for ranges in ordered])
         with ExitStack() as closed:
             for batches in started:
                 closed.callback(_close, batches)
@@ -209,7 +214,7 @@ class PlanExecutor:
                 following: Scan | None = scan
                 while following is not None:
                     if not started:
-                        (batches,) = self.store.scan(self.plan.path.table, [following])
+                        (batches,) = self._started([following])
                     started = False
                     last, count = b"", 0
                     for batch in batches:

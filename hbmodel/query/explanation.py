@@ -1,4 +1,7 @@
-"""What `explain()` answers: how a query is carried out, as a value and as text, without any of the query's values."""
+"""What `explain()` answers: how a query is carried out, as a value and as text.
+
+It has none of the query's values, but for those that say which slices of wide rows are read.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,27 @@ Access = Literal["get", "scan", "scan + get", "nothing"]
 
 Covering = Literal["verified", "incomplete", "copy"]
 """What the covered columns of an index are to a query: verified entries answer it; they would, but lack fields; or a copy for others."""
+
+
+@frozen
+class Slices:
+    """What a plan reads of wide rows.
+
+    Attributes:
+        rows: the rows, as text with values.
+        columns: the columns of each, as text with values.
+        number: how many slices: each is the same ranges of columns in one row, or in each of a range of rows.
+        ranges: of columns in a slice.
+        scans: to the first item, of all buckets together.
+        turns: how often scans are waited for.
+    """
+
+    rows: str
+    columns: str
+    number: int
+    ranges: int
+    scans: int
+    turns: int
 
 
 @frozen
@@ -40,12 +64,14 @@ class Explanation:
         full_scan: whether nothing bounds the scan.
         scan_calls: how many of the calls are for scans; a page costs as many, unless it is longer than a batch of rows.
         gets: how many are multi-gets. A query that verified entries answer takes none, but one more where it meets unverified ones.
+            Of objects that share rows the first gateway takes one for each set of columns; an index that is filtered there takes more.
         covering: of an index that covers columns: `verified` (its verified entries answer the query without a read of the row),
             `incomplete` (entries lack fields that the query needs, so rows are read) or `copy` (rows are read always); else None.
         lacking: names of the fields that the entries lack.
         state: of the index that is used, else None.
         unreadable: the declared indexes that no query can use, each with its state.
         lease: seconds after which a running session notices that the state of an index has changed, or None.
+        slices: of the rows of a wide model, where they are scanned, else None.
     """
 
     path: str
@@ -71,6 +97,7 @@ class Explanation:
     state: str | None = None
     unreadable: Mapping[str, str] = field(factory=dict)
     lease: float | None = None
+    slices: Slices | None = None
 
     def __str__(self) -> str:
         fixed = ", ".join(self.equalities) or "nothing"
@@ -84,6 +111,7 @@ class Explanation:
             + (", backwards" if self.backwards else ""),
             f"  server:  {self.server or 'no filter'}",
             f"  client:  {', '.join(self.client) or 'no check'}",
+            *self._of_rows,
             f"  calls:   {self.calls} to the first item ({calls}), in {self.round_trips} round trip(s)"
             + (f"; {self.calls - self.calls_saved} where a scan is one call (hbase+thrift2:)" if self.calls_saved else ""),
         ]
@@ -95,6 +123,17 @@ class Explanation:
         if self.unreadable:
             lines.append(f"  not yet: {', '.join(f'{name} is {state}' for name, state in self.unreadable.items())}{lease}")
         return "\n".join(lines)
+
+    @property
+    def _of_rows(self) -> list[str]:
+        if self.slices is None:
+            return []
+        return [
+            f"  rows:    {self.slices.rows}",
+            f"  columns: {self.slices.columns}",
+            f"  slices:  {self.slices.number}, of {self.slices.ranges} range(s) of columns; conditions on columns are the client's, and "
+            "select saves nothing inside a slice",
+        ]
 
     @property
     def _covers(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,12 +43,22 @@ class KeyConditions:
         """Whether nothing bounds the key, nor which rows have one."""
         return not self.parts and self.bounds is None and not self.narrowed
 
+    def names(self, layout: KeyLayout) -> Sequence[str]:
+        """The fields of a key that it fixes or bounds."""
+        return layout.names[: len(self.parts) + (self.bounds is not None)]
+
     def complete(self, layout: KeyLayout) -> bool:
         """Whether the whole key is fixed."""
         return len(self.parts) == len(layout.names)
 
 
-def match(layout: KeyLayout, conditions: Sequence[Condition], operands: Mapping[str, Field], max_ranges: int) -> KeyConditions:
+def match(
+    layout: KeyLayout,
+    conditions: Sequence[Condition],
+    operands: Mapping[str, Field],
+    max_ranges: int,
+    leading: Sequence[Sequence[bytes]] = (),
+) -> KeyConditions:
     """Matches conditions that must all hold with the fields of `layout`, from the first on.
 
     Args:
@@ -55,10 +66,11 @@ def match(layout: KeyLayout, conditions: Sequence[Condition], operands: Mapping[
         conditions: of the query.
         operands: what stands at each place of the layout, by its name there.
         max_ranges: how many ranges the values of the fixed fields may multiply to.
+        leading: what the first fields are fixed to, where that is known already.
     """
-    found = KeyConditions([], None, conditions, [])
-    ranges = 1
-    for at, name in enumerate(layout.names):
+    found = KeyConditions(leading, None, conditions, [])
+    ranges = math.prod(max(len(values), 1) for values in leading)
+    for at, name in list(enumerate(layout.names))[len(leading) :]:
         own = [c for c in conditions if c.on_entry.names() == {name}]
         values = values_left([c.on_entry for c in own], name)
         if values is None:
@@ -82,7 +94,7 @@ def values_left(own: Sequence[Predicate], name: str) -> Sequence[Any] | None:
 
 def _bounded(layout: KeyLayout, at: int, own: Sequence[Condition], of: Field, found: KeyConditions) -> KeyConditions:
     """Adds the bounds on the field at a position to what was found before it."""
-    bounds, settling = _bounds([c.on_entry for c in own], of)
+    bounds, settling = bounds_of([c.on_entry for c in own], of)
     settled = [c.asked for c in own if any(c.on_entry is p for p in settling)]
     if bounds is not None:
         try:
@@ -96,7 +108,7 @@ _BOUNDLESS = {False: ((),), True: ((None,),)}
 """What is excluded by the predicates that any value of a field satisfies, by whether the field is nullable."""
 
 
-def _bounds(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[Predicate]]:
+def bounds_of(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[Predicate]]:
     """The tightest bounds that comparisons, a prefix or `~is_(None)` put on a field, and the predicates that they settle."""
     low: Comparison | None = None
     high: Comparison | None = None

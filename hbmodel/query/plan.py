@@ -15,6 +15,7 @@ from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import And, Predicate, Test
 from hbmodel.mapping.schema import Index
 from hbmodel.protocol.verify_entries import EntryScope
+from hbmodel.query.column_ranges import ColumnRanges
 from hbmodel.query.key_conditions import KeyConditions
 from hbmodel.query.paging import digest_of
 from hbmodel.query.query import Query
@@ -61,6 +62,7 @@ class Plan:
         rows: the exact row keys to get where the key is wholly given, instead of scans.
         match: how the query meets the path's key.
         asked: `buckets` of the whole query, where they are those of a part.
+        columns: of each row of a wide model, where the key ranges alone would read more of it.
     """
 
     query: Query[Any] = field(repr=False)
@@ -73,6 +75,7 @@ class Plan:
     rows: Sequence[bytes] | None
     match: KeyConditions
     asked: Sequence[Bucket]
+    columns: ColumnRanges | None = None
 
     @cached_property
     def scope(self) -> EntryScope:

@@ -10,10 +10,13 @@ from typing import Any
 from attrs import evolve
 
 from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
+from hbmodel.query.column_ranges import column_ranges
+from hbmodel.query.explained_slices import RANGES_OF_COLUMNS, calls_of_gets, slices_of
 from hbmodel.query.explanation import Access, Covering, Explanation, describe_filter
 from hbmodel.query.index_fit import fit, misfit
 from hbmodel.query.key_conditions import KeyConditions, match
@@ -207,13 +210,16 @@ def _direction(layout: KeyLayout, found: KeyConditions, ordering: Sequence[Order
 def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool, indexed: bool, adopting: bool) -> Plan:
     schema = query.schema
     every = conjuncts(query.predicate)
+    columns = column_ranges(schema, found) if path.index is None else None
+    if columns is not None:
+        found = evolve(found, consumed=[*found.consumed, *columns.consumed])
     residual = tuple(p for p in every if not any(p is consumed for consumed in found.consumed))
     names: frozenset[str] | None = None
     if query.selection is not None:
         names = frozenset[str]().union(*(f.reads for f in query.selection), *(p.reads() for p in every))
     if path.index is not None and names is not None:
         names |= path.index.reads
-    gathered = _ranges(path, found)
+    gathered = {} if columns is not None and not columns.ranges else _ranges(path, found if columns is None else _of_rows(schema, found))
     rows = None
     if path.index is None and found.complete(path.layout):
         # A key that HBase cannot hold is not there; asking for it would be an error.
@@ -230,6 +236,7 @@ def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool,
         path=path,
         buckets=buckets,
         asked=buckets,
+        columns=columns,
         backwards=backwards,
         reader=RowDecoder.of(schema, indexed, names, adopting),
         filter=None
@@ -245,6 +252,12 @@ def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool,
 def _located(path: Path, found: KeyConditions) -> bool:
     """Whether the fixed fields tell the bucket."""
     return not path.salt.random and set(path.salt.by) <= set(path.layout.names[: len(found.parts)])
+
+
+def _of_rows(schema: TableSchema, found: KeyConditions) -> KeyConditions:
+    """What the conditions say of the fields of the row, where column ranges say the rest."""
+    rows = schema.layout.rows if isinstance(schema.layout, PlaceLayout) else 0
+    return found if len(found.parts) < rows else evolve(found, parts=found.parts[:rows], bounds=None)
 
 
 def _ranges(path: Path, found: KeyConditions) -> Mapping[int, list[KeyRange]]:
@@ -264,7 +277,13 @@ def _ranges(path: Path, found: KeyConditions) -> Mapping[int, list[KeyRange]]:
 
 
 def explain(
-    query: Query[Any], made: Plan, one_call_scans: bool, states: Mapping[str, str] | None = None, lease: float | None = None
+    query: Query[Any],
+    made: Plan,
+    one_call_scans: bool,
+    states: Mapping[str, str] | None = None,
+    lease: float | None = None,
+    *,
+    one_call_gets: bool = True,
 ) -> Explanation:
     """Describes a plan.
 
@@ -274,6 +293,7 @@ def explain(
         one_call_scans: whether a scan of the store is one call (see `Capabilities`).
         states: of the declared indexes, by name.
         lease: seconds after which a session notices that they have changed.
+        one_call_gets: whether one call of the store reads other columns of each row.
     """
     ranges = sum(len(bucket.ranges) for bucket in made.buckets)
     through_index = made.path.index is not None
@@ -284,8 +304,12 @@ def explain(
         access = "get"
     fixed = made.path.layout.names[: len(made.match.parts)]
     bounded = made.path.layout.names[len(fixed)] if made.match.bounds is not None else None
-    scans = len(made.buckets) if access.startswith("scan") else 0
+    slices = slices_of(made)
+    scans = slices.scans if slices is not None else len(made.buckets) if access.startswith("scan") else 0
     gets = int(access.endswith("get"))
+    if query.schema.wide is not None and gets:
+        gets = calls_of_gets(made, one_call_gets)
+    turns = slices.turns if slices is not None else int(scans > 0)
     opened = 0 if one_call_scans else scans
     known = {} if states is None else states
     return Explanation(
@@ -299,10 +323,10 @@ def explain(
         of_buckets=made.path.salt.buckets,
         ranges=ranges,
         backwards=made.backwards,
-        server=None if made.filter is None else describe_filter(made.filter),
+        server=RANGES_OF_COLUMNS if slices is not None else None if made.filter is None else describe_filter(made.filter),
         client=[describe(p) for p in made.residual],
         calls=opened + scans + gets,
-        round_trips=bool(opened) + bool(scans) + gets,
+        round_trips=turns * (1 + bool(opened)) + bool(gets),
         calls_saved=opened,
         full_scan=made.full_scan and bool(made.buckets),
         scan_calls=opened + scans,
@@ -312,6 +336,7 @@ def explain(
         state=known.get(made.path.name) if through_index else None,
         unreadable={name: state for name, state in known.items() if state != "readable"},
         lease=lease,
+        slices=slices,
     )
 
 

@@ -30,7 +30,7 @@ def get_many(
     decoder = reader()
     exists, values, make = decoder.exists, decoder.values, decoder.make
     wanted = list(dict.fromkeys(chain.from_iterable(homes)))
-    got = store.get(schema.table, wanted, decoder.columns)
+    got = store.get(schema.table, wanted, decoder.columns_of_gets)
     if len(wanted) == len(homes) and not schema.salt.random:  # each key has one row, and no two have the same
         return [make(values(row)) if row is not None and exists(row) else None for row in got]
     found = {row.row: row for row in got if row is not None and exists(row)}

@@ -187,4 +187,5 @@ class QueryRunner:
     def explain(self, query: Query[Any]) -> Explanation:
         """How a query would be carried out."""
         made, binding = self._planned(query)
-        return explain(query, made, self._view(query.schema).capabilities.one_call_scans, binding.states, self._lease)
+        able = self._view(query.schema).capabilities
+        return explain(query, made, able.one_call_scans, binding.states, self._lease, one_call_gets=able.one_call_gets)

@@ -175,7 +175,7 @@ class Session:
         if len(rows) > 1:  # the buckets of a random salt
             return self.get_many(model, (key,))[0]
         reader = self._bind(schema).reader
-        (row,) = self._view(schema).get(schema.table, rows, reader.columns)
+        (row,) = self._view(schema).get(schema.table, rows, reader.columns_of_gets)
         return None if row is None or not reader.exists(row) else reader.make(reader.values(row))
 
     @guarded

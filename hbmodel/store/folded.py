@@ -14,10 +14,13 @@ from hbmodel.store.checks.rows import NO_FAMILY, check_column, check_get, check_
 from hbmodel.store.folded_writes import FoldedWrites, LatePut
 from hbmodel.store.object_filters import keys_only, object_filter
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
-from hbmodel.store.slices import SliceReader, SliceScan, close_scan
+from hbmodel.store.row_widths import RowWidths
+from hbmodel.store.slices import EVERY_COLUMN, Interval, SliceReader, SliceScan, close_scan, within
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 from hbmodel.store.wide_rows import ROW_VERSION, ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
+
+NO_OBJECTS = "Only tables of wide models are read by ranges of columns."
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -45,18 +48,22 @@ class FoldedStore(WrappingStore):
         store: that does the work.
         wides: the wide models; each table of logical rows once.
         pages: cells in the first pages of a row and in those that follow; by default what is quick.
+        widths: warns of very wide rows.
     """
 
-    def __init__(self, store: Store, wides: Iterable[WideRows], *, pages: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, store: Store, wides: Iterable[WideRows], *, pages: Sequence[int] | None = None, widths: RowWidths | None = None
+    ) -> None:
         super().__init__(store)
         self._wides = {wide.name: wide for wide in wides}
         self._pages = pages
+        self._widths = RowWidths() if widths is None else widths
 
     def on_retry(self, repeated: Callable[[], None]) -> Store:
         """See `RepeatingStore`."""
         if not isinstance(self._store, RepeatingStore):
             return self
-        return FoldedStore(self._store.on_retry(repeated), self._wides.values(), pages=self._pages)
+        return FoldedStore(self._store.on_retry(repeated), self._wides.values(), pages=self._pages, widths=self._widths)
 
     def wide(self, table: str) -> WideRows | None:
         """How a table of logical rows is kept; None for any other table."""
@@ -129,11 +136,21 @@ class FoldedStore(WrappingStore):
         check_scans(table, scans)
         return _apart([self._of(table, scan.columns) for scan in scans], scans, lambda wide, some: self._scan(table, wide, some))
 
-    def _scan(self, table: str, wide: WideRows | None, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+    def scan_columns(self, table: str, scans: Sequence[Scan], columns: Sequence[Interval]) -> Sequence[Iterator[Sequence[Row]]]:
+        """As `scan`, of the objects whose qualifiers lie in some ranges; see `column_scans`."""
+        check_scans(table, scans)
+        wide = self._of(table, [column for scan in scans for column in scan.columns])
+        if wide is None:
+            raise InvalidRequest(NO_OBJECTS, table=table)
+        return self._scan(table, wide, scans, columns)
+
+    def _scan(
+        self, table: str, wide: WideRows | None, scans: Sequence[Scan], columns: Sequence[Interval] = EVERY_COLUMN
+    ) -> Sequence[Iterator[Sequence[Row]]]:
         if wide is None:
             return self._store.scan(table, scans)
-        parts = [_parts(wide, scan) for scan in scans]
-        readers = [SliceReader(self._store, wide, self._pages) for _ in scans]
+        parts = [_parts(wide, scan, columns) for scan in scans]
+        readers = [SliceReader(self._store, wide, self._pages, self._widths) for _ in scans]
         begun = [(number, reader.first_scan(part[0])) for number, (reader, part) in enumerate(zip(readers, parts, strict=True)) if part]
         started = dict(
             zip([number for number, _ in begun], self._store.scan(wide.table, [scan for _, scan in begun]) if begun else (), strict=True)
@@ -151,8 +168,8 @@ class FoldedStore(WrappingStore):
         """
         wide = self._wides.get(table)
         if wide is None:
-            raise InvalidRequest("Only tables of wide models are read by ranges of columns.", table=table)
-        return _ObjectBatches(Scan(), SliceReader(self._store, wide, self._pages), [scan], None)
+            raise InvalidRequest(NO_OBJECTS, table=table)
+        return _ObjectBatches(Scan(), SliceReader(self._store, wide, self._pages, self._widths), [scan], None)
 
     # --- writing --------------------------------------------------------------------------------------------------------
 
@@ -320,14 +337,14 @@ class _PartOfRow:
         return ObjectRow(self._row, columns)
 
 
-def _parts(wide: WideRows, scan: Scan) -> list[SliceScan]:
+def _parts(wide: WideRows, scan: Scan, columns: Sequence[Interval]) -> list[SliceScan]:
     """The slices of a scan, in the order in which they are read."""
     if scan.range.empty or scan.limit == 0:
         return []
-    limit = scan.limit if scan.filter is None or keys_only(scan.filter) else None
     parts = [
-        SliceScan(found.rows, [(found.first, found.stop)], scan.reversed, keys_only(scan.filter), limit)
+        SliceScan(found.rows, ranges, scan.reversed, keys_only(scan.filter), scan.limit)
         for found in wide.places.slices(scan.range, wide.prefix_end)
+        if (ranges := within(columns, found.first, found.stop))
     ]
     return parts[::-1] if scan.reversed else parts
 
@@ -349,7 +366,7 @@ class _ObjectBatches(Iterator[Sequence[Row]]):
 
     def _read(self, scan: Scan, reader: SliceReader, parts: Sequence[SliceScan], started: Any) -> Generator[Sequence[Row], None, None]:
         shown, passing = _shown(scan), object_filter(scan.filter)
-        left, size, waiting = scan.limit, scan.batch_size, list[Row]()
+        left, size = scan.limit, scan.batch_size
         try:
             for part in parts:
                 with closing(reader.read(part, started)) as pages:
@@ -360,14 +377,10 @@ class _ObjectBatches(Iterator[Sequence[Row]]):
                         if left is not None:
                             chosen = chosen[:left]
                             left -= len(chosen)
-                        waiting += chosen
-                        while len(waiting) >= size or (left == 0 and waiting):
-                            batch, waiting = waiting[:size], waiting[size:]
-                            yield batch
+                        for first in range(0, len(chosen), size):
+                            yield chosen[first : first + size]
                         if left == 0:
                             return
-            if waiting:
-                yield waiting
         finally:
             close_scan(self._started)
 

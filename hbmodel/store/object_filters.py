@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hbmodel.store.embedded.cells import StoredCell
-from hbmodel.store.embedded.row_filter import RowFilter
 from hbmodel.store.filters import And, Filter, FirstCellOnly, KeyOnly, Or, RowContains, ValueFilter
+from hbmodel.store.row_filter import RowFilter
 from hbmodel.store.values import Cell
 from hbmodel.store.wide_rows import ObjectRow
 
@@ -83,7 +82,7 @@ def _evaluated(filter: RowFilter) -> ObjectFilter:
     def apply(found: ObjectRow) -> ObjectRow | None:
         if filter.rejects(found.row):
             return None
-        kept = filter.kept({column: StoredCell(cell.value, cell.timestamp) for column, cell in found.columns.items()})
+        kept = filter.kept(found.columns)
         return ObjectRow(found.row, kept) if kept else None
 
     return apply

@@ -27,6 +27,7 @@ class Capabilities:
         one_call_scans: up to a batch of rows read in a single call, without a scanner that is opened first.
         final_refusals: a conditional change that was refused was not applied. Else the gateway may have repeated it by itself, and
             been refused by what the first call has done.
+        one_call_gets: other columns of each row read in one call.
     """
 
     check_and_mutate: bool
@@ -38,6 +39,7 @@ class Capabilities:
     namespaces: bool
     one_call_scans: bool
     final_refusals: bool = False
+    one_call_gets: bool = True
 
 
 EVERYTHING_POSSIBLE = Capabilities(

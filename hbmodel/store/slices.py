@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 from hbmodel.store.filters import And, ColumnRange, Filter, KeyOnly, Or, Pagination
 from hbmodel.store.port import Reads
 from hbmodel.store.ranges import KeyRange, key_successor
+from hbmodel.store.row_widths import RowWidths
 from hbmodel.store.values import Row, Scan
 from hbmodel.store.wide_rows import ObjectRow, Unfolding, WideRows
 
@@ -35,6 +36,8 @@ _SAMPLED = 64
 Interval = tuple[bytes, bytes | None]
 """Qualifiers, from the first on and below the second; None where there is no end."""
 
+EVERY_COLUMN: Sequence[Interval] = ((b"", None),)
+
 
 @frozen
 class SliceScan:
@@ -45,7 +48,8 @@ class SliceScan:
         ranges: of qualifiers, sorted, disjoint, not empty; their bounds do not lie within an object.
         reversed: from the last object of the last row to the first.
         keys_only: cells without their values.
-        limit: how many objects are wanted, at most; no more are promised to be left out.
+        limit: how many objects are wanted, at most; no more are promised to be left out. Where a filter may drop
+            some, more are read when they are asked for.
     """
 
     rows: KeyRange
@@ -74,12 +78,14 @@ class SliceReader:
         store: with the table.
         wide: of the model.
         pages: cells of the first pages of a row and of all others; None for those of this module.
+        widths: warns of very wide rows.
     """
 
-    def __init__(self, store: Reads, wide: WideRows, pages: Sequence[int] | None = None) -> None:
+    def __init__(self, store: Reads, wide: WideRows, pages: Sequence[int] | None = None, widths: RowWidths | None = None) -> None:
         self._store = store
         self._wide = wide
         self._pages = pages
+        self._widths = RowWidths() if widths is None else widths
         self._start = len(wide.lead)
         self._unfolding = Unfolding(wide)
 
@@ -93,7 +99,7 @@ class SliceReader:
             reversed=scan.reversed and not scan.single,
             columns=[self._wide.family],
             filter=page,
-            limit=1 if scan.single else None,
+            limit=1 if scan.single else scan.limit,
             batch_size=ROWS if scan.limit is None else max(1, min(ROWS, scan.limit)),
         )
 
@@ -104,19 +110,24 @@ class SliceReader:
             scan: what to read.
             started: what `first_scan` gives, if it was begun already; whoever gives it closes it.
         """
-        if started is None:
-            (started,) = self._store.scan(self._wide.table, [self.first_scan(scan)])
-            with _closing(started):
-                yield from self._rows(scan, started)
-        else:
-            yield from self._rows(scan, started)
+        following: SliceScan | None = scan
+        while following is not None:
+            if started is None:
+                (started,) = self._store.scan(self._wide.table, [self.first_scan(following)])
+                with _closing(started):
+                    following = yield from self._rows(following, started)
+            else:
+                following = yield from self._rows(following, started)
+            started = None
 
     def _sizes(self, scan: SliceScan) -> Sequence[int]:
         return self._pages or (PAGES_OF_KEYS if scan.keys_only else PAGES)
 
-    def _rows(self, scan: SliceScan, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, None]:
-        size = self._sizes(scan)[0]
+    def _rows(self, scan: SliceScan, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
+        """The objects of a scan, and what is behind it: it ends with as many rows as there are objects wanted, one in each at least."""
+        size, count, last = self._sizes(scan)[0], 0, b""
         for batch in batches:
+            count, last = count + len(batch), batch[-1].row
             whole: list[ObjectRow] = []
             for row in batch:
                 columns = row.columns
@@ -130,6 +141,10 @@ class SliceReader:
                 yield from self._backwards(scan, row.row) if scan.reversed else self._pages_of(scan, row)
             if whole:
                 yield whole
+        if scan.single or count != scan.limit:
+            return None
+        rows = scan.rows.before(last) if scan.reversed else scan.rows.after(last)
+        return None if rows.empty else evolve(scan, rows=rows, limit=4 * count)
 
     def _pages_of(self, scan: SliceScan, row: Row | None, of: bytes | None = None) -> Generator[Sequence[ObjectRow], None, None]:
         """The objects of one row, of which the first page was read, unless only the row's key is given."""
@@ -137,6 +152,7 @@ class SliceReader:
         key = row.row if row is not None else of
         assert key is not None
         number, size, ranges = 0, sizes[0], list(scan.ranges)
+        read = read_bytes = 0
         page: Iterator[Sequence[Row]] | None = None
         if row is None:
             page = self._begin(scan, key, ranges, size)
@@ -160,7 +176,10 @@ class SliceReader:
                     page = self._begin(scan, key, ranges, size)
                     continue
                 number = min(number + 1, len(sizes) - 1)
-                size = max(2, min(sizes[number], PAGE_BYTES * len(cells) // _bytes(names, cells)))
+                page_bytes = _bytes(names, cells)
+                read, read_bytes = read + len(cells), read_bytes + page_bytes
+                self._widths.read(self._wide.table, key, read, read_bytes)
+                size = max(2, min(sizes[number], PAGE_BYTES * len(cells) // page_bytes))
                 ranges = following
                 if ranges and scan.limit is None:  # asked for before the caller works on this page
                     page = self._begin(scan, key, ranges, size)
@@ -259,6 +278,11 @@ def _from(ranges: Sequence[Interval], first: bytes) -> list[Interval]:
 def _until(ranges: Sequence[Interval], stop: bytes) -> list[Interval]:
     """The part of the ranges below a qualifier."""
     return [(first, stop if end is None else min(end, stop)) for first, end in ranges if first < stop]
+
+
+def within(ranges: Sequence[Interval], first: bytes, stop: bytes | None) -> list[Interval]:
+    """The part of the ranges from a qualifier on and below another."""
+    return _from(ranges if stop is None else _until(ranges, stop), first)
 
 
 def _between(low: bytes, high: bytes | None) -> bytes:

@@ -130,9 +130,7 @@ def test_the_library_imports_from_where_a_thing_is_defined() -> None:
 @pytest.mark.parametrize("adapter", ["store.embedded", "store.thrift1", "store.thrift2"])
 def test_only_open_knows_an_adapter(adapter: str) -> None:
     inside = {name for name in MODULES if f"{name}.".startswith(f"{adapter}.")}
-    # Filters of logical rows are evaluated as the embedded store evaluates those of rows.
-    known = {"store.open", "store.object_filters"} if adapter == "store.embedded" else {"store.open"}
-    assert {name for name, imported in IMPORTS.items() if imported & inside} - inside <= known
+    assert {name for name, imported in IMPORTS.items() if imported & inside} - inside <= {"store.open"}
 
 
 def test_a_cycle_is_found() -> None:

@@ -20,8 +20,8 @@ from hbmodel.query.pushdown import MAX_ALTERNATIVES, server_filter
 from hbmodel.query.query import Query
 from hbmodel.store import Put
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
-from hbmodel.store.embedded.row_filter import RowFilter
 from hbmodel.store.filters import And, Filter, Or, RowContains, ValueFilter
+from hbmodel.store.row_filter import RowFilter
 from tests.support.beds import HBASE, open_bed
 from tests.support.examples import examples
 from tests.support.random_queries import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hbmodel.encoding.codecs.text import terminated
 from hbmodel.encoding.places import PlaceForm
 from hbmodel.errors import InvalidRequest
-from hbmodel.store import Delete, Family, Put, Row, Scan
+from hbmodel.store import Delete, Family, Put, Row, Scan, row_widths
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.filters import And, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, ValueFilter
 from hbmodel.store.folded import FoldedStore
@@ -198,6 +198,39 @@ def test_several_ranges_of_columns_in_one_row_and_in_all(store: RecordingStore, 
         assert [row.row for batch in batches for row in batch] == (expected[::-1] if reversed else expected)
     with pytest.raises(InvalidRequest):
         folded.slices("tall", SliceScan(KeyRange(), ranges))
+
+
+@pytest.mark.parametrize("reversed", [False, True])
+def test_as_many_rows_are_read_as_objects_are_wanted(reversed: bool) -> None:
+    with RecordingStore(EmbeddedStore(None)) as store:
+        store.create_table("t", [Family(b"d")])
+        store.put("t", [Put(b"%02d" % n, {b"d:p" + terminated(b"x") + b"a": b"%d" % (n == 17)}, 1) for n in range(20)])
+        store.calls.clear()
+        folded = FoldedStore(store, [WIDE])
+        assert len(read(folded, KeyRange(), limit=3, reversed=reversed)) == 3
+        assert [scan.limit for scan in scans_of(store)] == [3]
+        (found,) = read(folded, KeyRange(), limit=1, reversed=reversed, filter=ValueFilter(b"d:a", "=", b"1"))
+        assert found.row == place(b"17", b"x")
+        assert [scan.limit for scan in scans_of(store)] == ([1, 4] if reversed else [1, 4, 16])
+
+
+def test_a_very_wide_row_is_warned_of_once(
+    store: RecordingStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folded = FoldedStore(store, [WIDE])
+    read(folded, ROW)
+    assert not caplog.records
+    monkeypatch.setattr(row_widths, "MANY_CELLS", WIDTH // 2)
+    read(folded, KeyRange(), limit=20)
+    assert not caplog.records
+    for reversed in (False, False, True):
+        read(folded, KeyRange(), reversed=reversed)
+    (record,) = caplog.records
+    assert "of one row of table t" in record.getMessage()
+    assert "m" not in record.args  # type: ignore[operator]
+    monkeypatch.setattr(row_widths, "MANY_BYTES", WIDTH)
+    read(FoldedStore(store, [WIDE]), ROW)
+    assert len(caplog.records) == 2
 
 
 def test_a_scan_can_be_closed_early(store: RecordingStore) -> None:

@@ -391,6 +391,8 @@ def conditions(draw: st.DrawFn, of: RandomModel) -> tuple[list[Predicate], Oracl
     names = tuple(name for name in names if name not in asked)
     if asked and draw(st.booleans()):
         names = ()
+    if index is None and of.schema.wide is not None and draw(st.booleans()):  # of what stands in the qualifier, whatever the row
+        names = names[draw(st.integers(0, len(names) - 1)) :]
     fixed = draw(st.integers(0, len(names)))
     found += [draw(leaves(of, name, ("=", "in", "none"))) for name in names[:fixed]]
     if fixed < len(names):

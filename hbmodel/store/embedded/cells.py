@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from hbmodel.errors import StoreError
+from hbmodel.store.values import Cell
 
 SEGMENT_SIZE = 16 * 1024
 """Bytes of an encoded segment above which it is cut into pieces of half the size."""
@@ -49,7 +50,7 @@ class StoredRow(msgspec.Struct, frozen=True, gc=False):
     """One row as read."""
 
     row: bytes
-    columns: dict[bytes, StoredCell]
+    columns: Mapping[bytes, Cell]
 
 
 Cells = dict[bytes, StoredCell]

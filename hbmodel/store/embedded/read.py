@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import islice
 
 from attrs import define, field, frozen
@@ -12,10 +12,10 @@ from attrs import define, field, frozen
 from hbmodel.store.checks.reads import distinct_columns
 from hbmodel.store.embedded.cells import Cells, StoredCell, StoredRow, decode_cells, visible
 from hbmodel.store.embedded.descriptor import TableDescriptor
-from hbmodel.store.embedded.row_filter import RowFilter, Run
 from hbmodel.store.embedded.segments import RowSegments, Segment
 from hbmodel.store.ranges import KeyRange, prefix_successor
-from hbmodel.store.values import Scan
+from hbmodel.store.row_filter import RowFilter, Run
+from hbmodel.store.values import Cell, Scan
 
 _EXAMINED_ROWS = 2048
 _EXAMINED_BYTES = 4 * 1024 * 1024
@@ -118,9 +118,8 @@ class RowReader:
         cells = self._shown(decode_cells(data), ends)
         if not self._layout.plain_order:
             cells = self._layout.ordered(cells)
-        if filter is not None:
-            cells = filter.kept(cells)
-        return StoredRow(row, cells) if cells else None
+        kept = cells if filter is None else filter.kept(cells)
+        return StoredRow(row, kept) if kept else None
 
     def wide_row(self, row: bytes, segments: RowSegments) -> StoredRow | None:
         """The same for a row that may have many segments, of which no more are read than the read needs."""
@@ -130,10 +129,11 @@ class RowReader:
             return StoredRow(row, self._layout.ordered(cells)) if cells else None
         if filter.rejects(row):
             return None
+        kept: Mapping[bytes, Cell]
         if self._family is None:
-            cells = filter.kept(self._layout.ordered(self._all(segments)))
+            kept = filter.kept(self._layout.ordered(self._all(segments)))
         elif self._run is not None:
-            cells = self._of_run(_Parts(segments, self._bounds), self._run)
+            kept = self._of_run(_Parts(segments, self._bounds), self._run)
         else:
             parts, prefix = _Parts(segments, self._bounds), self._family + b":"
 
@@ -141,8 +141,8 @@ class RowReader:
                 segment = parts.next(prefix + qualifier)
                 return None if segment is None else self._shown(segment.cells, segment.ends)
 
-            cells = filter.kept_of_family(self._family, part)
-        return StoredRow(row, cells) if cells else None
+            kept = filter.kept_of_family(self._family, part)
+        return StoredRow(row, kept) if kept else None
 
     def named(self, segments: RowSegments, columns: Sequence[bytes]) -> Cells:
         """Some columns of a row, by the segments that hold them."""

@@ -34,11 +34,11 @@ from hbmodel.store.embedded.database import Database
 from hbmodel.store.embedded.descriptor import TableDescriptor, new_layout
 from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespace, delete_namespace, namespaces
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
-from hbmodel.store.embedded.row_filter import RowFilter
 from hbmodel.store.embedded.segments import RowSegments
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments
 from hbmodel.store.filters import ColumnPrefix
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
+from hbmodel.store.row_filter import RowFilter
 from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 _COUNTER = struct.Struct(">q")

@@ -232,6 +232,7 @@ _CAPABILITIES = Capabilities(
     alter=False,
     namespaces=False,
     one_call_scans=False,
+    one_call_gets=False,
 )
 
 _NAMESPACES = b"hbase:namespace"

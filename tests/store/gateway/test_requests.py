@@ -206,6 +206,7 @@ def test_what_the_first_gateway_cannot_do_is_said() -> None:
             alter=False,
             namespaces=False,
             one_call_scans=False,
+            one_call_gets=False,
         )
         with pytest.raises(CapabilityError, match=r"embedded.*thrift2"):
             store.mutate_row("t", [Put(b"k", CELLS, 1)])

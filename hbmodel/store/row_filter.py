@@ -7,15 +7,15 @@ that decide nothing ("not essential") after the row is found to pass. Filters se
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 
 from attrs import frozen
 
-from hbmodel.store.embedded.cells import Cells, StoredCell
-from hbmodel.store.embedded.filter_nodes import HINT, NEXT_ROW, node
+from hbmodel.store.filter_nodes import HINT, NEXT_ROW, node
 from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, KeyOnly, Pagination
 from hbmodel.store.ranges import KeyRange, key_successor
+from hbmodel.store.values import Cell
 
 
 def seen_qualifiers(filter: Filter) -> KeyRange:
@@ -62,7 +62,7 @@ def run_of(filter: Filter) -> Run | None:
             return None
 
 
-_Entry = tuple[bytes, bytes, StoredCell]
+_Entry = tuple[bytes, bytes, Cell]
 """Qualifier, column and newest version."""
 
 _qualifier = itemgetter(0)
@@ -91,7 +91,7 @@ class RowFilter:
         self._root.reset()
         return self._root.rejects(row)
 
-    def kept(self, cells: Cells) -> Cells:
+    def kept(self, cells: Mapping[bytes, Cell]) -> dict[bytes, Cell]:
         """What the filter lets pass of the row's cells, given and returned in HBase's order; empty if the row is excluded."""
         families: dict[bytes, list[_Entry]] = {}
         for column, cell in cells.items():
@@ -99,7 +99,7 @@ class RowFilter:
             families.setdefault(family, []).append((qualifier, column, cell))
         # A reversed scan reads no family on demand.
         essential = {family: self._reversed or self._root.essential(family) for family in families}
-        kept: Cells = {}
+        kept: dict[bytes, Cell] = {}
         for family, entries in families.items():
             if essential[family]:
                 self._pass(family, _once(entries), kept)
@@ -112,7 +112,7 @@ class RowFilter:
                 self._pass(family, _once(entries), kept)
         return {column: kept[column] for column in cells if column in kept}
 
-    def kept_of_family(self, family: bytes, part: Callable[[bytes], Cells | None]) -> Cells:
+    def kept_of_family(self, family: bytes, part: Callable[[bytes], Mapping[bytes, Cell] | None]) -> dict[bytes, Cell]:
         """The same for a row of which one family is read, in parts.
 
         Args:
@@ -120,7 +120,7 @@ class RowFilter:
             part: the next part, None at the end. It is asked for no more parts than the filter wants to see; those that lie
                 wholly below the qualifier that it is given may be left out.
         """
-        kept: Cells = {}
+        kept: dict[bytes, Cell] = {}
         start = len(family) + 1
 
         def entries(resume: bytes) -> list[_Entry] | None:
@@ -131,7 +131,7 @@ class RowFilter:
             self._pass(family, entries, kept)
         return {} if self._root.excludes() else kept
 
-    def _pass(self, family: bytes, part: Callable[[bytes], list[_Entry] | None], kept: Cells) -> None:
+    def _pass(self, family: bytes, part: Callable[[bytes], list[_Entry] | None], kept: dict[bytes, Cell]) -> None:
         root = self._root
         resume = b""
         while (entries := part(resume)) is not None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import eq, ge, gt, le, lt, ne
 
-from hbmodel.store.embedded.cells import StoredCell
+from msgspec import Struct
+
 from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
+from hbmodel.store.values import Cell
 
 # Return codes: how far to step (next cell, column, row of the family, or to a hint), and bit 0 if the cell is left out. So the
 # farther step is the larger code, and And and Or become a maximum and a minimum (`FilterListWithAND`, `FilterListWithOR`).
@@ -22,6 +24,13 @@ NEXT_ROW = 5
 HINT = 7
 
 _OPERATORS: dict[str, Callable[[bytes, bytes], bool]] = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+
+
+class NoValue(Struct, frozen=True, gc=False):
+    """A cell without its value."""
+
+    timestamp: int
+    value: bytes = b""
 
 
 class Node:
@@ -39,7 +48,7 @@ class Node:
         """Whether the key alone excludes the row (`filterRowKey`)."""
         return False
 
-    def code(self, family: bytes, qualifier: bytes, cell: StoredCell) -> int:
+    def code(self, family: bytes, qualifier: bytes, cell: Cell) -> int:
         """What to do with a cell (`filterCell`)."""
         return _INCLUDE
 
@@ -51,7 +60,7 @@ class Node:
         """Whether the cells seen exclude the row (`filterRow`)."""
         return False
 
-    def changed(self, cell: StoredCell) -> StoredCell:
+    def changed(self, cell: Cell) -> Cell:
         """The cell as the reader gets it (`transformCell`)."""
         return cell
 
@@ -75,7 +84,7 @@ class _Value(Node):
     def reset(self) -> None:
         self._found = self._matched = False
 
-    def code(self, family: bytes, qualifier: bytes, cell: StoredCell) -> int:
+    def code(self, family: bytes, qualifier: bytes, cell: Cell) -> int:
         if self._matched:
             return _INCLUDE
         if self._found:
@@ -111,7 +120,7 @@ class _Row(Node):
         self._out = self._text not in row.decode("utf-8", "replace").lower()
         return self._out
 
-    def code(self, family: bytes, qualifier: bytes, cell: StoredCell) -> int:
+    def code(self, family: bytes, qualifier: bytes, cell: Cell) -> int:
         return NEXT_ROW if self._out else _INCLUDE
 
     def excludes(self) -> bool:
@@ -130,7 +139,7 @@ class _Range(Node):
         self._stop = filter.stop or None
         self._stop_inclusive = filter.stop_inclusive
 
-    def code(self, family: bytes, qualifier: bytes, cell: StoredCell) -> int:
+    def code(self, family: bytes, qualifier: bytes, cell: Cell) -> int:
         if self._start is not None:
             if qualifier < self._start:
                 return HINT
@@ -153,7 +162,7 @@ class _Prefix(Node):
     def __init__(self, filter: ColumnPrefix) -> None:
         self._prefix = filter.prefix
 
-    def code(self, family: bytes, qualifier: bytes, cell: StoredCell) -> int:
+    def code(self, family: bytes, qualifier: bytes, cell: Cell) -> int:
         if qualifier.startswith(self._prefix):
             return _INCLUDE
         return HINT if qualifier < self._prefix else NEXT_ROW
@@ -175,7 +184,7 @@ class _Pagination(Node):
     def reset(self) -> None:
         self._count = 0
 
-    def code(self, family: bytes, qualifier: bytes, cell: StoredCell) -> int:
+    def code(self, family: bytes, qualifier: bytes, cell: Cell) -> int:
         if self._count >= self._end:
             return NEXT_ROW
         self._count += 1
@@ -187,8 +196,8 @@ class _KeyOnly(Node):
 
     __slots__ = ()
 
-    def changed(self, cell: StoredCell) -> StoredCell:
-        return StoredCell(b"", cell.timestamp)
+    def changed(self, cell: Cell) -> Cell:
+        return NoValue(cell.timestamp)
 
 
 class _First(Node):
@@ -202,7 +211,7 @@ class _First(Node):
     def reset(self) -> None:
         self._found = False
 
-    def code(self, family: bytes, qualifier: bytes, cell: StoredCell) -> int:
+    def code(self, family: bytes, qualifier: bytes, cell: Cell) -> int:
         if self._found:
             return NEXT_ROW
         self._found = True
@@ -223,7 +232,7 @@ class _List(Node):
         for node in self._nodes:
             node.reset()
 
-    def changed(self, cell: StoredCell) -> StoredCell:
+    def changed(self, cell: Cell) -> Cell:
         for node, included in zip(self._nodes, self._included, strict=True):
             if included:
                 cell = node.changed(cell)
@@ -246,7 +255,7 @@ class _And(_List):
         # All are asked, whatever the first says: each remembers it for the cells.
         return sum(node.rejects(row) for node in self._nodes) > 0
 
-    def code(self, family: bytes, qualifier: bytes, cell: StoredCell) -> int:
+    def code(self, family: bytes, qualifier: bytes, cell: Cell) -> int:
         result = _INCLUDE
         self._hinting.clear()
         for index, node in enumerate(self._nodes):
@@ -289,7 +298,7 @@ class _Or(_List):
     def rejects(self, row: bytes) -> bool:
         return 0 < len(self._nodes) == sum(node.rejects(row) for node in self._nodes)
 
-    def code(self, family: bytes, qualifier: bytes, cell: StoredCell) -> int:
+    def code(self, family: bytes, qualifier: bytes, cell: Cell) -> int:
         if not self._nodes:
             return _INCLUDE
         codes = []

@@ -1,0 +1,182 @@
+"""Tall or wide: what rows, bytes and calls the same objects take with more or fewer key fields in the row key, by a sample of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.store.folded import folded
+from hbmodel.store.port import Store
+from hbmodel.store.slices import PAGES, ROWS
+from hbmodel.store.values import Row, Scan
+
+SAMPLE = 10_000
+"""Objects that are sampled."""
+
+REGIONS = 16
+"""Regions from which they are taken, at most: the first objects of each."""
+
+PAGE = 20
+"""Objects in the page whose calls are counted."""
+
+CELL_BYTES = 20
+"""Of every cell: key and value length (8), row length (2), family length (1), timestamp (8), type (1)."""
+
+
+@frozen
+class KeyChoice:
+    """The sampled objects, with these fields of their key in the row key and the others in the qualifier.
+
+    Calls are those to a gateway whose scans are one call (`Capabilities.one_call_scans`).
+
+    Attributes:
+        row_fields: names of the fields in the row key.
+        column_fields: names of those in the qualifier; none where each object has a row of its own. A split field is in both.
+        declared: whether the model is declared so.
+        rows: of the sampled objects.
+        objects_in_row: in the widest row.
+        cells_in_row: in the widest row; in pages of up to 5,000 a row of any width is read, but no region holds less than a row.
+        bytes: of all cells as HBase keeps them, before compression and block encoding.
+        page_calls: for a page of 20 objects.
+        scan_calls: for all objects.
+    """
+
+    row_fields: Sequence[str]
+    column_fields: Sequence[str]
+    declared: bool
+    rows: int
+    objects_in_row: int
+    cells_in_row: int
+    bytes: int
+    page_calls: int
+    scan_calls: int
+
+
+@frozen
+class Sample:
+    """What sampled objects take, tall and wide.
+
+    Attributes:
+        objects: how many were sampled.
+        cells: of them all, those of the system included.
+        get_calls: for one object, whatever its row.
+        choices: from the one with the fewest fields in the row key to the tall one, which has all of them there.
+    """
+
+    objects: int
+    cells: int
+    choices: Sequence[KeyChoice]
+    get_calls: int = field(default=1)
+
+    def __str__(self) -> str:
+        lines = [f"{self.objects} objects sampled, {self.cells} cells; a get is {self.get_calls} call"]
+        for each in self.choices:
+            width = f"{', '.join(each.row_fields) or 'constant'} | {', '.join(each.column_fields) or 'alias'}"
+            lines.append(
+                f"  {'*' if each.declared else ' '} {width}: {each.rows} rows of up to {each.cells_in_row} cells, {each.bytes} bytes, "
+                f"page of {PAGE} in {each.page_calls} call(s), all in {each.scan_calls}"
+            )
+        return "\n".join(lines)
+
+
+@frozen
+class _Object:
+    """A sampled object: its key, and the sizes of its cells without row key and qualifier prefix."""
+
+    place: bytes
+    values: tuple[Any, ...]
+    cells: int
+    bytes: int
+
+
+def sampled(schema: TableSchema, store: Store, count: int = SAMPLE) -> Sample:
+    """Reads some objects of a model, and counts what they take in each way to lay out their key.
+
+    Args:
+        schema: of the model.
+        store: with its table.
+        count: of objects, at most.
+    """
+    objects = list(_read(schema, folded(store, schema.wide_rows), count))
+    names, layout = schema.layout.names, schema.layout
+    own = (layout.rows, layout.split is not None) if isinstance(layout, PlaceLayout) else (len(names), False)
+    choices = [_declared(schema, objects, *own)]
+    choices += [_with(schema, objects, rows) for rows in range(1, len(names) + 1) if (rows, False) != own]
+    return Sample(len(objects), sum(each.cells for each in objects), sorted(choices, key=lambda each: len(each.row_fields)))
+
+
+def _read(schema: TableSchema, view: Store, count: int) -> Iterator[_Object]:
+    regions = [region.range for region in view.regions(schema.table)]
+    chosen = regions[:: -(-len(regions) // REGIONS)] if regions else []
+    share = -(-count // max(1, len(chosen)))
+    lead = len(schema.family) + 1
+    for of in chosen:
+        (batches,) = view.scan(schema.table, [Scan(of, columns=schema.family_names, limit=share)])
+        for row in itertools.chain.from_iterable(batches):
+            yield _Object(row.row, schema.layout.unpack(row.row, schema.salt.width), len(row.columns), _bytes(row, lead))
+
+
+def _bytes(row: Row, lead: int) -> int:
+    return sum(CELL_BYTES + len(column) - 1 + len(cell.value) for column, cell in row.columns.items())
+
+
+def _declared(schema: TableSchema, objects: Sequence[_Object], rows: int, split: bool) -> KeyChoice:
+    names, wide = schema.layout.names, schema.wide
+    keys = [(each.place, b"") if wide is None else wide.form.cut(each.place) for each in objects]
+    return _choice(objects, keys, names[:rows], names[rows - split :], declared=True)
+
+
+def _with(schema: TableSchema, objects: Sequence[_Object], rows: int) -> KeyChoice:
+    """With so many fields in the row key."""
+    fields, salt = schema.layout.fields, schema.salt.width
+    row, columns = KeyLayout(fields[:rows]), KeyLayout(fields[rows:], closed=True) if rows < len(fields) else None
+    keys = [
+        (bytes(salt) + row.pack(each.values[:rows]), schema.kind + (b"" if columns is None else columns.pack(each.values[rows:])))
+        for each in objects
+    ]
+    return _choice(objects, keys, row.names, () if columns is None else columns.names, declared=False)
+
+
+def _choice(
+    objects: Sequence[_Object], keys: Sequence[tuple[bytes, bytes]], row: Sequence[str], columns: Sequence[str], *, declared: bool
+) -> KeyChoice:
+    held, cells = Counter(key for key, _ in keys), Counter[bytes]()
+    for each, (key, _) in zip(objects, keys, strict=True):
+        cells[key] += each.cells
+    size = sum(each.bytes + each.cells * (len(key) + len(prefix)) for each, (key, prefix) in zip(objects, keys, strict=True))
+    batch, in_page = Scan().batch_size, Counter[bytes]()
+    for each, (key, _) in zip(objects[: PAGE + 1], keys, strict=False):
+        in_page[key] += each.cells
+    return KeyChoice(
+        row_fields=tuple(row),
+        column_fields=tuple(columns),
+        declared=declared,
+        rows=len(held),
+        objects_in_row=max(held.values(), default=0),
+        cells_in_row=max(cells.values(), default=0),
+        bytes=size,
+        page_calls=1 + (_more_pages(in_page) if columns else 0),
+        scan_calls=-(-len(held) // ROWS) + _more_pages(cells) if columns else -(-len(held) // batch),
+    )
+
+
+def _more_pages(cells: Counter[bytes]) -> int:
+    """The pages of rows behind the first one of each."""
+    return sum(_pages(many) - 1 for many in cells.values())
+
+
+def _pages(cells: int) -> int:
+    """The pages in which cells of one row are read."""
+    count, sizes = 1, iter(PAGES)
+    size = next(sizes)
+    while cells >= size:
+        cells -= size
+        count, size = count + 1, next(sizes, PAGES[-1])
+    return count

@@ -1,0 +1,101 @@
+"""Ranges of columns of wide rows: what the conditions on column fields leave of every row that a query reads."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from attrs import evolve, frozen
+
+from hbmodel.encoding.bounds import UNSET, Bounds
+from hbmodel.encoding.codecs.base import below
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.encoding.places import PlaceForm
+from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.wide import WideLayout
+from hbmodel.query.key_conditions import KeyConditions, bounds_of, match, values_left
+from hbmodel.store.ranges import KeyRange, merge_ranges
+from hbmodel.store.slices import Interval
+
+MAX_COLUMN_RANGES = 100
+"""Most ranges of columns in one row: HBase compares each cell with every one of them."""
+
+
+@frozen(eq=False)
+class ColumnRanges:
+    """The same ranges of columns in each row.
+
+    Attributes:
+        ranges: of qualifiers, sorted, disjoint; their bounds do not lie within an object.
+        fields: names of the column fields that bound them.
+        consumed: the predicates that they settle exactly.
+    """
+
+    ranges: Sequence[Interval]
+    fields: Sequence[str]
+    consumed: Sequence[Predicate]
+
+
+def column_ranges(schema: TableSchema, found: KeyConditions) -> ColumnRanges | None:
+    """The ranges of columns that the conditions leave of each row; None where the ranges of keys say as much, or nothing does.
+
+    They are needed where a field of the row is not fixed, so that key ranges cannot say more of what stands behind it, and where
+    the conditions leave several ranges of one row.
+
+    Args:
+        schema: of the model.
+        found: how the conditions meet the key of the primary table.
+    """
+    layout, wide = schema.layout, schema.wide
+    if wide is None or not isinstance(layout, PlaceLayout) or layout.columns is None or found.complete(layout):
+        return None
+    if len(found.parts) < layout.rows:
+        matched = _matched(layout, layout.columns, schema, found)
+    else:
+        ahead = found.parts[layout.rows :]
+        if layout.split is not None or not 1 < math.prod(map(len, ahead)) <= MAX_COLUMN_RANGES:
+            return None
+        matched = evolve(found, parts=ahead)
+    if not matched.parts and matched.bounds is None:
+        return None
+    columns, parts = layout.columns, itertools.product(*matched.parts)
+    ranges = _intervals(wide, [columns.range_of(values, matched.bounds) for values in parts])
+    fixed = len(matched.parts)
+    return ColumnRanges(ranges, columns.names[: fixed + (matched.bounds is not None)], matched.consumed)
+
+
+def _matched(layout: PlaceLayout, columns: KeyLayout, schema: TableSchema, found: KeyConditions) -> KeyConditions:
+    """How the conditions meet the column fields by themselves."""
+    if layout.halves is None:
+        return match(columns, found.conditions, schema.by_name, MAX_COLUMN_RANGES)
+    # The offset of a time in its bucket bounds columns, and settles nothing: the bucket is still open.
+    name = layout.halves.of.name
+    own = [c.on_entry for c in found.conditions if c.on_entry.names() == {name}]
+    values = values_left(own, name)
+    if values is not None:
+        packed = sorted({columns.pack_field(0, value) for value in values})
+        if len(packed) <= MAX_COLUMN_RANGES:
+            return match(columns, found.conditions, schema.by_name, MAX_COLUMN_RANGES, [packed])
+    bounds, _ = bounds_of(own, schema.by_name[name])
+    return KeyConditions([], _offsets(layout, bounds), found.conditions, [])
+
+
+def _offsets(layout: PlaceLayout, bounds: Bounds | None) -> Bounds | None:
+    """Bounds on a split time as bounds on its offset: where both are times of one bucket."""
+    assert layout.halves is not None
+    if bounds is None or bounds.low is UNSET or bounds.high is UNSET:
+        return None
+    codec, bucket = layout.halves.of.codec, layout.halves.bucket.codec
+    low, high = below(codec, bounds.low)[0], below(codec, bounds.high)[0]
+    if low is None or high is None or low > high or bucket.encode(low) != bucket.encode(high):
+        return None
+    return Bounds(low=low, high=high)
+
+
+def _intervals(wide: WideLayout, ranges: Sequence[KeyRange]) -> list[Interval]:
+    """The qualifiers of the objects whose column fields lie in some ranges."""
+    form = PlaceForm(row=b"any", kind=wide.kind)
+    return [(each.first, each.stop) for of in merge_ranges(ranges) for each in form.slices(of, wide.prefix_end)]

@@ -1,0 +1,107 @@
+"""What `explain()` says of wide models: which slices of which rows a plan reads, in the values of the fields, and in how many calls."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence, Set
+from datetime import date, datetime
+from typing import Any
+
+from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.mapping.predicates import Comparison, In, Not, Predicate, StartsWith, conjuncts
+from hbmodel.mapping.wide import WideLayout
+from hbmodel.query.executor import FIRST_GET
+from hbmodel.query.explanation import Slices
+from hbmodel.query.plan import Plan
+from hbmodel.store.slices import EVERY_COLUMN, SliceScan, within
+
+RANGES_OF_COLUMNS = "ranges of columns, pages of cells"
+"""What HBase filters wide rows by: its filters of values judge rows, and not the objects in them."""
+
+_BACKWARDS_BY_KEYS = 3
+"""Scans to the first item where rows are found before their objects: of the rows, of the last object by its keys, and of the object."""
+
+
+def slices_of(made: Plan) -> Slices | None:
+    """The slices of a plan; None where it reads an index, rows by their keys, nothing, or a model that is not wide."""
+    schema = made.query.schema
+    layout, wide = schema.layout, schema.wide
+    if wide is None or not isinstance(layout, PlaceLayout) or made.path.index is not None or made.rows is not None or not made.buckets:
+        return None
+    buckets = [list(_slices(made, wide, bucket.ranges)) for bucket in made.buckets]
+    found = [each for slices in buckets for each in slices]
+    by_keys = any(slices and slices[-1 if made.backwards else 0].keys_of_rows for slices in buckets)
+    bounded = {*made.match.names(layout)}
+    rows, columns = set(layout.names[: layout.rows]), set(layout.names[layout.rows - (layout.split is not None) :])
+    here = columns & {*bounded, *(() if made.columns is None else made.columns.fields)}
+    return Slices(
+        rows="the one of the model" if not layout.rows else _text(made, rows & bounded) or "all",
+        columns=_text(made, here) or "all of the model",
+        number=len(found),
+        ranges=max((len(each.ranges) for each in found), default=0),
+        scans=len(buckets) * (_BACKWARDS_BY_KEYS if by_keys else 1),
+        turns=1 + (_BACKWARDS_BY_KEYS - 1) * len(buckets) if by_keys else 1,
+    )
+
+
+def calls_of_gets(made: Plan, one_call_gets: bool) -> int:
+    """The calls that read the first objects of a wide model by their keys.
+
+    Args:
+        made: the plan; it does not say which objects an index leads to, so of them one is counted.
+        one_call_gets: whether one call reads other columns of each row. Else it reads the same columns of several rows, and a scan
+            reads an object whose columns are not named.
+    """
+    schema, wide = made.query.schema, made.query.schema.wide
+    whole = not all(b":" in column for column in made.reader.columns_of_gets)
+    versions = int(whole and schema.row_version_column is not None)
+    if one_call_gets or wide is None:
+        return 1 + versions
+    first = (made.rows or [])[:FIRST_GET]
+    if whole:
+        return 2 * max(1, len(first)) + versions
+    rows: dict[bytes, list[bytes]] = {}
+    for row, prefix in map(wide.form.cut, first):
+        rows.setdefault(row, []).append(prefix)
+    return max(1, len(set(map(tuple, rows.values())))) + versions
+
+
+def _slices(made: Plan, wide: WideLayout, ranges: Sequence[Any]) -> Iterator[SliceScan]:
+    columns = EVERY_COLUMN if made.columns is None else made.columns.ranges
+    for each in itertools.chain.from_iterable(map(wide.slices, ranges)):
+        if kept := within(columns, each.first, each.stop):
+            yield SliceScan(each.rows, kept, made.backwards)
+
+
+def _text(made: Plan, names: Set[str]) -> str:
+    said = [p for p in conjuncts(made.query.predicate) if p.names() <= names and not (isinstance(p, Comparison) and p.operator == "!=")]
+    return ", ".join(text for text in map(_said, said) if text)
+
+
+def _said(predicate: Predicate) -> str:
+    """A condition that bounds a key, with its values."""
+    match predicate:
+        case Comparison(of, operator, value):
+            return f"{of.name} {'==' if operator == '=' else operator} {_value(value)}"
+        case In(of, (None,)):
+            return f"{of.name} is None"
+        case In(of, values):
+            shown = [_value(value) for value in values[:_MOST]]
+            return f"{of.name} in {', '.join(shown)}" + (f", ... ({len(values)} values)" if len(values) > _MOST else "")
+        case StartsWith(of, prefix):
+            return f"{of.name} starts with {_value(prefix)}"
+        case Not((In(of, (None,)),)):
+            return f"{of.name} is not None"
+    return ""
+
+
+_MOST = 4
+"""Values of a list that are shown."""
+
+_LONGEST = 60
+"""Characters of a value that are shown."""
+
+
+def _value(value: object) -> str:
+    text = value.isoformat() if isinstance(value, datetime | date) else repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,0 +1,28 @@
+"""Scans of the objects in some ranges of columns, whatever their row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hbmodel.errors import InvalidRequest
+from hbmodel.store.folded import NO_OBJECTS, FoldedStore
+from hbmodel.store.port import Store
+from hbmodel.store.slices import Interval
+from hbmodel.store.values import Row, Scan
+
+
+def scan_columns(store: Store, table: str, scans: Sequence[Scan], columns: Sequence[Interval]) -> Sequence[Iterator[Sequence[Row]]]:
+    """As `Store.scan`, of the objects whose qualifiers lie in some ranges, whatever their row.
+
+    Args:
+        store: of a wide model's objects.
+        table: of logical rows.
+        scans: to start.
+        columns: ranges of qualifiers as in a `SliceScan`.
+
+    Raises:
+        InvalidRequest: the table holds no logical rows.
+    """
+    if not isinstance(store, FoldedStore):
+        raise InvalidRequest(NO_OBJECTS, table=table)
+    return store.scan_columns(table, scans, columns)

@@ -1,0 +1,142 @@
+"""What `explain()` says of wide models, checked against the calls that are really made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.store import slices
+from hbmodel.store.gateway.connection import ThriftConnection
+from tests.support.beds import HBASE, Bed
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@hb.model(table="slices_said", family="d", kind=b"v", salt=hb.HashSalt(3, by=("owner",)))
+class Visit:
+    owner: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(part="column")
+    number: hb.Key[int] = hb.key(hb.UInt8, part="column")
+    reason: hb.Column[str] = hb.column("r")
+    price: hb.Column[int] = hb.column("p")
+    by_price = hb.index("price")
+
+
+@hb.model(table="slices_said_at", family="d")
+class Reading:
+    sensor: hb.Key[str] = hb.key()
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
+    value: hb.Column[int] = hb.column("v")
+
+
+@hb.model(table="slices_said_row", family="d", row=b"all")
+class Word:
+    text: hb.Key[str] = hb.key(part="column")
+    count: hb.Column[int] = hb.column("c")
+
+
+@pytest.fixture
+def session(bed: Bed) -> hb.Session:
+    found = bed.use(Visit, Reading, Word)
+    found.add_all(Visit(owner=f"o{n % 4}", name=f"m{n % 3}", number=n, reason="x", price=n) for n in range(24))
+    found.add_all(Reading(sensor=sensor, at=START + timedelta(minutes=n), value=n) for sensor in "ab" for n in range(180))
+    found.add_all(Word(text=f"w{n}", count=n) for n in range(9))
+    found.commit()
+    return found
+
+
+def queries(session: hb.Session) -> Iterator[Any]:
+    visits, readings, words = session.query(Visit), session.query(Reading), session.query(Word)
+    yield visits.where(Visit.name.startswith("m")).allow_full_scan()
+    yield visits.where(Visit.name.in_(["m0", "m2"]), Visit.price >= 0).use_index("primary").allow_full_scan()
+    yield visits.where(Visit.owner == "o1", Visit.name > "m0")
+    yield visits.where(Visit.owner == "o1", Visit.name.in_(["m0", "m2"]))
+    yield visits.where(Visit.owner == "o1", Visit.name == "m1", Visit.number == 1)
+    yield visits.where(Visit.owner.in_(["o0", "o1", "o2"]), Visit.name == "m1", Visit.number.in_([1, 4, 10, 13]))
+    yield visits.where(Visit.price == 3)
+    yield readings.where(Reading.sensor == "a", Reading.at.between(START, START + timedelta(minutes=90)))
+    yield readings.where(Reading.sensor >= "a", Reading.at == START + timedelta(minutes=5))
+    yield words.where(Word.text > "w3")
+
+
+@pytest.mark.parametrize("bed", HBASE, indirect=True)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_calls_to_the_first_item_are_those_that_are_made(session: hb.Session, monkeypatch: pytest.MonkeyPatch, backwards: bool) -> None:
+    sent: list[str] = []
+    send = ThriftConnection.send
+
+    def noted(self: ThriftConnection, api: str, **arguments: object) -> None:
+        sent.append(api)
+        send(self, api, **arguments)
+
+    wrong = []
+    for query in queries(session):
+        asked = query.reversed() if backwards else query
+        told = asked.explain()
+        with monkeypatch.context() as watching:
+            watching.setattr(ThriftConnection, "send", noted)
+            sent.clear()
+            assert asked.first() is not None
+        called = [api for api in sent if "lose" not in api]
+        if len(called) != told.calls:
+            wrong.append(f"{told}\n{called}")
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize("bed", ["memory"], indirect=True)
+def test_the_scans_to_the_first_item_are_those_that_are_made(session: hb.Session, bed: Bed) -> None:
+    for query in queries(session):
+        for asked in (query, query.reversed()):
+            told = asked.explain()
+            bed.store.calls.clear()
+            assert asked.first() is not None
+            scans = sum(len(call.items) for call in bed.store.calls if call.name == "scan")
+            gets = sum(1 for call in bed.store.calls if call.name != "scan")
+            assert (scans, gets) == (told.scan_calls, told.gets), f"{told}\n{bed.store.calls}"
+
+
+@pytest.mark.parametrize("bed", ["memory"], indirect=True)
+def test_slices_are_in_the_values_of_fields(session: hb.Session) -> None:
+    visits, readings = session.query(Visit), session.query(Reading)
+    told = visits.where(Visit.owner >= "o1", Visit.name.startswith("m"), Visit.price > 3).select(Visit.price).explain()
+    assert str(told) == (
+        "scan of slices_said (primary)\n"
+        "  key:     nothing fixed, owner bounded\n"
+        "  scans:   3 range(s) in 3 of 3 bucket(s)\n"
+        "  server:  ranges of columns, pages of cells\n"
+        "  client:  price > ...\n"
+        "  rows:    owner >= 'o1'\n"
+        "  columns: name starts with 'm'\n"
+        "  slices:  3, of 1 range(s) of columns; conditions on columns are the client's, and select saves nothing inside a slice\n"
+        "  calls:   3 to the first item (3 of scans, 0 of gets), in 1 round trip(s)"
+    )
+    hour = timedelta(hours=1)
+    split = readings.where(Reading.sensor == "a", Reading.at.between(START + hour / 2, START + 4 * hour)).explain().slices
+    assert split is not None
+    assert (split.number, split.ranges, split.scans) == (3, 1, 1)
+    assert split.rows == "sensor == 'a', at >= 2026-01-01T00:30:00+00:00, at <= 2026-01-01T04:00:00+00:00"
+    assert split.columns == "at >= 2026-01-01T00:30:00+00:00, at <= 2026-01-01T04:00:00+00:00"
+    word = session.query(Word).allow_full_scan().explain().slices
+    assert word is not None
+    assert (word.rows, word.columns) == ("the one of the model", "all of the model")
+    several = visits.where(Visit.name.in_([f"m{n}" * 40 for n in range(6)])).allow_full_scan().explain().slices
+    assert several is not None
+    assert several.rows == "all"
+    assert several.columns.startswith("name in 'm0m0")
+    assert several.columns.endswith(", ... (6 values)")
+    assert len(several.columns) < 300
+    for other in (visits.where(Visit.price == 3), visits.where(Visit.owner == "o", Visit.name == "m", Visit.number == 1)):
+        assert other.explain().slices is None
+
+
+@pytest.mark.parametrize("bed", ["memory"], indirect=True)
+def test_a_wider_row_takes_a_page_after_the_other(session: hb.Session, bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "PAGES", (5, 7))
+    query = session.query(Visit).where(Visit.owner == "o1", Visit.name >= "m")
+    bed.store.calls.clear()
+    assert query.first() is not None
+    assert len(bed.store.calls) == query.explain().calls == 1
