@@ -26,6 +26,9 @@ from hbmodel.store import Scan
 from hbmodel.store.ranges import KeyRange
 from tests.benchmarks.comparison import IN_ROW, MANY, REPEATS, Case, Result, compare
 from tests.benchmarks.mapping import mapping_cases
+from tests.benchmarks.wide import MODELS as WIDE_MODELS
+from tests.benchmarks.wide import OBJECTS as WIDE_OBJECTS
+from tests.benchmarks.wide import wide_cases
 
 SUFFIX = f"{os.getpid()}"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -76,7 +79,7 @@ class Covered:
     by_owner = hb.index("owner", covers=("kind", "size", "text"))
 
 
-MODELS = (Reading, Event, Covered, Spread)
+MODELS = (Reading, Event, Covered, Spread, *WIDE_MODELS)
 
 
 def readings(rows: int) -> Iterator[Reading]:
@@ -101,6 +104,7 @@ OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {
     Spread: lambda rows: spreads(min(rows, 20_000)),
     Event: lambda rows: events(min(rows, 20_000)),
     Covered: lambda rows: events(min(rows, 20_000), Covered),
+    **WIDE_OBJECTS,
 }
 
 
@@ -108,16 +112,20 @@ def run_all(url: str, thrift2_url: str, rows: int, chosen: Callable[[str], bool]
     """Every comparison whose name is chosen, against the two gateways of one HBase; the tables are dropped afterwards."""
     where = urlsplit(url)
     by_hand = happybase.Connection(where.hostname, where.port)
-    with hb.connect(url) as first, hb.connect(thrift2_url) as second:
+    with hb.connect(url) as first, hb.connect(thrift2_url) as second, hb.connect("memory:") as embedded:
         hb.create_tables(second, *MODELS)
+        hb.create_tables(embedded, *WIDE_MODELS)
         try:
             cases = [*_scans(first, second, by_hand, rows), *_pages(first, second, by_hand), *_buckets(first, second, by_hand)]
             cases += [*_gets(first, second, by_hand), *_index_queries(first, second, by_hand)]
+            cases += wide_cases(first, second, by_hand, embedded)
             cases += [*_single_puts(first, second, by_hand), *_puts(first, second, by_hand), *mapping_cases()]
             cases = [case for case in cases if chosen(case.name)]
             session = hb.Session(first)
             for model in {model for case in cases for model in case.reads}:
                 session.load(OBJECTS[model](rows))
+                if model in WIDE_MODELS[1:]:
+                    hb.Session(embedded).load(OBJECTS[model](rows))
             print(f"{'hbmodel by hand-written code':<56}  time    processor", flush=True)
             return [compare(case, warm_up) for case in cases]
         finally:
