@@ -36,6 +36,8 @@ _SAMPLED = 64
 Interval = tuple[bytes, bytes | None]
 """Qualifiers, from the first on and below the second; None where there is no end."""
 
+NO_OBJECTS = "Only tables of wide models are read by ranges of columns."
+
 EVERY_COLUMN: Sequence[Interval] = ((b"", None),)
 
 
