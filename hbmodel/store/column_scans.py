@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hbmodel.errors import InvalidRequest
-from hbmodel.store.folded import NO_OBJECTS, FoldedStore
+from hbmodel.store.folded import FoldedStore
 from hbmodel.store.port import Store
-from hbmodel.store.slices import Interval
+from hbmodel.store.slices import NO_OBJECTS, Interval
 from hbmodel.store.values import Row, Scan
 
 

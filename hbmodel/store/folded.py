@@ -15,12 +15,10 @@ from hbmodel.store.folded_writes import FoldedWrites, LatePut
 from hbmodel.store.object_filters import keys_only, object_filter
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
 from hbmodel.store.row_widths import RowWidths
-from hbmodel.store.slices import EVERY_COLUMN, Interval, SliceReader, SliceScan, close_scan, within
+from hbmodel.store.slices import EVERY_COLUMN, NO_OBJECTS, Interval, SliceReader, SliceScan, close_scan, within
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 from hbmodel.store.wide_rows import ROW_VERSION, ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
-
-NO_OBJECTS = "Only tables of wide models are read by ranges of columns."
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -52,7 +50,7 @@ class FoldedStore(WrappingStore):
     """
 
     def __init__(
-        self, store: Store, wides: Iterable[WideRows], *, pages: Sequence[int] | None = None, widths: RowWidths | None = None
+        self, store: Store, wides: Iterable[WideRows], pages: Sequence[int] | None = None, widths: RowWidths | None = None
     ) -> None:
         super().__init__(store)
         self._wides = {wide.name: wide for wide in wides}
@@ -350,7 +348,7 @@ def _parts(wide: WideRows, scan: Scan, columns: Sequence[Interval]) -> list[Slic
 
 
 class _ObjectBatches(Iterator[Sequence[Row]]):
-    """The batches of a scan of logical rows."""
+    """The batches of a scan of logical rows. They are filled, unless each row takes calls of its own."""
 
     def __init__(self, scan: Scan, reader: SliceReader, parts: Sequence[SliceScan], started: Any) -> None:
         self._started = started
@@ -366,7 +364,7 @@ class _ObjectBatches(Iterator[Sequence[Row]]):
 
     def _read(self, scan: Scan, reader: SliceReader, parts: Sequence[SliceScan], started: Any) -> Generator[Sequence[Row], None, None]:
         shown, passing = _shown(scan), object_filter(scan.filter)
-        left, size = scan.limit, scan.batch_size
+        left, size, waiting = scan.limit, scan.batch_size, list[Row]()
         try:
             for part in parts:
                 with closing(reader.read(part, started)) as pages:
@@ -377,10 +375,14 @@ class _ObjectBatches(Iterator[Sequence[Row]]):
                         if left is not None:
                             chosen = chosen[:left]
                             left -= len(chosen)
-                        for first in range(0, len(chosen), size):
-                            yield chosen[first : first + size]
+                        waiting += chosen
+                        while len(waiting) >= size or (waiting and (left == 0 or part.keys_of_rows)):
+                            batch, waiting = waiting[:size], waiting[size:]
+                            yield batch
                         if left == 0:
                             return
+            if waiting:
+                yield waiting
         finally:
             close_scan(self._started)
 

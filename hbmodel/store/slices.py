@@ -36,6 +36,8 @@ _SAMPLED = 64
 Interval = tuple[bytes, bytes | None]
 """Qualifiers, from the first on and below the second; None where there is no end."""
 
+NO_OBJECTS = "Only tables of wide models are read by ranges of columns."
+
 EVERY_COLUMN: Sequence[Interval] = ((b"", None),)
 
 
@@ -121,7 +123,9 @@ class SliceReader:
             started = None
 
     def _sizes(self, scan: SliceScan) -> Sequence[int]:
-        return self._pages or (PAGES_OF_KEYS if scan.keys_only else PAGES)
+        if scan.keys_only:  # a batch has the first pages of many rows
+            return self._pages or (PAGES_OF_KEYS if scan.single else (PAGES[1], *PAGES_OF_KEYS))
+        return self._pages or PAGES
 
     def _rows(self, scan: SliceScan, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
         """The objects of a scan, and what is behind it: it ends with as many rows as there are objects wanted, one in each at least."""

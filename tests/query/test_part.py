@@ -29,6 +29,7 @@ from hbmodel.query.query import Query
 from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard
 from hbmodel.store import Family, Put, Store
+from hbmodel.store.folded import folded
 from hbmodel.store.ranges import KeyRange, merge_ranges
 from hbmodel.tables.registration import Binding, RowState
 from tests.support.beds import fresh, set_state
@@ -260,19 +261,21 @@ def keys_of(items: Sequence[Any], schema: TableSchema) -> list[tuple[bytes, ...]
 def filled(store: Store, of: RandomModel, objects: Sequence[StoredObject], cuts: Sequence[tuple[int, int]]) -> hb.Session | QueryRunner:
     """A reader of tables that hold the objects, split at some of their keys, or at beginnings of them."""
     schema = of.schema
+    view = folded(store, schema.wide_rows)
     families = [Family(name) for name in schema.family_names]
     for index in paths(schema):
         table = schema.table if index is None else index.table
         keys = [key for obj in objects for key in stored_keys(schema, index, obj)]
-        splits = {keys[at % len(keys)][: 1 + length] for at, length in cuts if keys}
+        rows = keys if index is not None or schema.wide is None else [schema.wide.form.cut(key)[0] for key in keys]
+        splits = {rows[at % len(rows)][: 1 + length] for at, length in cuts if rows}
         store.create_table(table, families, sorted(splits - {b""}))
         if index is None:
-            store.put(table, [Put(obj.row, obj.cells, 1) for obj in objects])
+            view.put(table, [Put(obj.row, obj.cells, 1) for obj in objects])
         else:
             store.put(table, [Put(key, {schema.version_column: b"\x01" + bytes(8)}, 1) for key in keys])
     indexes = tuple(schema.indexes.values())
-    rows: RowState = "indexed" if indexes or schema.versioned else "unindexed"
-    return QueryRunner(lambda _: store, lambda found: Binding(found, indexes, indexes, (), rows), None, Guard())
+    state: RowState = "indexed" if indexes or schema.versioned else "unindexed"
+    return QueryRunner(lambda _: view, lambda found: Binding(found, indexes, indexes, (), state), None, Guard())
 
 
 def paged(query: Query[Any], size: int) -> list[Any]:

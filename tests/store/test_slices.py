@@ -145,6 +145,12 @@ def test_counting_reads_keys_in_large_pages(store: RecordingStore) -> None:
     assert all(isinstance(scan.filter, And) and KeyOnly() in scan.filter.filters for scan in scans)
 
 
+def test_counting_many_rows_begins_with_smaller_pages(store: RecordingStore) -> None:
+    rows = read(FoldedStore(store, [WIDE]), KeyRange(), filter=And([FirstCellOnly(), KeyOnly()]))
+    assert len(rows) == WIDTH // 3 + 2
+    assert [size_of(scan) for scan in scans_of(store)] == [1_000, *[10_000] * 3]
+
+
 def test_the_last_object_takes_few_small_calls(store: RecordingStore) -> None:
     folded = FoldedStore(store, [WIDE])
     (last,) = read(folded, ROW, reversed=True, limit=1)
