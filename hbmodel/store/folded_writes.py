@@ -172,6 +172,8 @@ class FoldedWrites:
                 check_conditional_change(self.wide.name, change.row, change.column, ())
         made = [self.conditional(change.row, change.column, change.expected, change.mutations) for change in changes]
         if all(change.mutations for change in made):
+            if self.wide.row_version is None:
+                return self.store.check_and_mutate_many(self.wide.table, made)
             return change_together(self.store, self.wide.table, made, atomic=False)
         return [self.check_and_mutate(change.row, change.column, change.expected, change.mutations) for change in changes]
 

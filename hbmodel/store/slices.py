@@ -52,6 +52,8 @@ class SliceScan:
         keys_only: cells without their values.
         limit: how many objects are wanted, at most; no more are promised to be left out. Where a filter may drop
             some, more are read when they are asked for.
+        page: cells in the first page of each row, where earlier rows have shown what suits; else `SliceReader` chooses.
+        batch_size: rows in a batch, at most.
     """
 
     rows: KeyRange
@@ -59,6 +61,8 @@ class SliceScan:
     reversed: bool = False
     keys_only: bool = False
     limit: int | None = None
+    page: int | None = None
+    batch_size: int = ROWS
 
     @property
     def single(self) -> bool:
@@ -93,7 +97,7 @@ class SliceReader:
 
     def first_scan(self, scan: SliceScan) -> Scan:
         """The scan of the table with which it begins."""
-        page = _page(scan.ranges, self._sizes(scan)[0], scan.keys_only)
+        page = _page(scan.ranges, self._first_size(scan), scan.keys_only)
         if scan.keys_of_rows:
             page = _page([(scan.ranges[0][0], scan.ranges[-1][1])], 1, keys_only=True)
         return Scan(
@@ -102,7 +106,7 @@ class SliceReader:
             columns=[self._wide.family],
             filter=page,
             limit=1 if scan.single else scan.limit,
-            batch_size=ROWS if scan.limit is None else max(1, min(ROWS, scan.limit)),
+            batch_size=scan.batch_size if scan.limit is None else max(1, min(scan.batch_size, scan.limit)),
         )
 
     def read(self, scan: SliceScan, started: Iterator[Sequence[Row]] | None = None) -> Generator[Sequence[ObjectRow], None, None]:
@@ -127,11 +131,39 @@ class SliceReader:
             return self._pages or (PAGES_OF_KEYS if scan.single else (PAGES[1], *PAGES_OF_KEYS))
         return self._pages or PAGES
 
+    def _first_size(self, scan: SliceScan) -> int:
+        """Cells in the first page of each row: of one row as many as the objects wanted may have, of many rows few."""
+        if scan.page is not None:
+            return scan.page
+        sizes = self._sizes(scan)
+        if not scan.single:
+            return sizes[0]
+        size = sizes[min(1, len(sizes) - 1)]
+        return size if scan.limit is None else max(sizes[0], min(size, scan.limit * max(1, len(self._wide.columns)) + 1))
+
+    def _behind(self, scan: SliceScan, last: bytes) -> KeyRange:
+        return scan.rows.before(last) if scan.reversed else scan.rows.after(last)
+
+    def _wider(self, scan: SliceScan, size: int, batch: Sequence[Row]) -> SliceScan | None:
+        """What is behind a batch many of whose rows have more cells than a page: the same by larger pages, or None where there are none."""
+        sizes = self._sizes(scan)
+        larger = next((each for each in sizes if each > size), None)
+        if scan.single or scan.keys_of_rows or larger is None:
+            return None
+        columns = batch[-1].columns
+        each = max(1, _bytes(list(columns), list(columns.values())) // max(1, len(columns)))
+        page = min(larger, PAGE_BYTES // each)
+        rows = self._behind(scan, batch[-1].row)
+        if page <= size or rows.empty:
+            return None
+        return evolve(scan, rows=rows, page=page, batch_size=max(1, min(ROWS, 2 * PAGE_BYTES // (page * each))))
+
     def _rows(self, scan: SliceScan, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
         """The objects of a scan, and what is behind it: it ends with as many rows as there are objects wanted, one in each at least."""
-        size, count, last = self._sizes(scan)[0], 0, b""
+        size, count, last = self._first_size(scan), 0, b""
         for batch in batches:
             count, last = count + len(batch), batch[-1].row
+            full = 0
             whole: list[ObjectRow] = []
             for row in batch:
                 columns = row.columns
@@ -139,15 +171,19 @@ class SliceReader:
                     objects = self._unfolding.objects(row.row, list(columns), list(columns.values()))
                     whole += reversed(objects) if scan.reversed else objects
                     continue
+                full += 1
                 if whole:
                     yield whole
                     whole = []
                 yield from self._backwards(scan, row.row) if scan.reversed else self._pages_of(scan, row)
             if whole:
                 yield whole
+            if full * 4 >= len(batch) and (wider := self._wider(scan, size, batch)) is not None:
+                close_scan(batches)
+                return wider
         if scan.single or count != scan.limit:
             return None
-        rows = scan.rows.before(last) if scan.reversed else scan.rows.after(last)
+        rows = self._behind(scan, last)
         return None if rows.empty else evolve(scan, rows=rows, limit=4 * count)
 
     def _pages_of(self, scan: SliceScan, row: Row | None, of: bytes | None = None) -> Generator[Sequence[ObjectRow], None, None]:
@@ -155,7 +191,8 @@ class SliceReader:
         sizes = self._sizes(scan)
         key = row.row if row is not None else of
         assert key is not None
-        number, size, ranges = 0, sizes[0], list(scan.ranges)
+        size, ranges = self._first_size(scan), list(scan.ranges)
+        number = sum(each <= size for each in sizes[1:])
         read = read_bytes = 0
         page: Iterator[Sequence[Row]] | None = None
         if row is None:
