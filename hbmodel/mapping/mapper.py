@@ -12,6 +12,7 @@ from attrs.exceptions import FrozenInstanceError
 from hbmodel.encoding.key_layout import check_length
 from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, QueryError, UnknownField
 from hbmodel.mapping.index_entries import Entries, entries_function
+from hbmodel.mapping.map_columns import NotLoaded, with_map_cells
 from hbmodel.mapping.row_codegen import (
     Taken,
     compile_decode,
@@ -75,13 +76,13 @@ class RowDecoder:
 
     @cached_property
     def columns(self) -> Sequence[bytes]:
-        """What a get or scan must ask for: whole families for whole objects, else just the cells needed."""
+        """What a get or scan must ask for: whole families for whole objects without map columns, else just the cells needed."""
         if self.names is not None and self.anchor is not None:
             return tuple(sorted({self.anchor, *(f.column for f in self.fields)}))
         if self.schema.foreign:
             flag = () if self.schema.exists_column is None else (self.schema.exists_column,)
             return tuple(sorted({*flag, *(f.column for f in self.schema.columns)}))
-        return self.schema.family_names
+        return self.schema.row_columns
 
     @cached_property
     def columns_of_gets(self) -> Sequence[bytes]:
@@ -319,7 +320,8 @@ def take(schema: TableSchema, obj: object) -> Taken:
     """
     taken: Callable[[object], Taken] | None = schema.compiled.get("take")
     if taken is None:
-        taken = schema.keep("take", compile_take(schema, partial(take_slow, schema)))
+        taken = compile_take(schema, partial(take_slow, schema))
+        taken = schema.keep("take", with_map_cells(schema.maps, schema.table, taken) if schema.maps else taken)
     return taken(obj)
 
 
@@ -394,6 +396,7 @@ def changed_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> 
     """Another object with some fields changed, and the version where the model has one."""
     schema = schema_of(type(obj))
     values = {f.name: getattr(obj, f.name) for f in schema.fields}
+    values |= {of.name: entries for of in schema.maps if (entries := getattr(obj, of.name)) is not NotLoaded}
     if schema.version_field is not None:
         values[schema.version_field.name] = version
     changed: T = RowDecoder(schema, indexed=False).make({**values, **changes})
