@@ -167,6 +167,8 @@ Taken = tuple[dict[str, Any], bytes, dict[bytes, bytes]]
 
 def with_map_cells(maps: tuple[MapField, ...], table: str, take: Callable[[Any], Taken]) -> Callable[[Any], Taken]:
     """The function that gives what is written of an object, with the cells of its map columns too."""
+    if not maps:
+        return take
 
     def taken(obj: Any) -> Taken:
         values, row, cells = take(obj)

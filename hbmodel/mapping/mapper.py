@@ -12,9 +12,8 @@ from attrs.exceptions import FrozenInstanceError
 from hbmodel.encoding.key_layout import check_length
 from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, QueryError, UnknownField
 from hbmodel.mapping.index_entries import Entries, entries_function
-from hbmodel.mapping.map_columns import NotLoaded, with_map_cells
+from hbmodel.mapping.map_columns import Taken
 from hbmodel.mapping.row_codegen import (
-    Taken,
     compile_decode,
     compile_entries,
     compile_entry,
@@ -320,8 +319,7 @@ def take(schema: TableSchema, obj: object) -> Taken:
     """
     taken: Callable[[object], Taken] | None = schema.compiled.get("take")
     if taken is None:
-        taken = compile_take(schema, partial(take_slow, schema))
-        taken = schema.keep("take", with_map_cells(schema.maps, schema.table, taken) if schema.maps else taken)
+        taken = schema.keep("take", compile_take(schema, partial(take_slow, schema)))
     return taken(obj)
 
 
@@ -395,8 +393,7 @@ def give_version(schema: TableSchema, obj: object, version: int) -> bool:
 def changed_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
     """Another object with some fields changed, and the version where the model has one."""
     schema = schema_of(type(obj))
-    values = {f.name: getattr(obj, f.name) for f in schema.fields}
-    values |= {of.name: entries for of in schema.maps if (entries := getattr(obj, of.name)) is not NotLoaded}
+    values = {f.name: getattr(obj, f.name) for f in schema.fields} | {name: getattr(obj, name) for name in schema.maps_by_name}
     if schema.version_field is not None:
         values[schema.version_field.name] = version
     changed: T = RowDecoder(schema, indexed=False).make({**values, **changes})
