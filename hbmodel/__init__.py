@@ -94,11 +94,14 @@ from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family
 from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, each, flag, index, key, version
 from hbmodel.mapping.key_cost import Description, describe
+from hbmodel.mapping.map_columns import NotLoaded
+from hbmodel.mapping.map_declaration import Columns, MapColumns, columns
 from hbmodel.mapping.model import mixin, model
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.raw_access import decode, row_key
 from hbmodel.mapping.schema import schema_of
 from hbmodel.protocol.writes import Outcome
+from hbmodel.query.column_slice import ColumnSlice
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
@@ -135,6 +138,8 @@ __all__ = [
     "ClockError",
     "Codec",
     "Column",
+    "ColumnSlice",
+    "Columns",
     "ComputedFieldError",
     "ConditionFailed",
     "ConflictError",
@@ -188,9 +193,11 @@ __all__ = [
     "Key",
     "KeyTooLong",
     "LocalHBaseError",
+    "MapColumns",
     "MsgPack",
     "NamespaceExists",
     "NamespaceNotFound",
+    "NotLoaded",
     "OrderNotAvailable",
     "Outcome",
     "Page",
@@ -244,6 +251,7 @@ __all__ = [
     "build_index",
     "check_regions",
     "column",
+    "columns",
     "computed",
     "connect",
     "counter",

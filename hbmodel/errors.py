@@ -144,7 +144,7 @@ class RowExists(HbmodelError):
 
 
 class RowNotFound(HbmodelError, LookupError):
-    """`update` or `increment` found no live row under the key."""
+    """`update`, `increment` or a write of map entries found no live row under the key."""
 
 
 class ConflictError(HbmodelError):

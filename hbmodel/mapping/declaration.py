@@ -19,6 +19,8 @@ from hbmodel.mapping.computed import ComputedSpec
 from hbmodel.mapping.families import check_family, check_lives, family_name
 from hbmodel.mapping.index_kinds.part import DeclaredPart, IndexPart
 from hbmodel.mapping.index_kinds.partial import Where, resolve_where
+from hbmodel.mapping.map_columns import MapField
+from hbmodel.mapping.map_declaration import check_maps
 from hbmodel.mapping.places import Placed, check_former
 from hbmodel.mapping.schema import PRIMARY, REQUIRED, Field, Index, TableSchema
 from hbmodel.mapping.wide import key_layout, wide_rows
@@ -68,6 +70,7 @@ def build_schema(
     indexes: Mapping[str, IndexSpec],
     options: ModelOptions,
     computed: Mapping[str, ComputedSpec],
+    maps: Sequence[MapField] = (),
 ) -> TableSchema:
     """Checks the declarations of `model` together and freezes them.
 
@@ -96,13 +99,20 @@ def build_schema(
     check_former(name, {f.name: f.was for f in fields}, "field")
     check_former(name, {index: spec.was for index, spec in indexes.items()}, "index")
     placed = Placed.of(by_name, layout)
-    families = _families(name, fields, system, options)
+    families = _families(name, fields, maps, system, options)
     marked = system or options.exists is not None
+    flag = None if options.exists is None else options.family_name.encode() + b":" + options.exists.encode()
+    checked = check_maps(name, maps, fields, families, immutable=options.immutable, foreign=options.foreign, marked=system, flag=flag)
     wide = wide_rows(name, layout, salt, fields, families, row=options.row, kind=options.kind, marked=marked)
     # Whoever changes a row must know which entries to take back: it has read the row, or rows never change. Where cells expire, or a row
     # has several entries or several places to stand in, entries say nothing by themselves; nor where others write the table.
     lasting = not (options.foreign or salt.random or any(family.ttl is not None for family in families))
     known = lasting and (versioned or options.immutable)
+
+    for index, spec in indexes.items() if maps else ():
+        entries = {of.name for of in maps} & {*(part.name for part in spec.parts), *(spec.covers or ())}
+        if entries:
+            raise DeclarationError("A map column cannot be in an index, nor covered by one.", model=name, index=index, field=entries.pop())
 
     def index_of(index: str, spec: IndexSpec) -> Index:
         found = _build_index(name, index, spec, by_name, layout, salt, options)
@@ -126,6 +136,7 @@ def build_schema(
         row=options.row,
         kind=options.kind or b"",
         wide=wide,
+        maps=checked,
     )
 
 
@@ -256,11 +267,11 @@ def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -
     return True
 
 
-def _families(model: str, fields: Sequence[Field], indexed: bool, options: ModelOptions) -> tuple[Family, ...]:
+def _families(model: str, fields: Sequence[Field], maps: Sequence[MapField], indexed: bool, options: ModelOptions) -> tuple[Family, ...]:
     """The families of the columns with their options, sorted by name."""
     default = options.family if isinstance(options.family, Family) else Family(options.family.encode())
     declared = {family.name: family for family in (default, *options.families)}
-    used = sorted({default.name, *(f.family for f in fields if not f.is_key)})
+    used = sorted({default.name, *(f.family for f in fields if not f.is_key), *(of.family for of in maps)})
     for name in declared:
         if name not in used:
             raise DeclarationError("families names a family that no column uses.", model=model, option="families", family=name.decode())

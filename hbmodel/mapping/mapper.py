@@ -12,8 +12,8 @@ from attrs.exceptions import FrozenInstanceError
 from hbmodel.encoding.key_layout import check_length
 from hbmodel.errors import DecodingError, EncodingError, IncompleteKey, IncompleteRow, QueryError, UnknownField
 from hbmodel.mapping.index_entries import Entries, entries_function
+from hbmodel.mapping.map_columns import Taken
 from hbmodel.mapping.row_codegen import (
-    Taken,
     compile_decode,
     compile_entries,
     compile_entry,
@@ -75,13 +75,13 @@ class RowDecoder:
 
     @cached_property
     def columns(self) -> Sequence[bytes]:
-        """What a get or scan must ask for: whole families for whole objects, else just the cells needed."""
+        """What a get or scan must ask for: whole families for whole objects without map columns, else just the cells needed."""
         if self.names is not None and self.anchor is not None:
             return tuple(sorted({self.anchor, *(f.column for f in self.fields)}))
         if self.schema.foreign:
             flag = () if self.schema.exists_column is None else (self.schema.exists_column,)
             return tuple(sorted({*flag, *(f.column for f in self.schema.columns)}))
-        return self.schema.family_names
+        return self.schema.row_columns
 
     @cached_property
     def columns_of_gets(self) -> Sequence[bytes]:
@@ -393,7 +393,7 @@ def give_version(schema: TableSchema, obj: object, version: int) -> bool:
 def changed_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
     """Another object with some fields changed, and the version where the model has one."""
     schema = schema_of(type(obj))
-    values = {f.name: getattr(obj, f.name) for f in schema.fields}
+    values = {f.name: getattr(obj, f.name) for f in schema.fields} | {name: getattr(obj, name) for name in schema.maps_by_name}
     if schema.version_field is not None:
         values[schema.version_field.name] = version
     changed: T = RowDecoder(schema, indexed=False).make({**values, **changes})

@@ -21,16 +21,18 @@ from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family_name
 from hbmodel.mapping.fields import Column, FieldSpec, FlagSpec, Key, column, counter, key, version
 from hbmodel.mapping.index_kinds.part import DeclaredPart
+from hbmodel.mapping.map_columns import MapField
+from hbmodel.mapping.map_declaration import Columns, MapColumns, MapSpec, columns, resolve_map
 from hbmodel.mapping.schema import REQUIRED, VERSION_QUALIFIER, Field, TableSchema
 from hbmodel.store.values import Family
 
 C = TypeVar("C", bound=type[Any])
 
-Declared = FieldSpec | IndexSpec | ComputedSpec
+Declared = FieldSpec | IndexSpec | ComputedSpec | MapSpec
 """What the functions that declare return."""
 
 
-@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, counter, version))
+@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, columns, counter, version))
 def model(
     misplaced: None = None,
     /,
@@ -82,14 +84,16 @@ def model(
         if exists is not None and not isinstance(exists, FlagSpec):
             raise DeclarationError('exists takes a flag: exists=hb.flag("e").', model=cls.__name__, found=repr(exists))
         specs = _declared(cls)
-        fields = _fields(cls, specs, sys._getframe(1), options)
+        fields, maps = _fields(cls, specs, sys._getframe(1), options)
         indexes = {name: spec for name, spec in specs.items() if isinstance(spec, IndexSpec)}
-        made = _attrs_class(cls, fields, frozen)
+        made = _attrs_class(cls, fields, maps, frozen)
         computed = {name: spec for name, spec in specs.items() if isinstance(spec, ComputedSpec)}
-        schema = build_schema(made, fields, indexes, options, computed)
+        schema = build_schema(made, fields, indexes, options, computed, maps)
         for declared in fields:
             descriptor = Key if declared.is_key else Column
             setattr(made, declared.name, descriptor(FieldExpression(of=declared, model=made.__name__)))
+        for entries in schema.maps:
+            setattr(made, entries.name, Columns(MapColumns[Any, Any](entries, made)))
         for of in schema.computed:
             setattr(made, of.name, Computed(FieldExpression(of=of, model=made.__name__)))
         for name in indexes:
@@ -104,7 +108,7 @@ def model(
 def mixin(cls: C, /) -> C: ...
 @overload
 def mixin(*, frozen: bool = False) -> Callable[[C], C]: ...
-@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, counter, version))
+@dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(key, column, columns, counter, version))
 def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
     """Marks a class whose fields and indexes several models inherit.
 
@@ -148,17 +152,39 @@ def _declared(cls: type[Any]) -> Mapping[str, Declared]:
     return found
 
 
-def _fields(cls: type[Any], specs: Mapping[str, Declared], frame: FrameType, options: ModelOptions) -> tuple[Field, ...]:
+def _fields(
+    cls: type[Any], specs: Mapping[str, Declared], frame: FrameType, options: ModelOptions
+) -> tuple[tuple[Field, ...], tuple[MapField, ...]]:
     hints = annotations_of(cls, frame, frozenset(specs))
     for name, hint in hints.items():
         if isinstance(specs.get(name), ComputedSpec):
             raise DeclarationError("A computed field is declared without an annotation.", model=cls.__name__, field=name)
         if name not in specs and not is_class_var(hint):
             raise DeclarationError(
-                "Every annotated attribute must be declared with hb.key, hb.column, hb.counter or hb.version (or be a ClassVar).",
+                "An annotated attribute must be declared with hb.key, hb.column, hb.columns, hb.counter or hb.version (or be a ClassVar).",
                 model=cls.__name__, field=name,
             )  # fmt: skip
-    return tuple(_resolve(cls, name, spec, hints.get(name), options) for name, spec in specs.items() if isinstance(spec, FieldSpec))
+    fields = [_resolve(cls, name, spec, hints.get(name), options) for name, spec in specs.items() if isinstance(spec, FieldSpec)]
+    maps = [_resolve_map(cls, name, spec, hints.get(name), options) for name, spec in specs.items() if isinstance(spec, MapSpec)]
+    return tuple(fields), tuple(maps)
+
+
+def _resolve_map(cls: type[Any], name: str, spec: MapSpec, hint: Any, options: ModelOptions) -> MapField:
+    def mistake(message: str, **details: Any) -> DeclarationError:
+        return DeclarationError(message, model=cls.__name__, field=name, **details)
+
+    def family(given: str | None) -> bytes:
+        return family_name(options.family_name if given is None else given, model=cls.__name__, field=name)
+
+    _check_name(name, mistake)
+    return resolve_map(name, spec, hint, family, lambda alias: as_qualifier(cls.__name__, alias, field=name), mistake)
+
+
+def _check_name(name: str, mistake: Callable[..., DeclarationError]) -> None:
+    if name == "self":
+        raise mistake("A field cannot be called self: the constructor takes fields by name.")
+    if not is_field_name(name):
+        raise mistake("The name of a field is an identifier, neither a keyword nor one that Python itself gives a meaning.")
 
 
 def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: ModelOptions) -> Field:
@@ -180,10 +206,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         raise mistake("The codec is a Codec, such as hb.UInt32 or hb.Text(8); a column's alias comes before it.", found=repr(codec))
     elif not fits(codec, inner):
         raise mistake("The codec reads values of another type than the annotation says.", annotation=repr(hint), codec=repr(codec))
-    if name == "self":
-        raise mistake("A field cannot be called self: the constructor takes fields by name.")
-    if not is_field_name(name):
-        raise mistake("The name of a field is an identifier, neither a keyword nor one that Python itself gives a meaning.")
+    _check_name(name, mistake)
     if spec.nullable and not nullable:
         raise mistake("nullable=True needs an annotation that allows None, such as hb.Key[str | None].")
     if spec.kind == "counter" and inner is not int:
@@ -224,8 +247,9 @@ def _attribute(of: Field) -> Any:
     return attrs.field(default=default, init=of.kind != "counter", kw_only=True, alias=of.name)
 
 
-def _attrs_class(cls: C, fields: Sequence[Field], frozen: bool) -> C:
+def _attrs_class(cls: C, fields: Sequence[Field], maps: Sequence[MapField], frozen: bool) -> C:
     these = {f.name: _attribute(f) for f in fields}
+    these |= {of.name: attrs.field(factory=dict, kw_only=True, alias=of.name, eq=False) for of in maps}
     for name in these:
         if name in vars(cls):
             delattr(cls, name)

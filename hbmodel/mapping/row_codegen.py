@@ -13,6 +13,7 @@ from hbmodel.encoding.codegen import Code
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.mapping.index_entries import Entries
+from hbmodel.mapping.map_columns import Taken, with_map_cells
 from hbmodel.mapping.schema import Field, Index, TableSchema
 from hbmodel.store.values import MAX_ROW_LENGTH, Row
 
@@ -83,10 +84,6 @@ def _default(code: Code, of: Field) -> str:
     return code.name(of.default_value())
 
 
-Taken = tuple[dict[str, Any], bytes, dict[bytes, bytes]]
-"""What is written of an object: its values by field name, its row key, and the cells of its ordinary columns."""
-
-
 def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[[Any], Taken]:
     """A function from an object to what is written of it.
 
@@ -114,7 +111,7 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
     code.add("except Exception:")
     code.add("pass", 2)
     code.add(f"return {code.name(slow)}(obj)")
-    return code.build()
+    return with_map_cells(schema.maps, schema.table, code.build())
 
 
 def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Callable[[Any], list[bytes]]:

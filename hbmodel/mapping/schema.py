@@ -14,6 +14,7 @@ from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError, UnknownField, UnknownIndex
 from hbmodel.mapping.index import Index
+from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.model_field import REQUIRED, Field, FieldKind
 from hbmodel.mapping.wide import WideLayout
 from hbmodel.store.values import Family
@@ -83,6 +84,7 @@ class TableSchema:
         row: the one row that holds all objects, or None.
         kind: the byte that the model's qualifiers begin with, or nothing.
         wide: where the objects of a wide model stand; None where each has a row of its own.
+        maps: map columns, which are not among the fields.
         compiled: functions that were generated for the model, by what they are for; see `keep`.
     """
 
@@ -101,6 +103,7 @@ class TableSchema:
     row: bytes | None = None
     kind: bytes = b""
     wide: WideLayout | None = None
+    maps: tuple[MapField, ...] = ()
     compiled: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
 
     def keep(self, what: Hashable, made: T) -> T:
@@ -143,7 +146,7 @@ class TableSchema:
     @cached_property
     def family_names(self) -> Sequence[bytes]:
         """Every family of the model, sorted."""
-        return tuple(sorted({self.family, *(f.family for f in self.columns)}))
+        return tuple(sorted({self.family, *(f.family for f in self.columns), *(of.family for of in self.maps)}))
 
     @cached_property
     def places(self) -> Sequence[tuple[str, bytes, bytes]]:
@@ -198,7 +201,30 @@ class TableSchema:
     @cached_property
     def _system_columns(self) -> frozenset[bytes]:
         row_version = () if self.row_version_column is None else (self.row_version_column,)
-        return frozenset((self.liveness_column, self.version_column, self.expiry_column, *row_version))
+        maps = (of.column for of in self.maps)
+        return frozenset((self.liveness_column, self.version_column, self.expiry_column, *row_version, *maps))
+
+    @cached_property
+    def maps_by_name(self) -> Mapping[str, MapField]:
+        """Map columns by attribute name."""
+        return {of.name: of for of in self.maps}
+
+    @cached_property
+    def kept_columns(self) -> tuple[bytes, ...]:
+        """The cells that say when entries were put last. Where objects share rows a delete leaves them.
+
+        There it takes the entries that it has listed. An earlier put may land behind that, and must not be hidden by halves: its
+        entries would be seen again once a new object is put.
+        """
+        return tuple(of.column for of in self.maps if of.marked)
+
+    @cached_property
+    def row_columns(self) -> Sequence[bytes]:
+        """What is read of a whole row: its families; where it may have millions of entries, its columns, the system's too."""
+        if not self.maps:
+            return self.family_names
+        flag = () if self.exists_column is None else (self.exists_column,)
+        return tuple(sorted({*self._system_columns, *flag, *(f.column for f in self.columns)}))
 
     def is_system(self, column: bytes) -> bool:
         """Whether a cell is none of an object's own; a row with no other cell is not an object."""
@@ -217,10 +243,12 @@ class TableSchema:
             columns += [self.version_column, self.liveness_column]
         elif not wide.qualifiers.raw:
             columns.append(self.expiry_column)
+        columns += self.kept_columns
         prefix_end, version = wide.prefix_end, self.row_version_column
         if version is not None and prefix_end(ROW_VERSION) is not None:  # as if it were the key fields of an object
             prefix_end = lambda qualifier: None if qualifier == ROW_VERSION else wide.prefix_end(qualifier)  # noqa: E731
-        return WideRows(self.table, wide.family, wide.form, prefix_end, columns, row_version=version)
+        rows = WideRows(self.table, wide.family, wide.form, prefix_end, columns, row_version=version)
+        return attrs.evolve(rows, kept=self.kept_columns, more=True) if self.maps else rows
 
     @cached_property
     def row_layout(self) -> KeyLayout | None:
@@ -262,7 +290,8 @@ class TableSchema:
                 f.column.decode("latin-1"): {"name": f.name, "kind": f.kind, "codec": f.codec.spec, "nullable": f.nullable, "null": f.null}
                 for f in self.columns
                 if f.kind != "version"
-            },
+            }
+            | {of.column.decode("latin-1"): of.spec for of in self.maps},
             "exists": None if self.exists is None else self.exists.decode("latin-1"),
             **versioned,
             **row,

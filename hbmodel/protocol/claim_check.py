@@ -63,7 +63,7 @@ def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
         if not violations:
             break
         before = {row.row: row for row in lacking}
-        again: Sequence[Row | None] = yield GetRows(planner.schema.table, list(violations), planner.schema.family_names)
+        again: Sequence[Row | None] = yield GetRows(planner.schema.table, list(violations), planner.schema.row_columns)
         rows = []
         for key, row in zip(violations, again, strict=True):
             if row is None:
@@ -174,7 +174,7 @@ def _owners(planner: VersionedRowPlanner, claims: Sequence[FoundClaim]) -> Proto
     owners = list(dict.fromkeys(owner for claim in claims if (owner := owner_of(claim.cell.value)) is not None))
     if not owners:
         return {}
-    rows: Sequence[Row | None] = yield GetRows(planner.schema.table, owners, planner.schema.family_names)
+    rows: Sequence[Row | None] = yield GetRows(planner.schema.table, owners, planner.schema.row_columns)
     return dict(zip(owners, rows, strict=True))
 
 

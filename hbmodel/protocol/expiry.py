@@ -36,7 +36,7 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
     Raises:
         SessionError: it is no timedelta, or longer than that of a family of the model.
         EncodingError: it is not a positive number of whole milliseconds.
-        CapabilityError: the model has counters, a version, a random salt or an empty alias.
+        CapabilityError: the model has counters, map columns, a version, a random salt or an empty alias.
     """
     if ttl is None:
         return None
@@ -49,6 +49,11 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
     if any(f.kind == "counter" for f in schema.columns):
         raise CapabilityError(
             "A model with counters takes no TTL: a counter has the time of its last increment, so it would outlive its row.",
+            table=schema.table,
+        )
+    if schema.maps:
+        raise CapabilityError(
+            "A model with map columns takes no TTL: their entries are put one by one, so they would outlive their object.",
             table=schema.table,
         )
     if schema.wide is not None and schema.wide.qualifiers.raw:

@@ -73,7 +73,7 @@ class RowIndexer:
     def columns(self) -> Sequence[bytes]:
         """What must be read of a row: all of it where it may have to be adopted."""
         if self.adopting:
-            return self.schema.family_names
+            return self.schema.row_columns
         return self.reader.columns if self.plain else tuple(sorted({*self.reader.columns, self.schema.version_column}))
 
     @property

@@ -99,13 +99,14 @@ def purge_markers(schema: TableSchema, rows: Sequence[Row], grace: int, delete: 
     if not old:
         return []
     again: Sequence[Row | None] = yield GetRows(schema.table, list(old), (schema.liveness_column,))
+    kept = () if schema.wide is None else schema.kept_columns
     still = {row: old[row] for row, found in zip(old, again, strict=True) if _is_still(schema, old[row], found)}
     if still and delete and schema.versioned:  # a write that has read the marker goes by it
         for row, cell in still.items():
-            gone = [Delete(row, families=schema.family_names, timestamp=cell.timestamp)]
+            gone = [Delete(row, families=schema.family_names, columns=kept, timestamp=cell.timestamp)]
             yield CheckAndMutate(schema.table, row, schema.liveness_column, cell.value, gone)
     elif still and delete:
-        deletes = [Delete(row, families=schema.family_names, timestamp=cell.timestamp) for row, cell in still.items()]
+        deletes = [Delete(row, families=schema.family_names, columns=kept, timestamp=cell.timestamp) for row, cell in still.items()]
         yield DeleteRows(schema.table, deletes)
     return list(still)
 

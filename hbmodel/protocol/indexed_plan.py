@@ -13,6 +13,7 @@ from typing import Any
 from attrs import field, frozen
 
 from hbmodel.errors import ComputedFieldError, DecodingError, EncodingError, HbmodelError, IncompleteRow, KeyTooLong
+from hbmodel.mapping.changed_cells import cells_of_changes
 from hbmodel.mapping.covering import UNVERIFIED, unverified, verification
 from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE, Index, TableSchema
@@ -115,7 +116,7 @@ class IndexedRowPlanner:
         return not (self.schema.immutable and isinstance(write, PutObject) and write.ttl is None)
 
     def old(self, row: Row | None) -> OldRow:
-        """Liveness and newest cell of a row that was read with every column of the model's families (rule 1)."""
+        """Liveness and newest cell of a row that was read with the schema's `row_columns` (rule 1)."""
         if row is None:
             return OldRow(False, -1, None)
         return OldRow(self.reader.exists(row), max(cell.timestamp for cell in row.columns.values()), row)
@@ -259,7 +260,7 @@ class IndexedRowPlanner:
         schema = self.schema
         if not old.live or old.row is None:
             return RowPlan(Outcome("failed", write.row, error=not_found(schema, write.row)))
-        cells = {schema.by_name[n].column: encode_cell(schema, schema.by_name[n], value) for n, value in write.changes.items()}
+        cells = cells_of_changes(schema, write.changes)
         end = self._end(old.row) if write.ttl is None else timestamp + write.ttl
         if end is not None or family_life(schema) is not None or self.mixed:
             return self._rewritten(write, old.row, cells, timestamp, end)

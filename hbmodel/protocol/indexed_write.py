@@ -25,6 +25,7 @@ from hbmodel.protocol.operations import (
     ReadClock,
     Together,
 )
+from hbmodel.protocol.read_rows import read_rows
 from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
 from hbmodel.store.values import Delete, Put, Row
 
@@ -57,7 +58,7 @@ def write_indexed_batch(
         reading = [write for write in writes if planner.needs_read(write)]
         rows: Sequence[Row | None] = ()
         if reading:
-            rows = yield GetRows(table, [write.row for write in reading], planner.schema.family_names)
+            rows = yield from read_rows(planner, [write.row for write in reading])
         now = yield ReadClock(planner.mixed)
         if reading:
             found = {write.row: planner.old(row) for write, row in zip(reading, rows, strict=True)}
@@ -125,7 +126,7 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[lis
     """
     schema = planner.schema
     while True:
-        (row,) = yield GetRows(schema.table, [write.row], schema.family_names)
+        (row,) = yield from read_rows(planner, [write.row])
         old = planner.old(row)
         if old.live:
             raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
@@ -139,7 +140,7 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[lis
         mutations: Sequence[Put | Delete] = [plan.put] if plan.row_delete is None else [plan.put, plan.row_delete]
         applied = yield CheckAndMutate(schema.table, write.row, schema.liveness_column, None if seen is None else seen.value, mutations)
         if not applied:
-            (row,) = yield GetRows(schema.table, [write.row], schema.family_names)
+            (row,) = yield GetRows(schema.table, [write.row], schema.row_columns)
             version = None if row is None else row.columns.get(schema.version_column)
             applied = version is not None and version.value == plan.put.cells[schema.version_column]
         if not applied:

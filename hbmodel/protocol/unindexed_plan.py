@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from attrs import field, frozen
 
 from hbmodel.errors import EncodingError, HbmodelError
-from hbmodel.mapping.mapper import FLAG, RowDecoder, encode_cell
+from hbmodel.mapping.changed_cells import cells_of_changes
+from hbmodel.mapping.mapper import FLAG, RowDecoder
 from hbmodel.mapping.schema import LIVE, TableSchema
 from hbmodel.protocol.expiry import (
     end_of_adopted,
@@ -92,7 +93,7 @@ class UnindexedRowPlanner:
         return {write.row: row for write, row in zip(updates, found, strict=True)}
 
     def _touches_required(self, write: UpdateFields) -> bool:
-        return self.schema.exists_column is None and any(self.schema.by_name[name].required for name in write.changes)
+        return self.schema.exists_column is None and any(f.required for f in self.schema.columns if f.name in write.changes)
 
     def read_expiring(self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int) -> Protocol[dict[bytes, Row | None]]:
         """The rows that expire, before the write or after it, with all columns and the time for the write."""
@@ -238,8 +239,10 @@ class UnindexedRowPlanner:
         """Whether the put of an update, should it meet a delete, would leave cells that look like a row.
 
         What has a time of its own lies below the delete. Without a required column among them, or beside a flag, the cells are
-        no object.
+        no object. Entries of map columns are none either, but would be those of the next object.
         """
+        if plan.put is not None and self.schema.maps and not plan.put.cells.keys() <= {*self.schema.row_columns}:
+            return True
         if plan.put is None or plan.put.timestamp is not None or self.schema.exists_column is not None:
             return False
         return not plan.put.cells.keys().isdisjoint(self.schema.required_columns)
@@ -248,7 +251,7 @@ class UnindexedRowPlanner:
         """The cells of a write; None is still the empty cell here."""
         schema = self.schema
         if isinstance(write, UpdateFields):
-            return {schema.by_name[n].column: encode_cell(schema, schema.by_name[n], value) for n, value in write.changes.items()}
+            return cells_of_changes(schema, write.changes)
         cells = write.cells if schema.exists_column is None else {**write.cells, schema.exists_column: FLAG}
         return {**cells, schema.liveness_column: LIVE} if self.marking else cells
 

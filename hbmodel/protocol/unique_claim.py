@@ -199,7 +199,7 @@ def _fence(
     if not foreign:
         return []
     owners = list(dict.fromkeys(owner for _, _, owner in foreign))
-    rows: Sequence[Row | None] = yield GetRows(planner.schema.table, owners, planner.schema.family_names)
+    rows: Sequence[Row | None] = yield GetRows(planner.schema.table, owners, planner.schema.row_columns)
     olds = {owner: planner.old(row) for owner, row in zip(owners, rows, strict=True)}
     fences: dict[bytes, ConditionalChange] = {}
     free: list[tuple[bytes, Claim, bytes]] = []

@@ -15,13 +15,13 @@ from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutateRows,
     CheckLease,
-    GetRows,
     LetClockTick,
     Protocol,
     PutRows,
     ReadClock,
     Together,
 )
+from hbmodel.protocol.read_rows import read_rows
 from hbmodel.protocol.unique_claim import claim_values, claims_of, release
 from hbmodel.protocol.versioned_plan import Sent, VersionedRowPlanner
 from hbmodel.protocol.writes import Outcome, RowWrite
@@ -92,7 +92,7 @@ class _Batch:
     def round(self, writes: Sequence[RowWrite]) -> Protocol[list[RowWrite]]:
         """One round; returns the writes that were refused."""
         planner, table = self.planner, self.planner.schema.table
-        rows: Sequence[Row | None] = yield GetRows(table, [write.row for write in writes], planner.schema.family_names)
+        rows: Sequence[Row | None] = yield from read_rows(planner, [write.row for write in writes])
         now = yield ReadClock()
         entries: list[tuple[str, Put]] = []
         planned: dict[bytes, tuple[RowPlan, OldRow]] = {}

@@ -34,6 +34,10 @@ class PutObject:
     ttl: int | None = None
     version: int = UNKNOWN
 
+    def over(self, earlier: PutObject) -> PutObject:
+        """This put with the entries of map columns that an earlier one of the same row puts: both count."""
+        return evolve(self, cells={**earlier.cells, **self.cells})
+
     def moved_to(self, row: bytes) -> PutObject:
         """The same put in another bucket of a random salt: its byte begins the row key and ends every entry."""
         return evolve(self, row=row, entries={name: tuple(e[:-1] + row[:1] for e in entries) for name, entries in self.entries.items()})

@@ -36,6 +36,7 @@ class QueryPart(Generic[R_co]):
         backwards: whether it is read from its last key to its first.
         full_scan: whether the query may read a whole table.
         ranges: start and stop (None: unbounded) of the part's keys, salt included, sorted and disjoint.
+        loading: names of the map columns that are read with the objects.
     """
 
     model: type[Any]
@@ -47,6 +48,7 @@ class QueryPart(Generic[R_co]):
     backwards: bool
     full_scan: bool
     ranges: tuple[tuple[bytes, bytes | None], ...] = field(repr=lambda ranges: f"<{len(ranges)}>")
+    loading: tuple[str, ...] = ()
 
     @property
     def key_ranges(self) -> list[KeyRange]:

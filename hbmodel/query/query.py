@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, NoReturn, Protocol, SupportsIndex, TypeVar, overload
 
 from attrs import evolve, frozen
 
 from hbmodel.errors import QueryError, UnknownField
 from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.map_columns import MapField
+from hbmodel.mapping.map_declaration import MapColumns, map_of
 from hbmodel.mapping.predicates import And, Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Field, Index, TableSchema
 from hbmodel.query.explanation import Explanation
@@ -70,6 +72,7 @@ class Query(Generic[R_co]):
     selection: Sequence[Field] | None = None
     full_scan: bool = False
     part: QueryPart[Any] | None = None
+    loading: Sequence[MapField] = ()
 
     def __repr__(self) -> str:
         told = [self.schema.model.__name__]
@@ -80,6 +83,7 @@ class Query(Generic[R_co]):
         told += ["backwards"] if self.backwards else []
         told += [f"index {self.index_name}"] if self.index_name is not None else []
         told += [f"select {', '.join(of.name for of in self.selection)}"] if self.selection is not None else []
+        told += [f"load {', '.join(of.name for of in self.loading)}"] if self.loading else []
         told += ["full scan allowed"] if self.full_scan else []
         return f"Query({', '.join(told)})"
 
@@ -102,11 +106,11 @@ class Query(Generic[R_co]):
 
     def limit(self, count: int) -> Query[R_co]:
         """At most `count` items, in pages and `count()` too."""
-        return evolve(self, maximum=_whole(count, "limit"))
+        return evolve(self, maximum=whole(count, "limit"))
 
     def offset(self, count: int) -> Query[R_co]:
         """Leaves out the first `count` items; they are read all the same, so prefer pages."""
-        return evolve(self, skipped=_whole(count, "offset"))
+        return evolve(self, skipped=whole(count, "offset"))
 
     def reversed(self) -> Query[R_co]:
         """The opposite order, by a reversed scan."""
@@ -169,7 +173,20 @@ class Query(Generic[R_co]):
         chosen = tuple(_field_of(part) for part in fields)
         for part in chosen:
             _check_field(self.schema, part)
+        if self.loading:
+            raise QueryError("load() is for whole objects, not for select().", table=self.schema.table)
         return evolve(self, selection=chosen)
+
+    def load(self, *maps: MapColumns[Any, Any] | Mapping[Any, Any]) -> Query[R_co]:
+        """Reads these map columns with the objects, all of their entries; without it they are `NotLoaded`.
+
+        Raises:
+            QueryError: something else was given, or fields are selected.
+            UnknownField: a map column of another model.
+        """
+        if self.selection is not None:
+            raise QueryError("load() is for whole objects, not for select().", table=self.schema.table)
+        return evolve(self, loading=tuple(dict.fromkeys((*self.loading, *(map_of(self.schema, of) for of in maps)))))
 
     def __iter__(self) -> Iterator[R_co]:
         return self.source.stream(self)
@@ -209,7 +226,7 @@ class Query(Generic[R_co]):
         Raises:
             TokenError: the token is damaged or belongs to another query.
         """
-        return self.source.page(self, _whole(size, "page", 1), after)
+        return self.source.page(self, whole(size, "page", 1), after)
 
     def explain(self) -> Explanation:
         """How the query would be carried out; print it."""
@@ -225,7 +242,7 @@ class Query(Generic[R_co]):
         Raises:
             QueryError: the query has a limit, an offset or an order, which no part could keep, or is a part itself.
         """
-        parts = _whole(count, "split", 1)
+        parts = whole(count, "split", 1)
         if self.maximum is not None or self.skipped:
             raise QueryError("A query with limit() or offset() cannot be split: no part knows how many items the others have.")
         if self.ordering:
@@ -238,7 +255,8 @@ class Query(Generic[R_co]):
         raise QueryError("A query belongs to its session and cannot be pickled: pickle the parts of split(), see Session.read.")
 
 
-def _whole(count: SupportsIndex, what: str, least: int = 0) -> int:
+def whole(count: SupportsIndex, what: str, least: int = 0) -> int:
+    """A whole number that was given, of `least` or more; raises `QueryError` for anything else."""
     number = whole_number(count)
     if number is None or not least <= number <= MOST:
         raise QueryError(f"Give a whole number, {'one' if least else 'zero'} or more.", argument=what, found=repr(count))
@@ -246,6 +264,8 @@ def _whole(count: SupportsIndex, what: str, least: int = 0) -> int:
 
 
 def _field_of(part: object) -> Field:
+    if isinstance(part, MapColumns):
+        raise QueryError("A map column is read by load(), or by session.columns().", field=part.of.name)
     if not isinstance(part, FieldExpression):
         raise QueryError(
             "Give fields as they stand on the model class: Model.field, and in an order Model.field.desc().", found=type(part).__name__

@@ -110,6 +110,8 @@ def split_batches(pending: Sequence[Pending]) -> list[Batch]:
                 holder, place = own[before[0]], before[1]
                 earlier_write = holder.writes[place]
                 if isinstance(earlier_write, PutObject) and earlier_write.version == write.version:
+                    if call.schema.maps:
+                        write = write.over(earlier_write)
                     call.superseded = holder.owners[place]
                     holder.owners[place], holder.writes[place] = call, write
                     continue

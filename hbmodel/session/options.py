@@ -44,6 +44,8 @@ _NOT_UPDATED: Mapping[FieldKind, str] = {
 def check_updated(schema: TableSchema, names: Iterable[str]) -> None:
     """Raises `UnknownField` or `SessionError` for a field that `update` does not take."""
     for name in names:
+        if name in schema.maps_by_name:
+            continue
         kind = schema.field(name).kind
         if kind != "column":
             raise SessionError(_NOT_UPDATED[kind], table=schema.table, field=name)

@@ -12,6 +12,7 @@ from hbmodel.errors import QueryError, SchemaMismatch, SessionClosed
 from hbmodel.mapping.schema import PRIMARY, TableSchema, schema_of
 from hbmodel.query.executor import PlanExecutor, read_page, read_token, shape
 from hbmodel.query.explanation import Explanation
+from hbmodel.query.loaded_maps import load_maps, with_maps
 from hbmodel.query.paging import Page, Seal, Token
 from hbmodel.query.part import QueryPart, described, layout_digest, rebuilt
 from hbmodel.query.partition import partition, within
@@ -86,7 +87,8 @@ class QueryRunner:
 
     def stream(self, query: Query[Any]) -> Iterator[Any]:
         """The items, as they come."""
-        return self._items(query, *self._planned(query))
+        items = self._items(query, *self._planned(query))
+        return with_maps(self._view(query.schema), query, items) if query.loading and query.selection is None else items
 
     def _items(self, query: Query[Any], made: Plan, binding: Binding) -> Iterator[Any]:
         if query.maximum == 0:
@@ -117,6 +119,10 @@ class QueryRunner:
 
     def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
         """One page."""
+        page = self._page(query, size, after)
+        return evolve(page, items=load_maps(self._view(query.schema), query, page.items)) if query.loading else page
+
+    def _page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
         token: Token | None = None
         if after is None:
             made, binding = self._planned(query)
@@ -157,6 +163,7 @@ class QueryRunner:
                 backwards=query.backwards,
                 full_scan=query.full_scan,
                 ranges=tuple((r.start, r.stop) for r in ranges),
+                loading=tuple(of.name for of in query.loading),
             )
             for ranges in partition(made, starts, count)
         ]
@@ -182,6 +189,7 @@ class QueryRunner:
             selection=None if part.selection is None else tuple(schema.field(name) for name in part.selection),
             full_scan=part.full_scan,
             part=part,
+            loading=tuple(schema.maps_by_name[name] for name in part.loading),
         )
 
     def explain(self, query: Query[Any]) -> Explanation:

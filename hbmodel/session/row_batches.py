@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from attrs import define, evolve
 
 from hbmodel.errors import CapabilityError, SessionError
-from hbmodel.mapping.mapper import encode_cell, entries_of
+from hbmodel.mapping.changed_cells import cells_of_changes, merged_changes
+from hbmodel.mapping.mapper import entries_of
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields
 from hbmodel.session.batches import BATCH_ROWS, Batch, Pending
@@ -110,15 +111,15 @@ def _both(schema: TableSchema, first: RowWrite, second: RowWrite) -> RowWrite:
     if first.version == second.version:
         match first, second:
             case PutObject(), PutObject():
-                return second
+                return second.over(first) if schema.maps else second
             case _, DeleteRow() if plain:
                 return second
-            case DeleteRow(), PutObject() if plain and all(f.kind == "column" for f in schema.columns):
+            case DeleteRow(), PutObject() if plain and not schema.maps and all(f.kind == "column" for f in schema.columns):
                 return second
             case PutObject(), UpdateFields(ttl=None) if plain:
                 return _updated(schema, first, second)
             case UpdateFields(ttl=None), UpdateFields(ttl=None) if plain:
-                return evolve(second, changes={**first.changes, **second.changes})
+                return evolve(second, changes=merged_changes(first.changes, second.changes, schema.maps_by_name))
     raise SessionError(_TWICE, table=schema.table, key=second.row)
 
 
@@ -126,7 +127,7 @@ def _updated(schema: TableSchema, put: PutObject, update: UpdateFields) -> PutOb
     """The put of an object as it is after an update."""
     stored = {f.name: f.decode_cell(put.cells[f.column]) for f in schema.columns if f.column in put.cells}
     values = {**update.key, **stored, **update.changes}
-    cells = {**put.cells, **{(f := schema.by_name[name]).column: encode_cell(schema, f, value) for name, value in update.changes.items()}}
+    cells = {**put.cells, **cells_of_changes(schema, update.changes)}
     return evolve(put, cells=cells, entries=entries_of(schema, values, put.row) if schema.indexes else {})
 
 

@@ -22,6 +22,7 @@ from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.session.batches import Pending
 from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
+from hbmodel.session.columns import MapColumnCalls
 from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
 from hbmodel.session.get_many import get_many
 from hbmodel.session.increment import increment
@@ -44,7 +45,7 @@ T = TypeVar("T")
 log = logging.getLogger("hbmodel")
 
 
-class Session:
+class Session(MapColumnCalls):
     """Reads and writes objects of a store.
 
     Writes are pending until `commit()`; reads never see what is pending. As a context manager it commits on a clean exit and

@@ -12,6 +12,7 @@ from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import UpdateFields
 from hbmodel.session.batches import Pending
 from hbmodel.session.conflicts import check_condition
+from hbmodel.session.map_writes import merged_entries
 from hbmodel.session.options import check_updated
 
 
@@ -34,11 +35,17 @@ def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) 
     key = dict(zip(schema.layout.names, key_of(schema, obj), strict=True))
     (row,) = KeyMapper(schema).rows(tuple(key.values()))
     written: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for name, value in changes.items():
+        if name in schema.maps_by_name:
+            written[name], merged[name] = merged_entries(schema, obj, name, value, row)
+            continue
         declared = schema.by_name[name]
         cell = encode_cell(schema, declared, value)
         check_size(schema, declared, cell, row)
         written[name] = declared.decode_cell(cell)  # as it is now: the caller may change a list before the commit
     version = version_of(schema, obj)
-    changed = changed_copy(obj, changes, version + 1 if version else version)
+    changed = changed_copy(obj, {**changes, **merged}, version + 1 if version else version)
+    if not any(written[name] for name in changes if name in merged) and merged.keys() == changes.keys() and ttl is None:
+        raise SessionError("There are no entries to put or to remove.", table=schema.table, field=next(iter(merged)))
     return Pending(schema, obj, [UpdateFields(obj, row, key, written, ttl, version, condition)], copy=changed)

@@ -309,15 +309,16 @@ class _PartOfRow:
             columns = [wide.lead]
         elif not columns or any(b":" not in column for column in columns):
             columns = ()
+        self.whole = not columns or wide.row_version in columns
+        """Whether all columns are read, or the version of the row is asked for."""
         if columns:
+            columns = [column for column in columns if column != wide.row_version]
             wanted = [column for column in columns if column[lead:].startswith(asked.prefix)]
             self.get = Get(row, [wide.column(prefix, column) for column in wanted or columns])
             self._nothing = not wanted
         else:
             self.get = Get(row, [wide.family], prefix + asked.prefix)
             self._nothing = False
-        self.whole = not columns
-        """Whether all columns are read."""
         self._version = wide.row_version
 
     def object(self, row: Row | None, version: Cell | None = None) -> ObjectRow | None:

@@ -124,8 +124,10 @@ class FoldedWrites:
             columns = growing.setdefault((row, delete.timestamp), {})
             columns.update(dict.fromkeys(wide.column(prefix, column) for column in delete.columns))
             if delete.families or not delete.columns:
-                columns.update(dict.fromkeys(wide.column(prefix, column) for column in wide.columns))
-                columns.update(dict.fromkeys(found[delete.row]))
+                own = dict.fromkeys([*(wide.column(prefix, column) for column in wide.columns), *found[delete.row]])
+                for column in wide.kept:
+                    own.pop(wide.column(prefix, column), None)
+                columns.update(own)
         return [Delete(row, columns=list(columns), timestamp=timestamp) for (row, timestamp), columns in growing.items() if columns]
 
     def _columns_of(self, places: Iterable[bytes]) -> dict[bytes, Sequence[bytes]]:

@@ -10,9 +10,9 @@ from attrs import evolve, frozen
 
 from hbmodel.store.filters import And, ColumnRange, Filter, KeyOnly, Or, Pagination
 from hbmodel.store.port import Reads
-from hbmodel.store.ranges import KeyRange, key_successor
+from hbmodel.store.ranges import KeyRange, key_successor, prefix_successor
 from hbmodel.store.row_widths import RowWidths
-from hbmodel.store.values import Row, Scan
+from hbmodel.store.values import Get, Row, Scan
 from hbmodel.store.wide_rows import ObjectRow, Unfolding, WideRows
 
 PAGES = (100, 1_000, 5_000)
@@ -212,6 +212,15 @@ class SliceReader:
                     return
                 resume, kept = self._cut(names)
                 following = _from(ranges, resume)
+                if following == ranges and self._wide.more:
+                    prefix = names[0][self._start :][: self._wide.prefix_end(names[0][self._start :])]
+                    ranges = _behind(ranges, prefix)
+                    if whole := self._columns_of(key, prefix):
+                        yield [whole]
+                    if not ranges:
+                        return
+                    page = self._begin(scan, key, ranges, size)
+                    continue
                 if following == ranges:  # one object fills the page
                     size *= 2
                     page = self._begin(scan, key, ranges, size)
@@ -237,6 +246,15 @@ class SliceReader:
         page = _page(ranges, size, scan.keys_only)
         (started,) = self._store.scan(self._wide.table, [Scan(KeyRange.exactly(row), columns=[self._wide.family], filter=page, limit=1)])
         return started
+
+    def _columns_of(self, row: bytes, prefix: bytes) -> ObjectRow | None:
+        """An object with the columns of its model, at once."""
+        columns = [self._wide.column(prefix, column) for column in self._wide.columns]
+        (found,) = self._store.get_each(self._wide.table, [Get(row, columns)])
+        if found is None:
+            return None
+        (whole,) = self._unfolding.objects(row, list(found.columns), list(found.columns.values()))
+        return whole
 
     def _cut(self, names: Sequence[bytes]) -> tuple[bytes, int]:
         """Of a full page: the qualifier at which to go on, and how many cells are of objects that are surely whole."""
@@ -314,6 +332,12 @@ def _page(ranges: Sequence[Interval], size: int, keys_only: bool) -> Filter:
 def _from(ranges: Sequence[Interval], first: bytes) -> list[Interval]:
     """The part of the ranges from a qualifier on."""
     return [(max(first, start), stop) for start, stop in ranges if stop is None or stop > first]
+
+
+def _behind(ranges: Sequence[Interval], prefix: bytes) -> list[Interval]:
+    """The part of the ranges behind all qualifiers with a prefix."""
+    stop = prefix_successor(prefix)
+    return [] if stop is None else _from(ranges, stop)
 
 
 def _until(ranges: Sequence[Interval], stop: bytes) -> list[Interval]:

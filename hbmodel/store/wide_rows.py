@@ -84,7 +84,9 @@ class WideRows:
             where they are absent.
         view: the name of the table of logical rows; by default the table's own.
         row_version: the column under which each object shows the version of its row, which stands in `ROW_VERSION`; it is read
-            with whole objects only. None where rows have no version.
+            with whole objects only, or where it is asked for. None where rows have no version.
+        kept: those of the columns that a delete of a whole object leaves, unless it names them.
+        more: whether an object may have any number of other columns, which are not read with it once they fill a page.
     """
 
     table: str
@@ -94,6 +96,8 @@ class WideRows:
     columns: tuple[bytes, ...] = field(default=(), converter=_columns)
     view: str = ""
     row_version: bytes | None = None
+    kept: tuple[bytes, ...] = field(default=(), converter=_columns)
+    more: bool = False
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -78,9 +78,21 @@ def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> lis
     for column, spec in declared["columns"].items():
         other = live.get("columns", {}).get(column)
         if other is not None:
-            changed = [name for name in ("kind", "codec", "nullable", "null") if jsonable(spec[name]) != jsonable(other.get(name))]
-            found += [(f"column {column} {name}", spec[name], other.get(name)) for name in changed]
+            changed = [
+                name for name in ("kind", "key", "codec", "nullable", "null") if jsonable(spec.get(name)) != jsonable(other.get(name))
+            ]
+            found += [(f"column {column} {name}", spec.get(name), other.get(name)) for name in changed]
+    live_columns = live.get("columns", {})
+    found += [(f"column {name}", mine, theirs) for name, mine, theirs in _overlaps(declared["columns"], live_columns)]
+    found += [(f"column {name}", mine, theirs) for name, theirs, mine in _overlaps(live_columns, declared["columns"])]
     return found
+
+
+def _overlaps(maps: Mapping[str, Any], columns: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Columns that would be among the entries of another layout's map column, each with what is said of the map and of the column."""
+    for alias, spec in maps.items():
+        if spec.get("kind") == "map" and alias not in columns:
+            yield from ((name, spec, other) for name, other in columns.items() if name.startswith(alias))
 
 
 def difference_line(what: str, declared: Any, live: Any) -> str:

@@ -45,6 +45,16 @@ class Action:
     by_tag = hb.index(hb.each("tags"), "initial", none=False, where=lambda action: action.kind == Kind.CARD)
 
 
+@hb.model(table="pets")
+class Pet:
+    owner: hb.Key[str] = hb.key()
+    kind: hb.Column[str] = hb.column("k")
+    notes: hb.Columns[str, int] = hb.columns("n", factory=dict)
+    visits: hb.Columns[datetime, str] = hb.columns("v", hb.Datetime("s"), hb.Text, factory=dict)
+    plain: dict[str, str] = hb.columns("p", factory=dict)
+    needed: hb.Columns[int, int] = hb.columns("w", hb.Int8, hb.Int8)
+
+
 @hb.model(table="readings", kind=b"r")
 class Reading:
     sensor: hb.Key[int] = hb.key(hb.UInt16)

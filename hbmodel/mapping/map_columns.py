@@ -1,0 +1,195 @@
+"""Map columns: fields whose entries are cells of their own, `alias` and map key as the qualifier, in the row of their object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, Final, NoReturn
+
+from attrs import field, frozen
+
+from hbmodel.encoding.codecs import Codec
+from hbmodel.encoding.codecs.base import JSON
+from hbmodel.encoding.key_layout import KeyField, KeyLayout
+from hbmodel.errors import DecodingError, EncodingError, HbmodelError, SessionError
+from hbmodel.mapping.model_field import Field
+from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, Cell
+
+MARK: Final = b"\x01"
+"""Value of the cell of the alias alone, which says when entries were put last."""
+
+
+class NotLoadedType:
+    """The type of `NotLoaded`: what a map column of an object is that was read without it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NotLoaded"
+
+    def __reduce__(self) -> str:
+        return "NotLoaded"
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise SessionError(
+            "The map column was not read with its object: add .load(Model.field) to the query, or read entries with session.columns()."
+        )
+
+    __getitem__ = __iter__ = __len__ = __contains__ = __bool__ = _refuse
+
+
+NotLoaded: Final = NotLoadedType()
+"""Stands for the entries of a map column that were not read."""
+
+
+@frozen
+class MapField:
+    """A map column of a model.
+
+    Attributes:
+        name: of the attribute.
+        key: codec of the keys.
+        value: how values are written: as a column that may be None, where None, the empty cell, stands for a removed entry.
+        marked: whether every put of entries writes the cell of the alias alone, since rows have system cells.
+    """
+
+    name: str
+    key: Codec[Any]
+    value: Field
+    marked: bool = False
+    layout: KeyLayout = field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "layout", KeyLayout((KeyField(self.name, self.key),)))
+
+    @property
+    def family(self) -> bytes:
+        """The column family."""
+        return self.value.family
+
+    @property
+    def qualifier(self) -> bytes:
+        """The alias, with which the qualifiers of all entries begin."""
+        return self.value.qualifier
+
+    @cached_property
+    def column(self) -> bytes:
+        """`family:alias`."""
+        return self.value.column
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """What the registry keeps of it."""
+        codec = self.value.codec.spec
+        return {"name": self.name, "kind": "map", "key": self.key.spec, "codec": codec, "nullable": True, "null": "marker"}
+
+    def key_bytes(self, key: object) -> bytes:
+        """The bytes of a map key.
+
+        Raises:
+            EncodingError: the key cannot be stored, or leaves nothing in the qualifier.
+        """
+        found = b"" if key is None else self.layout.pack((key,))
+        if not found or len(self.qualifier) + len(found) > MAX_ROW_LENGTH:
+            raise EncodingError("A map key takes at least one byte, and at most 32,767 with the alias.", field=self.name, length=len(found))
+        return found
+
+    def key_of(self, data: bytes) -> Any:
+        """The map key of these bytes; raises `DecodingError`."""
+        try:
+            return self.layout.unpack(data)[0]
+        except DecodingError as error:
+            raise DecodingError(error.message, **{**error.details, "field": self.name}) from None
+
+    def value_of(self, data: bytes) -> Any:
+        """The value of a cell that is not empty; raises `DecodingError`."""
+        try:
+            return self.value.decode_cell(data)
+        except DecodingError as error:
+            raise DecodingError(error.message, **{**error.details, "field": self.name}) from None
+
+    def cells(self, entries: object, row: bytes = b"") -> dict[bytes, bytes]:
+        """The cells of entries that are put, or of those that are removed, where the value is None.
+
+        Args:
+            entries: a mapping.
+            row: row key, by which the size of cells is checked.
+
+        Raises:
+            EncodingError: it is no mapping, or a key or value cannot be stored; names the field.
+        """
+        if not isinstance(entries, Mapping):
+            raise EncodingError("A map column takes a mapping.", field=self.name, found=type(entries).__name__)
+        cells: dict[bytes, bytes] = {}
+        try:
+            for key, value in entries.items():
+                cells[self.column + self.key_bytes(key)] = self.value.encode_cell(value)
+        except EncodingError as error:
+            raise EncodingError(error.message, **{**error.details, "field": self.name}) from None
+        for column, cell in cells.items():
+            if len(row) + len(column) + len(cell) + CELL_OVERHEAD > MAX_CELL_SIZE:
+                raise EncodingError(
+                    "The value is larger than the 10 MiB that HBase stores in a cell, with its key and column.",
+                    field=self.name, length=len(cell),
+                )  # fmt: skip
+        if cells and self.marked:
+            cells[self.column] = MARK
+        return cells
+
+    def settled(self, entries: object, row: bytes) -> dict[Any, Any]:
+        """Entries as they read back, which nobody else can change; errors as `cells`."""
+        start, cells = len(self.column), self.cells(entries, row)
+        return {
+            self.key_of(column[start:]): None if not cell else self.value_of(cell) for column, cell in cells.items() if len(column) > start
+        }
+
+    def entries(self, cells: Mapping[bytes, Cell]) -> dict[Any, Any]:
+        """The entries among the cells of a row, in the order of the keys' bytes.
+
+        Raises:
+            DecodingError: a cell cannot be read; names the field.
+        """
+        start, column = len(self.column), self.column
+        found = {name[start:]: cell.value for name, cell in cells.items() if name.startswith(column) and len(name) > start and cell.value}
+        return {self.key_of(key): self.value_of(found[key]) for key in sorted(found)}
+
+
+def checked_values(of: MapField, entries: object) -> Mapping[Any, Any]:
+    """Entries that are put, none of them removed; raises `EncodingError`."""
+    if isinstance(entries, Mapping) and any(value is None for value in entries.values()):
+        raise EncodingError("A map column has no None: remove entries with session.remove_columns().", field=of.name)
+    return entries  # type: ignore[return-value]  # `MapField.cells` refuses what is no mapping
+
+
+Taken = tuple[dict[str, Any], bytes, dict[bytes, bytes]]
+"""What is written of an object: its values by field name, its row key, and its cells."""
+
+
+def with_map_cells(maps: tuple[MapField, ...], table: str, take: Callable[[Any], Taken]) -> Callable[[Any], Taken]:
+    """The function that gives what is written of an object, with the cells of its map columns too."""
+    if not maps:
+        return take
+
+    def taken(obj: Any) -> Taken:
+        values, row, cells = take(obj)
+        return values, row, {**cells, **map_cells(maps, obj, row, table)}
+
+    return taken
+
+
+def map_cells(maps: tuple[MapField, ...], obj: object, row: bytes, table: str) -> dict[bytes, bytes]:
+    """The cells of the map columns of an object, of those that are loaded.
+
+    Raises:
+        EncodingError: an entry cannot be stored; names the field.
+    """
+    cells: dict[bytes, bytes] = {}
+    for of in maps:
+        entries = getattr(obj, of.name)
+        if entries is NotLoaded:
+            continue
+        try:
+            cells |= of.cells(checked_values(of, entries), row)
+        except HbmodelError as error:
+            raise type(error)(error.message, **{"table": table, **error.details}) from None
+    return cells

@@ -1,0 +1,247 @@
+"""How map columns are declared: the annotation, the function, and what is checked of them."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
+
+from attrs import evolve, frozen
+
+from hbmodel.encoding.codecs import Codec, codec_for
+from hbmodel.errors import DeclarationError, QueryError, UnknownField
+from hbmodel.mapping.annotations import allows_none, fits
+from hbmodel.mapping.map_columns import MapField, NotLoaded
+from hbmodel.mapping.model_field import Field
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.store.values import Family
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+LONGEST_NAME = 100
+"""Bytes of the name of a map column, at most: it stands in continuation tokens."""
+
+
+@frozen(eq=False, repr=False, order=False)
+class MapColumns(Generic[K, V]):
+    """A map column as it stands on the model class, for `Session.columns` and its like.
+
+    Attributes:
+        of: what is declared.
+        model: the class.
+    """
+
+    of: MapField
+    model: type[Any]
+
+    def __repr__(self) -> str:
+        return f"{self.model.__name__}.{self.of.name}"
+
+    def __hash__(self) -> int:
+        return hash((self.model, self.of.name))
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise QueryError("A map column is not compared: read its entries with session.columns().", field=self.of.name)
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __contains__ = __iter__ = __getitem__ = _refuse
+
+    if not TYPE_CHECKING:  # what fields have and map columns have not
+        between = startswith = in_ = is_ = contains = desc = asc = _refuse
+
+
+class Columns(Generic[K, V]):
+    """The annotation of a map column: a `MapColumns` on the class, a dictionary on an instance.
+
+    An object that was read without its entries has `NotLoaded` there.
+    """
+
+    def __init__(self, expression: MapColumns[K, V]) -> None:
+        self._expression = expression
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any]) -> MapColumns[K, V]: ...
+    @overload
+    def __get__(self, instance: object, owner: type[Any]) -> dict[K, V]: ...
+    def __get__(self, instance: object, owner: type[Any]) -> Any:
+        return self._expression if instance is None else NotLoaded
+
+    if TYPE_CHECKING:  # as for fields: it must not exist at run time
+
+        def __set__(self, instance: object, value: Mapping[K, V]) -> None: ...
+
+
+@frozen
+class MapSpec:
+    """What `columns` returns until the decorator resolves it."""
+
+    alias: str | None
+    key: Codec[Any] | None
+    value: Codec[Any] | None
+    family: str | None
+
+
+@overload
+def columns(
+    alias: str | None,
+    /,
+    key: Codec[K],
+    value: Codec[V],
+    *,
+    family: str | None = None,
+    factory: Callable[[], dict[Any, Any]] = ...,
+) -> Columns[K, V]: ...
+@overload
+def columns(
+    alias: str | None = None,
+    /,
+    key: Codec[Any] | None = None,
+    value: Codec[Any] | None = None,
+    *,
+    family: str | None = None,
+    factory: Callable[[], dict[Any, Any]] = ...,
+) -> Any: ...
+def columns(
+    alias: str | None = None,
+    /,
+    key: Codec[Any] | None = None,
+    value: Codec[Any] | None = None,
+    *,
+    family: str | None = None,
+    factory: Callable[[], dict[Any, Any]] = dict,
+) -> Any:
+    """Declares a map column: each of its entries is a cell of its own, sorted by its key, and there may be millions of them.
+
+    Entries are read by `Session.columns` and changed by `Session.put_columns` and `remove_columns`; `add` and `update` merge
+    theirs into what is there.
+
+    Args:
+        alias: what the qualifiers of all entries begin with; by default the attribute's name. No other alias of the family begins
+            with it, nor it with another one.
+        key: codec of the keys; by default what the annotation calls for, `hb.Columns[str, int]` or `dict[str, int]`.
+        value: codec of the values, likewise.
+        family: column family; by default the model's.
+        factory: says to type checkers, as `factory=dict`, that the constructor may do without it; new objects have an empty
+            dictionary anyway.
+    """
+    if factory is not dict:
+        raise DeclarationError("New objects have an empty dictionary in a map column: factory=dict.", found=repr(factory))
+    return MapSpec(alias, key, value, family)
+
+
+def resolve_map(
+    name: str,
+    spec: MapSpec,
+    hint: Any,
+    family: Callable[[str | None], bytes],
+    qualifier: Callable[[str], bytes],
+    mistake: Callable[..., DeclarationError],
+) -> MapField:
+    """A declared map column.
+
+    Args:
+        name: of the attribute.
+        spec: what was declared.
+        hint: the annotation.
+        family: checks the family that was given, or takes the model's.
+        qualifier: checks an alias.
+        mistake: makes errors.
+
+    Raises:
+        DeclarationError: the annotation or a codec does not suit, or the name is too long.
+    """
+    if typing.get_origin(hint) not in {Columns, dict} or len(typing.get_args(hint)) != 2:
+        raise mistake("A map column is annotated hb.Columns[...] or dict[...], with the types of keys and values.", annotation=repr(hint))
+    if len(name.encode()) > LONGEST_NAME:
+        raise mistake("The name of a map column is at most 100 bytes long.", length=len(name.encode()))
+    key_hint, value_hint = typing.get_args(hint)
+    if allows_none(key_hint) or allows_none(value_hint):
+        raise mistake("Neither the keys nor the values of a map column may be None: that is an entry that is not there.")
+    key = _codec(spec.key, key_hint, "keys", mistake)
+    value = _codec(spec.value, value_hint, "values", mistake)
+    if not key.key or key.raw_order is None:
+        raise mistake("The bytes of the keys of a map column keep their order; this codec's do not.", codec=repr(key))
+    alias = qualifier(name if spec.alias is None else spec.alias)
+    of = Field(name, "column", value, nullable=True, default=None, family=family(spec.family), qualifier=alias, hint=value_hint)
+    return MapField(name, key, of)
+
+
+def _codec(codec: object, hint: Any, what: str, mistake: Callable[..., DeclarationError]) -> Codec[Any]:
+    if codec is None:
+        try:
+            return codec_for(hint)[0]
+        except DeclarationError as error:
+            raise mistake(error.message, **error.details) from None
+    if not isinstance(codec, Codec):
+        raise mistake("A codec is a Codec, such as hb.UInt32 or hb.Text(8); the alias comes before it.", found=repr(codec))
+    if not fits(codec, hint):
+        raise mistake(f"The codec of the {what} reads values of another type than the annotation says.", annotation=repr(hint))
+    return codec
+
+
+def map_of(schema: TableSchema, of: object) -> MapField:
+    """The map column that was given as it stands on the model class.
+
+    Raises:
+        QueryError: it is something else.
+        UnknownField: it is of another model.
+    """
+    if not isinstance(of, MapColumns):
+        raise QueryError("Give a map column as it stands on the model class: Model.field.", table=schema.table, found=type(of).__name__)
+    if schema.maps_by_name.get(of.of.name) is not of.of:
+        raise UnknownField("The map column belongs to another model.", table=schema.table, field=of.of.name)
+    return of.of
+
+
+def check_maps(
+    model: str,
+    maps: Sequence[MapField],
+    fields: Sequence[Field],
+    families: Sequence[Family],
+    *,
+    immutable: bool,
+    foreign: bool,
+    marked: bool,
+    flag: bytes | None,
+) -> tuple[MapField, ...]:
+    """Checks the map columns of a model together, and returns them as they are written.
+
+    Args:
+        model: its name.
+        maps: as declared.
+        fields: of the model.
+        families: of its columns.
+        immutable: whether rows never change.
+        foreign: whether other programs write the table.
+        marked: whether rows have system cells.
+        flag: `family:qualifier` of the flag, or None.
+
+    Raises:
+        DeclarationError: names the map column and what to do.
+    """
+    if not maps:
+        return ()
+    name = maps[0].name
+    if immutable:
+        raise DeclarationError("An immutable model has no map columns: their entries are put one by one.", model=model, field=name)
+    if foreign:
+        raise DeclarationError(
+            "A foreign table has no map columns: a delete could not tell whose their cells are.", model=model, field=name
+        )
+    if any(family.ttl is not None for family in families):
+        raise DeclarationError(
+            "A model with map columns has no family with a TTL: entries would end before or after their object.", model=model, field=name
+        )
+    if any(not f.is_key and not f.qualifier for f in fields):
+        raise DeclarationError("A model whose column has an empty alias has no other cells, so no map columns.", model=model, field=name)
+    taken = [(f.column, f.name) for f in fields if not f.is_key]
+    taken += [] if flag is None else [(flag, "exists")]
+    for of in maps:
+        for column, other in taken:
+            if column.startswith(of.column) or of.column.startswith(column):
+                raise DeclarationError(
+                    "The alias of a map column begins no other alias of its family, nor does another one begin it: give another alias.",
+                    model=model, field=of.name, other=other,
+                )  # fmt: skip
+        taken.append((of.column, of.name))
+    return tuple(evolve(of, marked=marked) for of in maps)

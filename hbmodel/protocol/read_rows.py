@@ -1,0 +1,36 @@
+"""Reads the rows that indexed and versioned writes change, as a sans-IO generator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.operations import GetRows, Protocol
+from hbmodel.store.values import Row
+
+
+def read_rows(planner: IndexedRowPlanner, rows: Sequence[bytes]) -> Protocol[Sequence[Row | None]]:
+    """The rows as writes must know them (rule 1): every column of the families, but not the entries of map columns.
+
+    The cell of the alias alone has the time of the newest entry. Where a row that is not live has such a cell, whoever deleted it
+    has not come to the end, or entries were put meanwhile. Such a row is read whole, so that a new object over it blanks its entries
+    (rule 4).
+
+    Args:
+        planner: of the writes.
+        rows: row keys.
+    """
+    schema = planner.schema
+    found: Sequence[Row | None] = yield GetRows(schema.table, rows, schema.row_columns)
+    left = [row.row for row in found if row is not None and schema.maps and _has_entries(schema, row) and not planner.old(row).live]
+    if not left:
+        return found
+    again: Sequence[Row | None] = yield GetRows(schema.table, left, schema.family_names)
+    whole = dict(zip(left, again, strict=True))
+    return [whole[row.row] if row is not None and row.row in whole else row for row in found]
+
+
+def _has_entries(schema: TableSchema, row: Row) -> bool:
+    cells = (row.columns.get(of.column) for of in schema.maps)
+    return any(cell is not None and cell.value for cell in cells)

@@ -1,0 +1,253 @@
+"""Slices of the entries of one object's map column: read by ranges of keys and page by page, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from itertools import islice
+from typing import Any, Final, Generic, TypeVar
+
+from attrs import evolve, field, frozen
+
+from hbmodel.encoding.bounds import UNSET, Bounds
+from hbmodel.encoding.places import PlaceForm
+from hbmodel.errors import DecodingError, EncodingError, QueryError, TokenError
+from hbmodel.mapping.map_columns import MapField
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.query.paging import Page, Seal, Token, decode_token, digest_of, encode_token
+from hbmodel.query.query import whole
+from hbmodel.store.folded import FoldedStore
+from hbmodel.store.port import Store
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.slices import close_scan
+from hbmodel.store.values import Row, Scan
+from hbmodel.store.wide_rows import WideRows
+
+K = TypeVar("K")
+V = TypeVar("V")
+D = TypeVar("D")
+
+BACKWARDS = 8
+"""How many removed entries `last` passes by one search each, before it reads backwards."""
+
+LIMIT_GROWTH = 2
+"""How much more is asked for where removed entries have taken up the room."""
+
+EVERY_KEY: Final = KeyRange()
+
+Found = tuple[bytes, bytes]
+"""An entry before it is decoded: the bytes of its key, and its cell."""
+
+
+def entries_of(schema: TableSchema, of: MapField, row: bytes) -> WideRows:
+    """How the entries of an object's map column lie in its row: each is seen as a row of one cell, and its key as the row key.
+
+    Args:
+        schema: of the model.
+        of: the map column.
+        row: row key of the object, or its place key.
+    """
+    physical, prefix = (row, b"") if schema.wide is None else schema.wide.form.cut(row)
+    lead = prefix + of.qualifier
+
+    def prefix_end(qualifier: bytes) -> int | None:
+        return len(qualifier) if len(qualifier) > len(lead) and qualifier.startswith(lead) else None
+
+    return WideRows(schema.table, of.family, PlaceForm(row=physical, kind=lead), prefix_end, [of.family + b":"])
+
+
+@frozen(eq=False)
+class EntryReader:
+    """Reads the entries of one object's map column.
+
+    Attributes:
+        store: to read from.
+        schema: of the model.
+        of: the map column.
+        row: row key of the object, or its place key.
+        exists: whether the object is there; asked before every read, and raises once the session is closed.
+        seal: for continuation tokens, or None.
+    """
+
+    store: Store
+    schema: TableSchema
+    of: MapField
+    row: bytes
+    exists: Callable[[], bool]
+    seal: Seal | None = None
+    _entries: FoldedStore = field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_entries", FoldedStore(self.store, [entries_of(self.schema, self.of, self.row)]))
+
+    def found(self, keys: KeyRange, wanted: int | None = None) -> Generator[Found, None, None]:
+        """The entries in a range of keys, in the order of their bytes.
+
+        Args:
+            keys: the range.
+            wanted: how many will be taken, at most, or None.
+        """
+        if keys.empty or not self.exists():
+            return
+        while True:
+            count, last = 0, b""
+            for entry in self._scanned(Scan(keys, limit=wanted)):
+                count, last = count + 1, entry.row
+                if cell := self._cell(entry):
+                    yield last, cell
+            if wanted is None or count < wanted:
+                return
+            keys, wanted = keys.after(last), wanted * LIMIT_GROWTH
+
+    def last(self, keys: KeyRange) -> Found | None:
+        """The last entry in a range of keys."""
+        if keys.empty or not self.exists():
+            return None
+        for _ in range(BACKWARDS):
+            entry = next(self._scanned(Scan(keys, reversed=True, limit=1)), None)
+            if entry is None:
+                return None
+            if cell := self._cell(entry):
+                return entry.row, cell
+            keys = keys.before(entry.row)
+            if keys.empty:
+                return None
+        with closing(self._scanned(Scan(keys, reversed=True))) as entries:
+            return next(((entry.row, cell) for entry in entries if (cell := self._cell(entry))), None)
+
+    def _scanned(self, scan: Scan) -> Generator[Row, None, None]:
+        (batches,) = self._entries.scan(self.schema.table, [scan])
+        try:
+            for batch in batches:
+                yield from batch
+        finally:
+            close_scan(batches)
+
+    def _cell(self, entry: Row) -> bytes:
+        """The cell of an entry; empty if it is removed."""
+        return next(iter(entry.columns.values())).value
+
+    def digest(self, keys: KeyRange) -> bytes:
+        """What tells the tokens of this slice from others."""
+        return digest_of("map", self.schema.table, self.of.column, self.row, keys.start, keys.stop)
+
+    def decoded(self, found: Found) -> tuple[Any, Any]:
+        """Key and value; raises `DecodingError`."""
+        try:
+            return self.of.key_of(found[0]), self.of.value_of(found[1])
+        except DecodingError as error:
+            raise DecodingError(error.message, **{**error.details, "table": self.schema.table, "key": self.row}) from None
+
+
+@frozen(eq=False, repr=False)
+class ColumnSlice(Generic[K, V]):
+    """Entries of one object's map column, in the order of their keys; every method that refines it returns a new one.
+
+    Iterating it gives pairs of key and value, in bounded memory. Where there is no such object, there are no entries. What is
+    read is no snapshot.
+    """
+
+    reader: EntryReader
+    range: KeyRange = EVERY_KEY
+    maximum: int | None = None
+
+    def __repr__(self) -> str:
+        limit = "" if self.maximum is None else f", limit {self.maximum}"
+        return f"ColumnSlice({self.reader.schema.model.__name__}.{self.reader.of.name}{limit})"
+
+    def between(self, low: K | None, high: K | None) -> ColumnSlice[K, V]:
+        """Keys from `low` to `high`, both included; None is no bound on that side.
+
+        Raises:
+            EncodingError: a bound is not of the type of the keys.
+        """
+        return self._within(Bounds(low=UNSET if low is None else low, high=UNSET if high is None else high))
+
+    def startswith(self, prefix: K) -> ColumnSlice[K, V]:
+        """Text or bytes keys that start with `prefix`.
+
+        Raises:
+            QueryError: the keys cannot be searched by a prefix.
+        """
+        kind = self.reader.of.key.python_type
+        if kind not in {str, bytes} or not isinstance(prefix, str | bytes) or not isinstance(prefix, kind):
+            raise QueryError("startswith needs text keys and text, or bytes keys and bytes.", field=self.reader.of.name)
+        return self._within(Bounds(prefix=prefix)) if prefix else self
+
+    def _within(self, bounds: Bounds) -> ColumnSlice[K, V]:
+        try:
+            found = self.reader.of.layout.range_of((), bounds)
+        except (EncodingError, QueryError) as error:
+            raise type(error)(error.message, **{**error.details, "field": self.reader.of.name}) from None
+        return evolve(self, range=self.range.intersect(found))
+
+    def limit(self, count: int) -> ColumnSlice[K, V]:
+        """At most `count` entries, in pages and `count()` too."""
+        return evolve(self, maximum=whole(count, "limit"))
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        with closing(self._found()) as found:
+            for entry in found:
+                yield self.reader.decoded(entry)
+
+    def _found(self) -> Generator[Found, None, None]:
+        if self.maximum is None:
+            yield from self.reader.found(self.range)
+        elif self.maximum:
+            with closing(self.reader.found(self.range, self.maximum)) as found:
+                yield from islice(found, self.maximum)
+
+    def all(self) -> dict[K, V]:
+        """Every entry, in memory."""
+        return dict(self)
+
+    def get(self, key: K, default: D | None = None) -> V | D | None:
+        """The value under a key of the slice, or the default."""
+        found = self.range.intersect(KeyRange.exactly(self.reader.of.key_bytes(key)))
+        return next((self.reader.decoded(entry)[1] for entry in list(self.reader.found(found, 1))), default)
+
+    def first(self) -> tuple[K, V] | None:
+        """The first entry, or None."""
+        return next(iter(self.limit(1 if self.maximum is None else min(self.maximum, 1))), None)
+
+    def last(self) -> tuple[K, V] | None:
+        """The last entry, or None: found by bisection, however many there are."""
+        if self.maximum is not None:
+            raise QueryError("last() cannot be combined with limit().", field=self.reader.of.name)
+        found = self.reader.last(self.range)
+        return None if found is None else self.reader.decoded(found)
+
+    def count(self) -> int:
+        """How many entries there are; they are read for it, since removed ones do not count, but not kept."""
+        with closing(self._found()) as found:
+            return sum(1 for _ in found)
+
+    def page(self, size: int, after: str | None = None) -> Page[tuple[K, V]]:
+        """One page.
+
+        Args:
+            size: entries on the page, at most.
+            after: `next_token` of the page before, or None for the first page.
+
+        Raises:
+            TokenError: the token is damaged or belongs to another slice.
+        """
+        reader, taken, allowed, keys = self.reader, whole(size, "page", 1), self.maximum, self.range
+        digest = reader.digest(keys)
+        if after is not None:
+            token = decode_token(after, digest, reader.seal)
+            if token.path != reader.of.name:
+                raise TokenError("The continuation token belongs to another query.")
+            keys = keys.after(token.position)
+            if allowed is not None and token.remaining is not None:  # whatever an altered token says, the slice's own limit holds
+                allowed = min(allowed, token.remaining)
+        taken = taken if allowed is None else min(taken, allowed)
+        if not taken:
+            return Page((), None)
+        with closing(reader.found(keys, taken + 1)) as entries:
+            found = list(islice(entries, taken + 1))
+        remaining = None if allowed is None else allowed - taken
+        items = [reader.decoded(entry) for entry in found[:taken]]
+        if len(found) <= taken or remaining == 0:
+            return Page(items, None)
+        return Page(items, encode_token(Token(digest, reader.of.name, found[taken - 1][0], remaining), reader.seal))

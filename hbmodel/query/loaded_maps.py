@@ -1,0 +1,50 @@
+"""Map columns that a query reads together with its objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from hbmodel.errors import DecodingError
+from hbmodel.mapping.mapper import KeyMapper, key_of
+from hbmodel.query.query import Query
+from hbmodel.store.port import Store
+from hbmodel.store.values import Get
+
+CHUNKS = (1, 10, 100)
+"""How many objects are read ahead for their map columns: at first, then, and from there on."""
+
+
+def with_maps(store: Store, query: Query[Any], items: Iterator[Any]) -> Iterator[Any]:
+    """The objects of a query, some read ahead and given the map columns that it loads.
+
+    Args:
+        store: to read from, as the model sees it.
+        query: that loads map columns.
+        items: its objects.
+    """
+    number = 0
+    while objects := list(islice(items, CHUNKS[min(number, len(CHUNKS) - 1)])):
+        number += 1
+        yield from load_maps(store, query, objects)
+
+
+def load_maps(store: Store, query: Query[Any], objects: Sequence[Any]) -> Sequence[Any]:
+    """The same objects, given the map columns that a query loads, by one call to the store.
+
+    Raises:
+        DecodingError: an entry cannot be read.
+    """
+    schema = query.schema
+    if not objects:
+        return objects
+    rows_of = KeyMapper.rows_code(schema)
+    asked = [(obj, of, row) for obj in objects for (row,) in (rows_of(key_of(schema, obj)),) for of in query.loading]
+    found = store.get_each(schema.table, [Get(row, [of.family], of.qualifier) for _, of, row in asked])
+    for (obj, of, key), row in zip(asked, found, strict=True):
+        try:
+            vars(obj)[of.name] = of.entries({} if row is None else row.columns)
+        except DecodingError as error:
+            raise DecodingError(error.message, **{**error.details, "table": schema.table, "key": key}) from None
+    return objects

@@ -1,0 +1,105 @@
+"""What a session does with map columns: slices of their entries, and writes of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, overload
+
+from hbmodel.mapping.map_declaration import MapColumns, map_of
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.query.column_slice import ColumnSlice, EntryReader
+from hbmodel.query.paging import Seal
+from hbmodel.session.map_writes import put_changes, remove_changes
+from hbmodel.session.thread_guard import Guard, guarded
+from hbmodel.session.unit_of_work import UnitOfWork
+from hbmodel.session.update import update_call
+from hbmodel.store.port import Store
+from hbmodel.tables.registration import Binding
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class MapColumnCalls:
+    """The calls of a session that are about map columns."""
+
+    store: Store
+    _view: Callable[[TableSchema], Store]
+    _planning_binding: Callable[[TableSchema], Binding]
+    _seal: Seal | None
+    _guard: Guard
+    _work: UnitOfWork
+
+    @overload
+    def columns(self, of: MapColumns[K, V], /, **key: Any) -> ColumnSlice[K, V]: ...
+    @overload
+    def columns(self, of: Mapping[K, V], /, **key: Any) -> ColumnSlice[K, V]: ...
+    def columns(self, of: Any, /, **key: Any) -> ColumnSlice[Any, Any]:
+        """The entries of one object's map column; refine them with `between` and its like, and read them by iterating, `page`, ...
+
+        Args:
+            of: the map column as it stands on the model class.
+            **key: every key field of the object by name.
+
+        Raises:
+            IncompleteKey: names the missing fields.
+        """
+        return _slice_of(of, key, self.store, self._view, self._planning_binding, self._seal)
+
+    @guarded
+    def put_columns(self, obj: Any, of: MapColumns[K, V] | Mapping[K, V], entries: Mapping[K, V], /) -> None:
+        """Puts entries of a map column at the next commit, over those with the same keys; takes only the key and the version from `obj`.
+
+        A versioned object has the row's version after the commit; what one commit writes to it belongs into one call.
+
+        Args:
+            obj: whose key says which row. If that is absent when the commit runs, that is `RowNotFound`.
+            of: the map column as it stands on the model class.
+            entries: keys and values.
+
+        Raises:
+            EncodingError: a key or a value cannot be stored; names the field.
+        """
+        self._add_entries(obj, put_changes(obj, of, entries))
+
+    @guarded
+    def remove_columns(self, obj: Any, of: MapColumns[K, V] | Mapping[K, V], keys: Iterable[K], /) -> None:
+        """Removes entries of a map column at the next commit, whether they are there or not; otherwise as `put_columns`."""
+        self._add_entries(obj, remove_changes(obj, of, keys))
+
+    def _add_entries(self, obj: Any, changes: dict[str, Any]) -> None:
+        call = update_call(obj, changes, None)
+        call.copy = obj  # has the version of its row then
+        self._work.add(call)
+
+
+def _slice_of(
+    of: Any,
+    key: Mapping[str, Any],
+    store: Store,
+    view: Callable[[TableSchema], Store],
+    bind: Callable[[TableSchema], Binding],
+    seal: Seal | None,
+) -> ColumnSlice[Any, Any]:
+    """The entries of one object's map column; see `Session.columns`.
+
+    Args:
+        of: the map column as it stands on the model class.
+        key: of the object.
+        store: with the table.
+        view: the store as a model sees it.
+        bind: gives a model's binding, and raises once the session is closed.
+        seal: for continuation tokens, or None.
+    """
+    schema = schema_of(getattr(of, "model", None))  # type: ignore[arg-type]
+    entries = map_of(schema, of)
+    (row,) = KeyMapper.rows_code(schema)(key)
+
+    def exists() -> bool:
+        binding = bind(schema)
+        reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
+        (found,) = view(schema).get(schema.table, [row], reader.columns)
+        return found is not None and reader.exists(found)
+
+    return ColumnSlice(EntryReader(store, schema, entries, row, exists, seal))

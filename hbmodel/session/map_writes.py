@@ -1,0 +1,48 @@
+"""Writes of entries of map columns, as they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hbmodel.errors import EncodingError, QueryError
+from hbmodel.mapping.map_columns import NotLoaded, checked_values
+from hbmodel.mapping.map_declaration import map_of
+from hbmodel.mapping.schema import TableSchema, schema_of
+
+
+def put_changes(obj: object, of: object, entries: object) -> dict[str, Any]:
+    """The changes of an update that puts entries."""
+    return {map_of(schema_of(type(obj)), of).name: entries}
+
+
+def remove_changes(obj: object, of: object, keys: Iterable[Any]) -> dict[str, Any]:
+    """The changes of an update that removes entries."""
+    schema = schema_of(type(obj))
+    found = map_of(schema, of)
+    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+        raise QueryError("Give a collection of map keys.", table=schema.table, field=found.name, found=type(keys).__name__)
+    return {found.name: Removed(dict.fromkeys(keys))}
+
+
+class Removed(dict[Any, None]):
+    """Keys of entries that are removed."""
+
+
+def merged_entries(schema: TableSchema, obj: object, name: str, entries: object, row: bytes) -> tuple[dict[Any, Any], Any]:
+    """Entries as they are written, None for removed ones, and the map column as the object has it then.
+
+    Raises:
+        EncodingError: an entry cannot be stored; names the field.
+    """
+    of = schema.maps_by_name[name]
+    try:
+        asked: Mapping[Any, Any] = entries if isinstance(entries, Removed) else checked_values(of, entries)
+        written = of.settled(asked, row)
+    except EncodingError as error:
+        raise EncodingError(error.message, **{"table": schema.table, **error.details}) from None
+    held = getattr(obj, name)
+    if held is NotLoaded:
+        return written, NotLoaded
+    merged = {**held, **written}
+    return written, {key: value for key, value in merged.items() if value is not None}

@@ -1,0 +1,238 @@
+"""Map columns: their golden bytes, what the registry keeps, what objects hold, and every mistake in their declarations."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hbmodel as hb
+from hbmodel.mapping.changed_cells import cells_of_changes
+from hbmodel.mapping.mapper import changed_copy, take
+from hbmodel.store import Row
+from hbmodel.store.embedded.cells import StoredCell, StoredRow
+from hbmodel.tables.layout_text import canonical_json, layout_differences
+
+
+@hb.model(table="pets")
+class Pet:
+    owner: hb.Key[str] = hb.key()
+    kind: hb.Column[str] = hb.column("k")
+    notes: dict[str, str] = hb.columns("n")
+    weights: hb.Columns[int, float | bytes] = hb.columns("w", hb.UInt16, hb.Bytes, factory=dict)
+
+
+@hb.model(table="pets", kind=b"p")
+class Seen:
+    owner: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(part="column")
+    kind: hb.Column[str] = hb.column("k")
+    at: hb.Columns[int, bool] = hb.columns("s")
+
+    by_kind = hb.index("kind")
+
+
+def row_of(cells: dict[bytes, bytes]) -> Row:
+    return StoredRow(b"ann", {column: StoredCell(value, 1) for column, value in cells.items()})
+
+
+def test_golden_bytes() -> None:
+    _, row, cells = take(hb.schema_of(Pet), Pet(owner="ann", kind="dog", notes={"a": "x", "é": ""}, weights={258: b"\x00"}))
+    assert row == b"ann"
+    assert cells == {b"d:k": b"dog", b"d:na": b"x", "d:né".encode(): b"\x00", b"d:w\x01\x02": b"\x00\x00"}
+    _, place, cells = take(hb.schema_of(Seen), Seen(owner="ann", name="rex", kind="dog", at={1: True}))
+    assert place == b"ann\x00\x01rex\x00\x01"
+    assert cells == {b"d:k": b"dog", b"d:s": b"\x01", b"d:s\x80\x00\x00\x00\x00\x00\x00\x01": b"\x01"}
+    assert hb.schema_of(Pet).row_columns == (b"d:_l", b"d:_t", b"d:_v", b"d:k", b"d:n", b"d:w")
+
+
+def test_no_cell_says_when_entries_were_put_where_none_are() -> None:
+    _, _, cells = take(hb.schema_of(Seen), Seen(owner="ann", name="rex", kind="dog"))
+    assert cells == {b"d:k": b"dog"}
+
+
+def test_removed_entries_are_empty_cells() -> None:
+    assert cells_of_changes(hb.schema_of(Seen), {"kind": "cat", "at": {2: None}}) == {
+        b"d:k": b"cat",
+        b"d:s": b"\x01",
+        b"d:s\x80\x00\x00\x00\x00\x00\x00\x02": b"",
+    }
+
+
+def test_the_registry_keeps_them_among_the_columns() -> None:
+    assert canonical_json(hb.schema_of(Pet).layout_spec["columns"]) == (
+        b'{"d:k":{"codec":{"codec":"text"},"kind":"column","name":"kind","null":"marker","nullable":false},'
+        b'"d:n":{"codec":{"codec":"text"},"key":{"codec":"text"},"kind":"map","name":"notes","null":"marker","nullable":true},'
+        b'"d:w":{"codec":{"codec":"bytes"},"key":{"bits":16,"codec":"int","signed":false},"kind":"map","name":"weights",'
+        b'"null":"marker","nullable":true}}'
+    )
+
+
+def declared(**fields: Any) -> Any:
+    """A model with a key, a column and these fields, each a declaration and its annotation."""
+    options = fields.pop("options", {})
+    names = {"k": hb.key(), "c": hb.column("c"), **{name: declaration for name, (declaration, _) in fields.items()}}
+    types = {"k": hb.Key[int], "c": hb.Column[int], **{name: hint for name, (_, hint) in fields.items()}}
+    return hb.model(table="t", **options)(type("Bad", (), {**names, "__annotations__": types, "__module__": __name__}))
+
+
+def test_layouts_that_differ_are_found() -> None:
+    def layout(**fields: Any) -> Any:
+        return hb.schema_of(declared(**fields)).layout_spec
+
+    texts = layout(m=(hb.columns("m"), dict[str, str]))
+    assert layout_differences(texts, layout()) == []
+    assert layout_differences(texts, texts) == []
+    assert len(layout_differences(texts, layout(m=(hb.columns("m"), dict[str, int])))) == 1
+    assert len(layout_differences(texts, layout(m=(hb.columns("m"), dict[int, str])))) == 1
+    assert len(layout_differences(texts, layout(m=(hb.column("m"), hb.Column[str])))) == 3  # another kind, no key, and None
+    assert len(layout_differences(texts, layout(mine=(hb.column("mine"), hb.Column[str])))) == 1
+    assert len(layout_differences(layout(mine=(hb.column("mine"), hb.Column[str])), texts)) == 1
+
+
+Declaration = Callable[[], Any]
+TEXTS = dict[str, str]
+MISTAKES: dict[str, tuple[Declaration, str]] = {
+    "annotation": (lambda: declared(m=(hb.columns("m"), int)), "annotated hb.Columns"),
+    "key annotation": (lambda: declared(m=(hb.columns("m"), hb.Key[TEXTS])), "annotated hb.Columns"),
+    "no types": (lambda: declared(m=(hb.columns("m"), dict)), "annotated hb.Columns"),
+    "key of None": (lambda: declared(m=(hb.columns("m"), dict[str | None, int])), "may be None"),
+    "value of None": (lambda: declared(m=(hb.columns("m"), dict[str, int | None])), "may be None"),
+    "key without a codec": (lambda: declared(m=(hb.columns("m"), dict[list[str], int])), "No codec follows"),
+    "value without a codec": (lambda: declared(m=(hb.columns("m"), dict[str, list[str]])), "No codec follows"),
+    "codec that keys cannot have": (lambda: declared(m=(hb.columns("m", hb.Json(list[str])), dict[list[str], int])), "keep their order"),
+    "codec without an order": (lambda: declared(m=(hb.columns("m", hb.Reversed(hb.Int32)), dict[int, int])), "keep their order"),
+    "codec of another type": (lambda: declared(m=(hb.columns("m", hb.Int32), TEXTS)), "another type"),
+    "value codec of another type": (lambda: declared(m=(hb.columns("m", hb.Text, hb.Int8), TEXTS)), "another type"),
+    "no codec": (lambda: declared(m=(hb.columns("m", str), TEXTS)), "A codec is a Codec"),  # type: ignore[arg-type]
+    "empty alias": (lambda: declared(m=(hb.columns(""), TEXTS)), "must not be empty"),
+    "system's alias": (lambda: declared(m=(hb.columns("_m"), TEXTS)), "kept for system cells"),
+    "alias that begins another": (lambda: declared(m=(hb.columns("m"), TEXTS), x=(hb.column("mx"), hb.Column[int])), "begins no other"),
+    "alias that another begins": (lambda: declared(m=(hb.columns("cm"), TEXTS)), "begins no other"),
+    "alias of a column": (lambda: declared(m=(hb.columns("c"), TEXTS)), "begins no other"),
+    "alias of a counter": (lambda: declared(m=(hb.columns("m"), TEXTS), x=(hb.counter("mm"), hb.Column[int])), "begins no other"),
+    "two maps": (lambda: declared(m=(hb.columns("m"), TEXTS), n=(hb.columns("mn"), TEXTS)), "begins no other"),
+    "flag": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"exists": hb.flag("me")}), "begins no other"),
+    "name": (lambda: declared(**{"m" * 101: (hb.columns("m"), TEXTS)}), "at most 100 bytes"),
+    "called self": (lambda: declared(self=(hb.columns("m"), TEXTS)), "cannot be called self"),
+    "factory": (lambda: declared(m=(hb.columns("m", factory=lambda: {1: 2}), TEXTS)), "factory=dict"),
+    "immutable": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"immutable": True}), "immutable model"),
+    "foreign": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"foreign": True}), "foreign table"),
+    "family that ends": (
+        lambda: declared(m=(hb.columns("m"), TEXTS), options={"family": hb.family("d", ttl=timedelta(days=1))}), "family with a TTL",
+    ),
+    "in an index": (lambda: declared(m=(hb.columns("m"), TEXTS), i=(hb.index("m"), None)), "cannot be in an index"),
+    "each of an index": (lambda: declared(m=(hb.columns("m"), TEXTS), i=(hb.index(hb.each("m")), None)), "cannot be in an index"),
+    "covered": (lambda: declared(m=(hb.columns("m"), TEXTS), i=(hb.index("c", covers=("m",)), None)), "cannot be in an index"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_found_at_the_decorator(name: str) -> None:
+    declare, message = MISTAKES[name]
+    with pytest.raises(hb.DeclarationError, match=message):
+        declare()
+
+
+def test_a_model_needs_more_than_map_columns() -> None:
+    with pytest.raises(hb.DeclarationError, match="needs at least one"):
+
+        @hb.model(table="t")
+        class Bad:
+            k: hb.Key[int] = hb.key()
+            m: dict[str, str] = hb.columns("m")
+
+
+def test_no_map_column_beside_an_empty_alias() -> None:
+    with pytest.raises(hb.DeclarationError, match="empty alias"):
+
+        @hb.model(table="t")
+        class Bad:
+            k: hb.Key[int] = hb.key()
+            n: hb.Key[int] = hb.key(part="column")
+            c: hb.Column[int] = hb.column("")
+            m: dict[str, str] = hb.columns("m")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: Pet.notes == {},
+        lambda: Pet.notes != {},
+        lambda: Pet.notes < {},  # type: ignore[operator]
+        lambda: "a" in Pet.notes,
+        lambda: Pet.weights.between(1, 2),  # type: ignore[attr-defined]
+        lambda: bool(Pet.notes),
+    ],
+)
+def test_it_is_no_field_of_predicates(ask: Callable[[], Any]) -> None:
+    with pytest.raises(hb.QueryError, match="not compared"):
+        ask()
+
+
+def test_objects() -> None:
+    new = Pet(owner="ann", kind="dog")
+    assert (new.notes, new.weights) == ({}, {})
+    assert repr(new) == "Pet(owner='ann', kind='dog', notes={}, weights={})"
+    schema = hb.schema_of(Pet)
+    read = changed_copy(new, {})
+    assert read == new
+    vars(read).pop("notes")
+    assert read.notes is hb.NotLoaded
+    assert read == new == Pet(owner="ann", kind="dog", notes={"a": "b"})  # what may not be loaded has no part in equality
+    assert repr(read) == "Pet(owner='ann', kind='dog', notes=NotLoaded, weights={})"
+    for same in (attrs.evolve(read), copy.deepcopy(read), pickle.loads(pickle.dumps(read)), changed_copy(read, {"kind": "cat"})):
+        assert same.notes is hb.NotLoaded
+        assert take(schema, same)[2].keys() == {b"d:k"}
+    assert changed_copy(new, {"kind": "cat"}).notes == {}
+    assert pickle.loads(pickle.dumps(hb.NotLoaded)) is hb.NotLoaded
+    assert repr(Pet.notes) == "Pet.notes"
+
+
+@pytest.mark.parametrize("use", [lambda m: m["a"], list, len, bool, lambda m: "a" in m, dict])
+def test_entries_that_were_not_read_cannot_be_used(use: Callable[[Any], Any]) -> None:
+    with pytest.raises(hb.SessionError, match="not read with its object"):
+        use(hb.NotLoaded)
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"": "a"}, "at least one byte"),
+        ({"a" * 32_767: "a"}, "at most 32,767"),
+        ({None: "a"}, "at least one byte"),
+        ({"a": None}, "has no None"),
+        ({1: "a"}, "not of the type"),
+        ({"a": 1}, "not of the type"),
+        ({"a": "x" * (10 * 1024 * 1024)}, "10 MiB"),
+        ([("a", "b")], "takes a mapping"),
+    ],
+)
+def test_entries_that_cannot_be_stored(entries: Any, message: str) -> None:
+    with pytest.raises(hb.EncodingError, match=message) as caught:
+        take(hb.schema_of(Pet), Pet(owner="ann", kind="dog", notes=entries))
+    assert (caught.value.details["table"], caught.value.details["field"]) == ("pets", "notes")
+
+
+@pytest.mark.parametrize("cells", [{b"d:n\xff": b"x"}, {b"d:na": b"\xff"}])
+def test_entries_that_cannot_be_read(cells: dict[bytes, bytes]) -> None:
+    with pytest.raises(hb.DecodingError) as caught:
+        hb.schema_of(Pet).maps_by_name["notes"].entries(row_of(cells).columns)
+    assert caught.value.details["field"] == "notes"
+
+
+@given(st.dictionaries(st.text(st.characters(codec="utf-8"), min_size=1), st.text(st.characters(codec="utf-8"))))
+def test_entries_read_back(notes: dict[str, str]) -> None:
+    of = hb.schema_of(Pet).maps_by_name["notes"]
+    cells = of.cells(notes)
+    notes.pop("gone", None)
+    read = of.entries(row_of({**cells, b"d:k": b"", b"d:n": b"\x01", b"d:ngone": b""}).columns)
+    assert list(read.items()) == sorted(notes.items(), key=lambda item: item[0].encode())
+    assert of.settled(notes, b"ann") == notes
