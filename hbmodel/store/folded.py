@@ -13,6 +13,7 @@ from hbmodel.store.checks.reads import check_scans
 from hbmodel.store.checks.rows import NO_FAMILY, check_column, check_get, check_read_columns
 from hbmodel.store.folded_writes import FoldedWrites, LatePut
 from hbmodel.store.object_filters import keys_only, object_filter
+from hbmodel.store.part_of_row import PartOfRow
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
 from hbmodel.store.row_widths import RowWidths
 from hbmodel.store.slices import EVERY_COLUMN, NO_OBJECTS, Interval, SliceReader, SliceScan, close_scan, within
@@ -46,7 +47,7 @@ class FoldedStore(WrappingStore):
         store: that does the work.
         wides: the wide models; each table of logical rows once.
         pages: cells in the first pages of a row and in those that follow; by default what is quick.
-        widths: warns of very wide rows.
+        widths: what earlier reads have shown of rows.
     """
 
     def __init__(
@@ -113,9 +114,9 @@ class FoldedStore(WrappingStore):
     def _get_each(self, table: str, wide: WideRows | None, gets: Sequence[Get]) -> Sequence[Row | None]:
         if wide is None:
             return self._store.get_each(table, gets)
-        asked = [_PartOfRow(wide, get) for get in gets]
+        asked = [PartOfRow(wide, get) for get in gets]
         # Before the objects: what changes them afterwards changes the version too, and a change that rests on this one is refused.
-        versions = self._row_versions(wide, {part.get.row for part in asked if part.whole})
+        versions = self._row_versions(wide, {part.get.row for part in asked if part.versioned})
         rows = self._store.get_each(wide.table, [part.get for part in asked])
         return [part.object(row, versions.get(part.get.row)) for part, row in zip(asked, rows, strict=True)]
 
@@ -293,47 +294,6 @@ def _apart(
         places = [place for place, wide in enumerate(wides) if wide is kind]
         found.update(zip(places, answer(kind, [asked[place] for place in places]), strict=True))
     return [found[place] for place in range(len(asked))]
-
-
-class _PartOfRow:
-    """One object, or some of its columns, as part of a row to read."""
-
-    def __init__(self, wide: WideRows, asked: Get) -> None:
-        self._row = asked.row
-        row, prefix = wide.places.cut(asked.row)
-        lead = len(wide.family) + 1
-        self._cut = lead + len(prefix)
-        self._lead = wide.lead
-        columns = asked.columns
-        if wide.bare:
-            columns = [wide.lead]
-        elif not columns or any(b":" not in column for column in columns):
-            columns = ()
-        self.whole = not columns or wide.row_version in columns
-        """Whether all columns are read, or the version of the row is asked for."""
-        if columns:
-            columns = [column for column in columns if column != wide.row_version]
-            wanted = [column for column in columns if column[lead:].startswith(asked.prefix)]
-            self.get = Get(row, [wide.column(prefix, column) for column in wanted or columns])
-            self._nothing = not wanted
-        else:
-            self.get = Get(row, [wide.family], prefix + asked.prefix)
-            self._nothing = False
-        self._version = wide.row_version
-
-    def object(self, row: Row | None, version: Cell | None = None) -> ObjectRow | None:
-        """The logical row; with the version of the row that holds it, even where there is no object."""
-        if self._nothing or (row is None and version is None):
-            return None
-        cut, lead = self._cut, self._lead
-        columns = {} if row is None else {lead + column[cut:]: cell for column, cell in row.columns.items()}
-        if self._version is not None:
-            columns.pop(lead, None)  # the version of the row, where the qualifiers of the object begin with it
-            if version is not None:
-                columns[self._version] = version
-        if not columns:
-            return None
-        return ObjectRow(self._row, columns)
 
 
 def _parts(wide: WideRows, scan: Scan, columns: Sequence[Interval]) -> list[SliceScan]:

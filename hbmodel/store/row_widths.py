@@ -1,4 +1,4 @@
-"""Warns of rows that are very wide: each once, when one read has taken a great deal of it."""
+"""What reads have shown of wide rows: how large their cells are, and which rows are so wide that they are worth a warning."""
 
 from __future__ import annotations
 
@@ -14,10 +14,19 @@ logger = logging.getLogger("hbmodel")
 
 
 class RowWidths:
-    """Which rows have been warned of."""
+    """What the reads of one session have shown.
+
+    Attributes:
+        cell: bytes of a cell, by table: the mean of the page that had the largest.
+    """
 
     def __init__(self) -> None:
+        self.cell: dict[str, int] = {}
         self._known: set[tuple[str, bytes]] = set()
+
+    def page(self, table: str, cells: int, size: int) -> None:
+        """Notes a full page and its bytes."""
+        self.cell[table] = max(self.cell.get(table, 1), -(-size // cells))
 
     def read(self, table: str, row: bytes, cells: int, size: int) -> None:
         """Notes what a read has taken of a row until now."""

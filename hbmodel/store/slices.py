@@ -27,6 +27,9 @@ PAGE_BYTES = 4 * 1024 * 1024
 ROWS = 100
 """Rows in a batch."""
 
+SEVERAL = 5
+"""Rows of a batch that must overflow their page, and a quarter of the batch, for the next ones to be read by larger pages."""
+
 _STEPS = 4
 """A bisection looks right behind the last cell known every so many steps, since it may be the last."""
 
@@ -84,7 +87,7 @@ class SliceReader:
         store: with the table.
         wide: of the model.
         pages: cells of the first pages of a row and of all others; None for those of this module.
-        widths: warns of very wide rows.
+        widths: what earlier reads have shown of rows.
     """
 
     def __init__(self, store: Reads, wide: WideRows, pages: Sequence[int] | None = None, widths: RowWidths | None = None) -> None:
@@ -132,14 +135,16 @@ class SliceReader:
         return self._pages or PAGES
 
     def _first_size(self, scan: SliceScan) -> int:
-        """Cells in the first page of each row: of one row as many as the objects wanted may have, of many rows few."""
+        """Cells in the first page of each row: of one row more, once it is known how large cells are, if so many are wanted."""
         if scan.page is not None:
             return scan.page
         sizes = self._sizes(scan)
-        if not scan.single:
+        cell = self._widths.cell.get(self._wide.table)
+        if not scan.single or scan.keys_only or cell is None or len(sizes) < 2:
             return sizes[0]
-        size = sizes[min(1, len(sizes) - 1)]
-        return size if scan.limit is None else max(sizes[0], min(size, scan.limit * max(1, len(self._wide.columns)) + 1))
+        size = min(sizes[1], PAGE_BYTES // cell)
+        wanted = size if scan.limit is None else scan.limit * max(1, len(self._wide.columns)) + 1
+        return max(sizes[0], min(size, wanted))
 
     def _behind(self, scan: SliceScan, last: bytes) -> KeyRange:
         return scan.rows.before(last) if scan.reversed else scan.rows.after(last)
@@ -178,7 +183,7 @@ class SliceReader:
                 yield from self._backwards(scan, row.row) if scan.reversed else self._pages_of(scan, row)
             if whole:
                 yield whole
-            if full * 4 >= len(batch) and (wider := self._wider(scan, size, batch)) is not None:
+            if full >= SEVERAL and full * 4 >= len(batch) and (wider := self._wider(scan, size, batch)) is not None:
                 close_scan(batches)
                 return wider
         if scan.single or count != scan.limit:
@@ -227,6 +232,7 @@ class SliceReader:
                     continue
                 number = min(number + 1, len(sizes) - 1)
                 page_bytes = _bytes(names, cells)
+                self._widths.page(self._wide.table, len(cells), page_bytes)
                 read, read_bytes = read + len(cells), read_bytes + page_bytes
                 self._widths.read(self._wide.table, key, read, read_bytes)
                 size = max(2, min(sizes[number], PAGE_BYTES * len(cells) // page_bytes))

@@ -34,6 +34,7 @@ CALLS: dict[str, Callable[[hb.Session], Any]] = {
     "load": lambda s: s.load([]),
     "commit": lambda s: s.commit(),
     "retry": lambda s: s.retry(lambda s: None),
+    "group": lambda s: s.group(Order, **KEY),
     "discard": lambda s: s.discard(),
     "all": lambda s: s.query(Order).allow_full_scan().all(),
     "page": lambda s: s.query(Order).allow_full_scan().page(1),

@@ -136,6 +136,32 @@ def test_values_that_are_large_make_pages_of_few_cells() -> None:
         assert [size_of(scan) for scan in scans_of(store)][:2] == [PAGES[0], 20]
 
 
+def test_later_slices_begin_with_pages_that_suit_their_cells(store: RecordingStore) -> None:
+    folded = FoldedStore(store, [WIDE])
+    read(folded, ROW)
+    store.calls.clear()
+    assert len(read(folded, KeyRange(place(b"m", b"005000"), place(b"m", b"005100")))) == 100
+    assert [size_of(scan) for scan in scans_of(store)] == [PAGES[1]]
+    store.calls.clear()
+    assert len(read(folded, KeyRange(place(b"m", b"005000"), ROW.stop), limit=20)) == 20
+    assert [size_of(scan) for scan in scans_of(store)] == [PAGES[0]]
+
+
+def test_rows_that_overflow_one_after_the_other_are_read_by_larger_pages() -> None:
+    with RecordingStore(EmbeddedStore(None)) as store:
+        store.create_table("t", [Family(b"d")])
+        names = [b"d:p" + terminated(b"%03d" % number) + b"a" for number in range(150)]
+        store.put("t", [Put(b"%03d" % row, dict.fromkeys(names, b"x"), 1) for row in range(400)])
+        for backwards in (False, True):
+            store.calls.clear()
+            rows = read(FoldedStore(store, [WIDE]), KeyRange(), reversed=backwards)
+            expected = [place(b"%03d" % row, b"%03d" % number) for row in range(400) for number in range(150)]
+            assert [row.row for row in rows] == (expected[::-1] if backwards else expected)
+            sizes = [size_of(scan) for scan in scans_of(store)]
+            assert sizes.count(PAGES[1]) >= 1
+            assert len(sizes) < (320 if backwards else 110)
+
+
 def test_counting_reads_keys_in_large_pages(store: RecordingStore) -> None:
     rows = read(FoldedStore(store, [WIDE]), ROW, filter=And([FirstCellOnly(), KeyOnly()]))
     assert len(rows) == WIDTH // 3

@@ -1,0 +1,51 @@
+"""One object, or some of its columns, as part of a row to read."""
+
+from __future__ import annotations
+
+from hbmodel.store.values import Cell, Get, Row
+from hbmodel.store.wide_rows import ROW_VERSION, ObjectRow, WideRows
+
+
+class PartOfRow:
+    """What to read of a row for one object, and the logical row that comes of it.
+
+    Args:
+        wide: of the model.
+        asked: what is asked of the object.
+
+    Attributes:
+        get: the same, asked of the row.
+        versioned: whether the version of the row is wanted too: all columns are read, or it is asked for.
+    """
+
+    def __init__(self, wide: WideRows, asked: Get) -> None:
+        self._row, self._lead, self._version = asked.row, wide.lead, wide.row_version
+        row, prefix = wide.places.cut(asked.row)
+        lead = len(wide.lead)
+        self._cut = lead + len(prefix)
+        columns = asked.columns
+        if wide.bare:
+            columns = [wide.lead]
+        elif not columns or any(b":" not in column for column in columns):
+            columns = ()
+        self.versioned = wide.row_version is not None and (not columns or wide.row_version in columns)
+        self._nothing = False
+        if not columns:
+            self.get = Get(row, [wide.family], prefix + asked.prefix)
+            return
+        own = [column for column in columns if column != wide.row_version]
+        wanted = [column for column in own if column[lead:].startswith(asked.prefix)]
+        self._nothing = not wanted
+        self.get = Get(row, [wide.column(prefix, column) for column in wanted or own] or [wide.lead + ROW_VERSION])
+
+    def object(self, row: Row | None, version: Cell | None = None) -> ObjectRow | None:
+        """The logical row; with the version of the row that holds it, even where there is no object."""
+        columns: dict[bytes, Cell] = {}
+        if row is not None and not self._nothing:
+            cut, lead = self._cut, self._lead
+            columns = {lead + column[cut:]: cell for column, cell in row.columns.items()}
+        if self._version is not None:
+            columns.pop(self._lead, None)  # the version of the row, where the qualifiers of the object begin with it
+            if version is not None:
+                columns[self._version] = version
+        return ObjectRow(self._row, columns) if columns else None
