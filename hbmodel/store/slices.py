@@ -149,26 +149,29 @@ class SliceReader:
     def _behind(self, scan: SliceScan, last: bytes) -> KeyRange:
         return scan.rows.before(last) if scan.reversed else scan.rows.after(last)
 
-    def _wider(self, scan: SliceScan, size: int, batch: Sequence[Row]) -> SliceScan | None:
-        """What is behind a batch many of whose rows have more cells than a page: the same by larger pages, or None where there are none."""
-        sizes = self._sizes(scan)
-        larger = next((each for each in sizes if each > size), None)
-        if scan.single or scan.keys_of_rows or larger is None:
+    def _wider(self, scan: SliceScan, size: int, batch: Sequence[Row]) -> tuple[int, SliceScan] | None:
+        """Where many rows of a batch have more cells than a page: the first of them, and the scan that reads it and all that is behind
+        by larger pages."""
+        full = [at for at, row in enumerate(batch) if len(row.columns) >= size]
+        larger = next((each for each in self._sizes(scan) if each > size), None)
+        if scan.single or scan.keys_of_rows or larger is None or len(full) < max(SEVERAL, len(batch) / 4):
             return None
-        columns = batch[-1].columns
-        each = max(1, _bytes(list(columns), list(columns.values())) // max(1, len(columns)))
+        first = batch[full[0]]
+        each = max(1, _bytes(list(first.columns), list(first.columns.values())) // len(first.columns))
         page = min(larger, PAGE_BYTES // each)
-        rows = self._behind(scan, batch[-1].row)
-        if page <= size or rows.empty:
+        if page <= size:
             return None
-        return evolve(scan, rows=rows, page=page, batch_size=max(1, min(ROWS, 2 * PAGE_BYTES // (page * each))))
+        rows = scan.rows.before(key_successor(first.row)) if scan.reversed else KeyRange(first.row, scan.rows.stop)
+        return full[0], evolve(scan, rows=rows, page=page, batch_size=max(1, min(ROWS, 2 * PAGE_BYTES // (page * each))))
 
     def _rows(self, scan: SliceScan, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
         """The objects of a scan, and what is behind it: it ends with as many rows as there are objects wanted, one in each at least."""
         size, count, last = self._first_size(scan), 0, b""
         for batch in batches:
             count, last = count + len(batch), batch[-1].row
-            full = 0
+            wider = self._wider(scan, size, batch)
+            if wider is not None:
+                batch = batch[: wider[0]]  # noqa: PLW2901
             whole: list[ObjectRow] = []
             for row in batch:
                 columns = row.columns
@@ -176,16 +179,15 @@ class SliceReader:
                     objects = self._unfolding.objects(row.row, list(columns), list(columns.values()))
                     whole += reversed(objects) if scan.reversed else objects
                     continue
-                full += 1
                 if whole:
                     yield whole
                     whole = []
                 yield from self._backwards(scan, row.row) if scan.reversed else self._pages_of(scan, row)
             if whole:
                 yield whole
-            if full >= SEVERAL and full * 4 >= len(batch) and (wider := self._wider(scan, size, batch)) is not None:
+            if wider is not None:
                 close_scan(batches)
-                return wider
+                return wider[1]
         if scan.single or count != scan.limit:
             return None
         rows = self._behind(scan, last)

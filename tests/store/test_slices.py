@@ -36,8 +36,8 @@ def scans_of(store: RecordingStore) -> list[Scan]:
 
 
 def size_of(scan: Scan) -> int:
-    assert isinstance(scan.filter, And)
-    (page,) = [part for part in scan.filter.filters if isinstance(part, Pagination)]
+    parts = scan.filter.filters if isinstance(scan.filter, And) else [scan.filter]
+    (page,) = [part for part in parts if isinstance(part, Pagination)]
     return page.limit
 
 
