@@ -336,12 +336,14 @@ class Session(MapColumnCalls):
     def commit(self) -> list[Outcome]:
         """Carries out what is pending and returns the outcome of each call, in order.
 
-        Batched per table and phase. Not atomic over objects: after `PartialWrite` the session stays open and `commit()` goes
-        on with the rest.
+        Batched per table and phase. Atomic over the objects of one row, see `atomic_rows`, and not over rows: after `PartialWrite`
+        the session stays open and `commit()` goes on with the rest.
 
         Raises:
             PartialWrite: says what is applied and what is pending.
             RowNotFound: the only pending call updates a row that is not there.
+            SessionError: calls for one object of a wide row cannot be made one write; nothing is written.
+            CapabilityError: the store cannot write at once what is to be written into one row; nothing is written there.
         """
         return self._work.commit()
 
