@@ -111,10 +111,14 @@ class VersionedRowPlanner(IndexedRowPlanner):
             return plan
         return evolve(plan, outcome=evolve(plan.outcome, version=self.put_cell(plan).version))
 
+    def check_pinned(self, row: bytes, old: OldRow) -> None:
+        """Raises `ConflictError` for a row that has another version than the pinned one."""
+        if self.pinned is not None and self.row_version(old) != self.pinned.value:
+            raise ConflictError("The row has been written since the group was begun: begin again.", table=self.schema.table, key=row)
+
     def _check_version(self, write: RowWrite, old: OldRow) -> None:
         """Raises `ConflictError` for a row of another version; what an update or delete does without a row, it says itself."""
-        if self.pinned is not None and self.row_version(old) != self.pinned.value:
-            raise ConflictError("The row has been written since the group was begun: begin again.", table=self.schema.table, key=write.row)
+        self.check_pinned(write.row, old)
         found = self.cell(old).version if old.live else UNKNOWN
         if write.version in {UNKNOWN, found} or (not old.live and not isinstance(write, PutObject)):
             return
@@ -154,11 +158,23 @@ class Sent:
     since: int
     releases: Sequence[tuple[str, ConditionalChange]] = ()
 
+    @property
+    def shares_row(self) -> bool:
+        """Whether the change may have been refused because of a neighbour."""
+        return self.planner.schema.row_version_column is not None
+
+    def still_absent(self, found: VersionCell) -> bool:
+        """Whether an object that was not there is not there either after the change was refused because of a neighbour.
+
+        Or it was there and was deleted, and the grace time is over: then even its marker may be gone.
+        """
+        return self.shares_row and self.first and found.version == UNKNOWN
+
     def verdict(self, found: VersionCell) -> Verdict:
         """What became of it, by the version cell that the row has after it was refused."""
         if self.cell.nonces[0] in found.nonces:
             return "applied"
-        if self.planner.schema.row_version_column is not None and found.version < self.cell.version:
+        if self.shares_row and UNKNOWN < found.version < self.cell.version:
             return "lost"  # a neighbour was written instead: the version of their row never comes back
         if self.first:
             return "lost" if found.complete and found.nonces else "unknown"

@@ -98,11 +98,11 @@ class _Batch:
         planned: dict[bytes, tuple[RowPlan, OldRow]] = {}
         for write, row in zip(writes, rows, strict=True):
             old = planner.old(row)
-            if self._settled(write, old, entries):
+            if (yield from self._settled(write, old, entries)):
                 continue
             plan = self._planned(write, old, now)
-            if plan.outcome.error is not None and planner.pinned is not None:
-                raise plan.outcome.error
+            if plan.put is None and planner.pinned is not None:
+                yield from self._still_pinned(write, plan)
             if plan.put is None:
                 self.outcomes[write.row] = plan.outcome
                 continue
@@ -155,13 +155,27 @@ class _Batch:
             yield LetClockTick()
         return {row: found.releases for row, found in claimed.items() if found.ready}
 
-    def _settled(self, write: RowWrite, old: OldRow, entries: list[tuple[str, Put]]) -> bool:
+    def _still_pinned(self, write: RowWrite, plan: RowPlan) -> Protocol[None]:
+        """Raises what ends a local transaction, for a write that changes nothing: no condition stands for what it has found.
+
+        The version of the row was read before the object, so it is read once more. If it has changed, that is a `ConflictError`.
+        """
+        planner = self.planner
+        if not isinstance(plan.outcome.error, ConflictError):
+            (row,) = yield from read_rows(planner, [write.row])
+            planner.check_pinned(write.row, planner.old(row))
+        if plan.outcome.error is not None:
+            raise plan.outcome.error
+
+    def _settled(self, write: RowWrite, old: OldRow, entries: list[tuple[str, Put]]) -> Protocol[bool]:
         """Whether it is known, or can no longer be, what became of a change that was sent before; adds the entries that its row needs."""
         sent = self.sent.get(write.row)
         if sent is None:
             return False
         found = self.planner.cell(old)
         verdict = sent.verdict(found)
+        if verdict == "unknown" and sent.still_absent(found) and (yield CheckLease(sent.since)):
+            verdict = "lost"  # no marker is purged so early
         if verdict == "lost":
             del self.sent[write.row]
             return False

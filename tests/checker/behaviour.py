@@ -12,7 +12,7 @@ from tests.checker.fingerprint import fingerprint
 Steps = Generator[Step, Any, None]
 Start = Callable[[], Steps]
 
-CALLS = frozenset({"write", "shared", "par", "check", "versioned", "claim", "fence", "unindexed", "inc"})
+CALLS = frozenset({"write", "shared", "par", "check", "versioned", "grouped", "claim", "fence", "unindexed", "inc"})
 """Steps that may change something."""
 
 P = ParamSpec("P")

@@ -17,12 +17,14 @@ from tests.checker import protocol_mutants as rows
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_plain_mutants as plain_mutants
 from tests.checker import protocol_row_mutants as bare
+from tests.checker import protocol_shared_mutants as shared
 from tests.checker import protocol_unindexed, protocol_versions
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_version_mutants as versions
 from tests.checker import protocol_wide as wide
 from tests.checker.protocol_processes import SHIPPED, Rules
+from tests.checker.protocol_shared import SHIPPED as SHARED
 from tests.checker.whole_sweeps import Sweep
 
 
@@ -59,6 +61,10 @@ def _versioned(rules: protocol_versions.Rules) -> protocol_versions.Rules:
     return evolve(protocol_versions.SHIPPED, repair=_rows(rules.repair))
 
 
+def _shared(rules: protocol_versions.Rules) -> protocol_versions.Rules:
+    return evolve(SHARED, repair=_rows(rules.repair))
+
+
 BROKEN: Mapping[str, Broken] = dict(
     chain(
         _broken({**rows.MUTANTS, **expiring.MUTANTS, **unchanging.MUTANTS, **several.MUTANTS}, _rows),
@@ -66,6 +72,7 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken(unique.MUTANTS, lambda rules: protocol_versions.SHIPPED),
         _broken({f"no index: {name}": mutant for name, mutant in bare.MUTANTS.items()}, lambda rules: protocol_unindexed.SHIPPED),
         _broken({f"one row: {name}": mutant for name, mutant in wide.MUTANTS.items()}, lambda rules: SHIPPED),
+        _broken({f"row versions: {name}": mutant for name, mutant in shared.MUTANTS.items()}, _shared),
         _broken({f"covering: {name}": mutant for name, mutant in held_mutants.MUTANTS.items()}, lambda rules: held.SHIPPED),
         _broken({f"unique build: {name}": mutant for name, mutant in unique_build.MUTANTS.items()}, lambda rules: unique_build.SOUND),
         _broken(

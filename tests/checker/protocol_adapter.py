@@ -18,6 +18,7 @@ from hbmodel.mapping.schema import LIVE
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
+    CheckAndMutateRows,
     CheckLease,
     DeleteRows,
     GetRows,
@@ -287,10 +288,10 @@ def _too_late(store: Store, timestamp: int) -> frozenset[int]:
 
 def _checked_repair(store: Store, step: Step) -> bool:
     """The same if the row still holds a value in a column."""
-    _, table, row, column, expected, timestamp, aged = step
+    _, table, row, column, expected, timestamp, aged, *columns = step
     if {c: value for c, _, value in visible(store, table, row)}.get(column) != expected:
         return False
-    _repair(store, ("repair", table, row, timestamp, aged))
+    _repair(store, ("repair", table, row, timestamp, aged, *columns))
     return True
 
 
@@ -380,6 +381,8 @@ def _writes(operation: Operation) -> Iterator[tuple[str, bytes, Sequence[Put | D
             yield table, mutations[0].row, mutations
         case CheckAndMutate(table, row, _, _, mutations):
             yield table, row, mutations
+        case CheckAndMutateRows(table, changes):
+            yield from ((table, change.row, change.mutations) for change in changes)
         case Together(operations):
             for part in operations:
                 yield from _writes(part)

@@ -17,7 +17,8 @@ from hbmodel.store import Delete, Get, Put, Row
 from hbmodel.store.folded import folded
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Store
 from hbmodel.store.row_changes import RowChanges
-from hbmodel.store.wide_rows import WideRows
+from hbmodel.store.values import ConditionalChange
+from hbmodel.store.wide_rows import ROW_VERSION, WideRows
 from tests.checker.protocol_adapter import SetClock, Step, Steps, StoredRow, Told, Translation, _changes, _writes, found_row
 
 Tombstones = Callable[[Delete, Collection[bytes]], Delete]
@@ -27,6 +28,15 @@ Tombstones = Callable[[Delete, Collection[bytes]], Delete]
 def as_they_are(delete: Delete, listed: Collection[bytes]) -> Delete:
     """Deletes as the view makes them."""
     return delete
+
+
+View = Callable[[Store, WideRows | None], Store]
+"""Makes the folded view of a store."""
+
+
+def versions_in(table: str) -> str:
+    """Where the versions of the rows of a table stand: no object has them."""
+    return table + " versions"
 
 
 class Asked(Exception):
@@ -51,6 +61,10 @@ class Script:
         self._answers, self._tombstones = iter(answers), tombstones
         self._listed = {column for rows in answers for row in rows if row is not None for column in row.columns}
         self.changes: list[Sequence[Put | Delete]] = []
+        self.conditional: list[ConditionalChange] = []
+
+    def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes]) -> Sequence[Row | None]:
+        return self.get_each(table, [Get(row, columns) for row in rows])
 
     def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
         found = next(self._answers, None)
@@ -71,6 +85,13 @@ class Script:
         self.mutate_row(table, mutations)
         return True
 
+    def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
+        self.conditional += [
+            evolve(change, mutations=[self._tombstones(m, self._listed) if isinstance(m, Delete) else m for m in change.mutations])
+            for change in changes
+        ]
+        return [True] * len(changes)
+
 
 def _wide(schema: TableSchema) -> WideRows:
     assert schema.wide_rows is not None
@@ -83,6 +104,11 @@ def _object(wide: WideRows, row: bytes, column: bytes) -> tuple[bytes, bytes]:
     end = wide.prefix_end(qualifier)
     assert end is not None, "the view writes columns of objects alone"
     return wide.places.join(row, qualifier[:end]), wide.lead + qualifier[end:]
+
+
+def is_row_version(wide: WideRows, get: Get) -> bool:
+    """Whether the version of a row is read, and no object."""
+    return not get.prefix and tuple(get.columns) == (wide.lead + ROW_VERSION,)
 
 
 def _object_of_get(wide: WideRows, get: Get) -> tuple[bytes, tuple[bytes, ...]]:
@@ -123,27 +149,35 @@ Changes = Sequence[dict[bytes, list[Put | Delete]]]
 
 
 def _through_view(
-    schema: TableSchema, call: Call, read: Callable[[bytes, tuple[bytes, ...]], Steps], tombstones: Tombstones = as_they_are
+    schema: TableSchema,
+    call: Call,
+    read: Callable[[bytes, tuple[bytes, ...]], Steps],
+    tombstones: Tombstones = as_they_are,
+    view: View = folded,
 ) -> Generator[Step, Any, tuple[Any, Changes]]:
     """What a call on the view answers, and what it changes in the rows of the table, each by object."""
     answers: list[list[StoredRow | None]] = []
     while True:
         try:
-            return _called(schema, call, answers, tombstones)
+            return _called(schema, call, answers, tombstones, view)
         except Asked as asked:
             gets = asked.gets
         wide = _wide(schema)
         rows: list[StoredRow | None] = []
         for get in gets:
+            if is_row_version(wide, get):
+                cells = yield Told(("read", versions_in(schema.table), get.row, tuple(get.columns)))
+                rows.append(found_row(get.row, cells))
+                continue
             cells = yield from read(*_object_of_get(wide, get))
             rows.append(_as_stored(wide, get, cells))  # type: ignore[arg-type]
         answers.append(rows)
         del gets, wide, rows
 
 
-def _called(schema: TableSchema, call: Call, answers: Sequence[Sequence[Any]], tombstones: Tombstones) -> tuple[Any, Changes]:
+def _called(schema: TableSchema, call: Call, answers: Sequence[Sequence[Any]], tombstones: Tombstones, view: View) -> tuple[Any, Changes]:
     table = Script(answers, tombstones)
-    answer = call(folded(cast(Store, table), schema.wide_rows), table)
+    answer = call(view(cast(Store, table), schema.wide_rows), table)
     return answer, [_objects(_wide(schema), change) for change in table.changes]
 
 
@@ -154,10 +188,12 @@ class FoldedTranslation(Translation):
     Attributes:
         schema: of the model.
         tombstones: what becomes of deletes.
+        view: makes the folded view.
     """
 
     schema: TableSchema | None = None
     tombstones: Tombstones = as_they_are
+    view: View = folded
 
     def _read(self, operation: GetRows, checked: bool, begun: set[bytes]) -> Generator[Step, Any, list[Any]]:
         if operation.table != self.table:
@@ -168,7 +204,10 @@ class FoldedTranslation(Translation):
             (row,) = yield from super(FoldedTranslation, self)._read(evolve(operation, rows=[place], columns=columns), checked, begun)
             return () if row is None else tuple((column, cell.timestamp, cell.value) for column, cell in row.columns.items())
 
-        found, _ = yield from _through_view(self.schema, lambda view, _: view.get(self.table, operation.rows, operation.columns), read)
+        def get(view: Any, _: Script) -> Any:
+            return view.get(self.table, operation.rows, operation.columns)
+
+        found, _ = yield from _through_view(self.schema, get, read, view=self.view)
         return [None if row is None else StoredRow(row.row, dict(row.columns)) for row in found]
 
     def _made(self, operation: Operation) -> Generator[Step, Any, Step]:
@@ -180,7 +219,7 @@ class FoldedTranslation(Translation):
         def listed(place: bytes, columns: tuple[bytes, ...]) -> Steps:
             return (yield Told(("read", self.table, place, columns)))
 
-        _, changes = yield from _through_view(self.schema, call, listed, self.tombstones)
+        _, changes = yield from _through_view(self.schema, call, listed, self.tombstones, self.view)
         if isinstance(operation, CheckAndMutate):
             ((_, mutations),) = changes[0].items()
             return self._step(evolve(operation, mutations=mutations))
@@ -253,8 +292,11 @@ def translation(
     return FoldedTranslation(schema.table, clock, kinds, order, *more, schema=schema, tombstones=tombstones)
 
 
-def purge_steps(schema: TableSchema, delete: Delete, aged: int) -> Steps:
-    """A repairer's delete of an object, with the time that it has found to be older than the grace time before, or -1."""
+def purge_steps(schema: TableSchema, delete: Delete, aged: int, checked: tuple[bytes, bytes | None] | None = None) -> Steps:
+    """A repairer's delete of an object, with the time that it has found to be older than the grace time before, or -1.
+
+    Where the object must still hold a value in a column, these are `checked`.
+    """
 
     def listed(place: bytes, columns: tuple[bytes, ...]) -> Steps:
         return (yield Told(("read", schema.table, place, columns)))
@@ -264,4 +306,7 @@ def purge_steps(schema: TableSchema, delete: Delete, aged: int) -> Steps:
         for place, deletes in objects.items():
             for change in deletes:
                 assert isinstance(change, Delete)
-                yield Told(("repair", schema.table, place, change.timestamp, aged, tuple(change.columns)))
+                if checked is None:
+                    yield Told(("repair", schema.table, place, change.timestamp, aged, tuple(change.columns)))
+                else:
+                    yield Told(("checked_repair", schema.table, place, *checked, change.timestamp, aged, tuple(change.columns)))

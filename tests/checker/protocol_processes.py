@@ -274,8 +274,13 @@ def _repairing(schema: TableSchema, protocol: Protocol[Any], rules: Rules, times
             (delete,) = operation.mutations
             assert isinstance(delete, Delete)
             assert delete.timestamp is not None
+            aged, at = timestamp if rules.grace == "wait" else -1, rules.repair_at(delete.timestamp)
+            if schema.wide_rows is not None:
+                yield from purge_steps(schema, evolve(delete, timestamp=at), aged, (operation.column, operation.expected))
+                answer = None  # what comes of it is of no interest to a purge
+                continue
             checked = (operation.table, operation.row, operation.column, operation.expected)
-            answer = yield Told(("checked_repair", *checked, rules.repair_at(delete.timestamp), timestamp if rules.grace == "wait" else -1))
+            answer = yield Told(("checked_repair", *checked, at, aged))
         elif isinstance(operation, PutRows):
             for put in operation.puts:
                 yield ("issue", put.timestamp)  # it may arrive late, like a writer's

@@ -127,6 +127,13 @@ def _change(store: Store, step: Step) -> bool:
     cells = {c: value for c, _, value in visible(store, table, row)}
     if (cells.get(column) or None) != expected:
         return False
+    carried_out(store, table, row, column, changes, number, intent)
+    return True
+
+
+def carried_out(store: Store, table: str, row: bytes, column: bytes, changes: Sequence[Step], number: int, intent: Intent) -> None:
+    """The change of one row, with its version in a column, under a condition that holds."""
+    cells = visible(store, table, row)
     _put(store, table, row, changes, number)
     store[(APPLIED, number)] = store.get((APPLIED, number), 0) + 1
     if store[(APPLIED, number)] > 1:
@@ -139,7 +146,6 @@ def _change(store: Store, step: Step) -> bool:
     elif version <= before or (cells and version != before + 1):
         store[BROKEN] = f"COUNT: write {number} gives version {version} after {before}"
     store[(SERIAL, row)] = (version, after)
-    return True
 
 
 def claims_in(table: str) -> str:

@@ -11,6 +11,7 @@ from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_row_sweeps as bare
+from tests.checker import protocol_shared_sweeps as shared
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_versions as versions
@@ -193,6 +194,24 @@ WIDE: Mapping[str, Sweep] = {
     "a lost answer": lambda: wide.pieces(("k delete", "delete both"), ("k note", "m note"), (5, 13), first={"repeat": 0}),
 }
 
+SHARED: Mapping[str, Sweep] = {
+    "two writers": lambda: shared.shared(("k put b", "k delete, insert"), shared.NAMES, (12,), stores=("live", "absent")),
+    "two writers, no index": lambda: shared.shared(clocks=(12,), stores=("live", "dead", "beside"), model=shared.BARE),
+    "two writers, final refusals": lambda: shared.shared(clocks=(12,), stores=("live", "absent"), model=shared.BARE, final=True),
+    "commits of two objects": lambda: shared.shared(shared.BOTH, shared.FEW, (12,), stores=("live", "dead")),
+    "local transactions": lambda: shared.shared(shared.PINNED, (*shared.FEW, "m delete"), (12,), stores=("live", "beside")),
+    "a lost answer": lambda: shared.shared(("k note", "k insert"), shared.FEW, (12,), stores=("live", "absent"), first={"repeat": 1}),
+    "a lost answer, and a purge": lambda: shared.shared(
+        ("k put b", "k insert", "k note"), ("k delete", "m note"), (12,), shared.LATE, stores=("live", "absent"), others=shared.purgers,
+        crashes=0, paused=True, always=False, first={"repeat": 1},
+    ),
+    "a repairer": lambda: shared.shared(("k delete",), ("k note", "m note", "put both"), (12,), others=shared.repairers),
+    "queries": lambda: shared.shared(("k put b",), ("k delete", "m tag c at 10", "put both"), (12,), others=shared.readers),
+    "two crashes and a compaction": lambda: shared.shared(
+        ("k delete, insert", "put both"), ("k note", "m delete", "pinned m note"), (12,), crashes=2, compaction="any"
+    ),
+}  # fmt: skip
+
 PLAIN: Mapping[str, Sweep] = {
     "a table of others": lambda: islice(plain.models(), 0, None, 61),
     "a table of others, a writer that stands still": lambda: islice(plain.models(plain.Rules(by_clock=True)), 0, None, 211),
@@ -203,6 +222,7 @@ SAMPLES: Mapping[str, Sweep] = dict(
         ((f"unique build, {name}", sweep) for name, sweep in UNIQUE_BUILD.items()),
         ((f"covering, {name}", sweep) for name, sweep in COVERING.items()),
         PLAIN.items(),
+        ((f"row versions, {name}", sweep) for name, sweep in SHARED.items()),
         ((f"one row, {name}", sweep) for name, sweep in WIDE.items()),
         INDEXED.items(),
         ((f"versions, {name}", sweep) for name, sweep in VERSIONED.items()),

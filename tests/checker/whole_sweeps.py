@@ -17,6 +17,7 @@ from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_row_sweeps as bare
+from tests.checker import protocol_shared_sweeps as shared
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_versions as versions
@@ -286,7 +287,32 @@ def _wide() -> Iterator[tuple[str, Sweep]]:
     yield "one row, a write that takes too long", partial(wide.pieces, stores=EVERY_ROW, first={"slow": 1})
 
 
-FAMILIES = (_indexed, _several, _expiring, _versioned, _unique, _unique_build, _bare, _covering, _plain, _wide)
+def _shared() -> Iterator[tuple[str, Sweep]]:
+    """Versioned objects that share a row: commits of one and of two, and local transactions."""
+    mine = (*shared.OF_K, *shared.BOTH, *shared.PINNED)
+    for row in shared.STORES["indexed"]:
+        of = partial(shared.shared, mine=mine, clocks=(12,), stores=(row,))
+        name = f"{row} objects"
+        yield f"row versions, two writers: {name}", partial(of, clocks=TWO_CLOCKS)
+        for final in (True, False):
+            refusals = "final" if final else "uncertain"
+            yield f"row versions, no index, {refusals} refusals: {name}", partial(of, clocks=TWO_CLOCKS, model=shared.BARE, final=final)
+        yield f"row versions, a lost answer: {name}", _each("repeat", of)
+        # A conditional call that arrives again is always refused: few writers show what entries do.
+        few = partial(of, mine=shared.FEW, theirs=shared.FEW, crashes=0, compaction="grace")
+        yield f"row versions, a call that arrives again: {name}", _each("again", few)
+        yield f"row versions, two crashes and a compaction: {name}", partial(of, crashes=2, compaction="any")
+        yield f"row versions, queries: {name}", partial(of, others=shared.readers)
+        beside = partial(of, mine=("k put b", "k delete", "k insert"), theirs=shared.FEW, others=shared.repairers)
+        yield f"row versions, a repairer: {name}", beside
+        late = {"rules": shared.LATE, "others": shared.purgers, "crashes": 0, "paused": True, "always": False}
+        still = partial(of, mine=shared.FEW, theirs=("k note", "k delete", "k delete, insert", "m note"), **late)
+        yield f"row versions, a writer that stands still: {name}", still
+        yield f"row versions, a writer that stands still and loses an answer: {name}", _each("repeat", still)
+    yield "row versions, a write that takes too long", partial(shared.shared, mine, clocks=TWO_CLOCKS, first={"slow": 1})
+
+
+FAMILIES = (_indexed, _several, _expiring, _versioned, _unique, _unique_build, _bare, _covering, _plain, _wide, _shared)
 
 WHOLE: Mapping[str, Sweep] = dict(chain.from_iterable(family() for family in FAMILIES))
 """Every whole sweep. A module with further families adds its own here."""

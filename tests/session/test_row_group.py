@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import CapabilityError, HbmodelError
-from hbmodel.store import Delete
+from hbmodel.store import Delete, Get, Row
+from hbmodel.store.wrapping import WrappingStore
 from tests.support.beds import HBASE, Bed, fresh
 from tests.support.faulty import FaultyStore, failures_of
 
@@ -122,6 +124,40 @@ def plain(session: hb.Session) -> list[tuple[int, int]]:
     bank = session.get(Bank, name="x")
     assert bank is not None
     return [(a.number, a.amount) for a in session.query(Account).where(Account.bank == "x")] + [(-1, bank.transfers)]
+
+
+class Interrupted(WrappingStore):
+    """Lets something happen just before objects are read, once."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+        return self._store.get_each(table, gets)
+
+
+@pytest.mark.parametrize("call", ["update", "delete"])
+def test_an_object_that_is_deleted_while_the_group_commits_is_a_conflict(call: str) -> None:
+    beneath = fresh(Account, Bank)
+    store = Interrupted(beneath)
+    session = hb.Session(store)
+    session.add(Account(bank="x", number=0, amount=1))
+    session.commit()
+    group = session.group(Account, bank="x")
+    found = group.get(Account, number=0)
+    assert found is not None
+    group.update(found, amount=2) if call == "update" else group.delete(found)
+
+    def meanwhile() -> None:
+        with hb.Session(beneath) as other:
+            other.delete_key(Account, bank="x", number=0)
+
+    store.meanwhile = meanwhile
+    with pytest.raises(hb.ConflictError):
+        group.commit()
+    assert store.meanwhile is None
 
 
 def test_changes_of_other_rows_are_no_conflict() -> None:
