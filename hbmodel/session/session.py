@@ -383,7 +383,7 @@ class Session(MapColumnCalls):
             IncompleteKey: names the missing fields.
             CapabilityError: the store has no check-and-mutate.
         """
-        return RowGroup(self, self.store, lambda version: self._work.apart(pinned=version), model, key)
+        return RowGroup(self, self.store, lambda version: self._work.apart(atomic_rows=True, pinned=version), model, key)
 
     @guarded
     def discard(self) -> None:

@@ -160,6 +160,16 @@ def test_an_object_that_is_deleted_while_the_group_commits_is_a_conflict(call: s
     assert store.meanwhile is None
 
 
+def test_a_group_is_atomic_in_any_session() -> None:
+    store = fresh(Account, Bank)
+    session = hb.Session(store, atomic_rows=False)
+    with session.group(Account, bank="x") as group:
+        group.add(Bank(name="x", transfers=0))
+        group.add(Account(bank="x", number=0, amount=1))
+    assert [call.name for call in store.calls if call.writes and call.table == "rg_banks"] == ["check_and_mutate_many"]
+    assert session.query(Account).allow_full_scan().count() == 1
+
+
 def test_changes_of_other_rows_are_no_conflict() -> None:
     store = fresh(Account, Bank)
     session = hb.Session(store)
