@@ -163,12 +163,13 @@ class Sent:
         """Whether the change may have been refused because of a neighbour."""
         return self.planner.schema.row_version_column is not None
 
-    def still_absent(self, found: VersionCell) -> bool:
-        """Whether an object that was not there is not there either after the change was refused because of a neighbour.
+    @property
+    def creates(self) -> bool:
+        """Whether an object of a shared row was not there before: what is found of it says what became of the change for a while.
 
-        Or it was there and was deleted, and the grace time is over: then even its marker may be gone.
+        Once the grace time is over the change may have been applied, and the object deleted, its marker purged and another one put.
         """
-        return self.shares_row and self.first and found.version == UNKNOWN
+        return self.shares_row and self.first
 
     def verdict(self, found: VersionCell) -> Verdict:
         """What became of it, by the version cell that the row has after it was refused."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from attrs import define, field
 
 from hbmodel.errors import ConflictError, RowExists, SchemaMismatch, UnknownOutcome
+from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.indexed_batch import by_table
 from hbmodel.protocol.indexed_plan import OldRow, RowPlan
 from hbmodel.protocol.indexed_write import at_time, finish
@@ -174,8 +175,9 @@ class _Batch:
             return False
         found = self.planner.cell(old)
         verdict = sent.verdict(found)
-        if verdict == "unknown" and sent.still_absent(found) and (yield CheckLease(sent.since)):
-            verdict = "lost"  # no marker is purged so early
+        if sent.creates and verdict != "applied":
+            lost = verdict == "lost" or found.version == UNKNOWN
+            verdict = "lost" if lost and (yield CheckLease(sent.since)) else "unknown"  # no marker is purged so early
         if verdict == "lost":
             del self.sent[write.row]
             return False

@@ -202,7 +202,8 @@ SHARED: Mapping[str, Sweep] = {
     "local transactions": lambda: shared.shared(shared.PINNED, (*shared.FEW, "m delete"), (12,), stores=("live", "beside")),
     "a lost answer": lambda: shared.shared(("k note", "k insert"), shared.FEW, (12,), stores=("live", "absent"), first={"repeat": 1}),
     "a lost answer, and a purge": lambda: shared.shared(
-        ("k put b", "k insert", "k note"), ("k delete", "m note"), (12,), shared.LATE, stores=("live", "absent"), others=shared.purgers,
+        ("k put b", "k insert", "k note"), ("k delete", "k delete, insert", "m note"), (12,), shared.LATE,
+        stores=("live", "absent"), others=shared.purgers,
         crashes=0, paused=True, always=False, first={"repeat": 1},
     ),
     "a repairer": lambda: shared.shared(("k delete",), ("k note", "m note", "put both"), (12,), others=shared.repairers),
