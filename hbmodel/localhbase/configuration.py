@@ -143,6 +143,8 @@ def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, s
         "hbase.master.wait.on.regionservers.interval": "100",
         "hbase.regionserver.msginterval": "500",
         "hbase.procedure.remote.dispatcher.delay.msec": "10",
+        # Many small tables: each would hold a chunk of 2 MB for its first cell, and 400 of them the whole heap.
+        "hbase.hregion.memstore.mslab.enabled": "false",
         # One developer, not a cluster's load.
         "hbase.regionserver.handler.count": "10",
         "hbase.regionserver.metahandler.count": "4",
