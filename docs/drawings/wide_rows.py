@@ -1,4 +1,4 @@
-"""Draws the bytes of wide rows, from models and what they store: `python docs/drawings/wide_rows.py` writes the SVG files beside it."""
+"""Draws the bytes of wide rows, from models and what they store: `python docs/drawings/wide_rows.py` writes the SVG files next to it."""
 
 from __future__ import annotations
 

@@ -63,12 +63,12 @@ def describe(model: type[Any], sample: Store | _HasStore | None = None) -> Descr
             fields in the qualifier.
     """
     schema = schema_of(model)
-    told = _described(schema)
+    described = _described(schema)
     if sample is None:
-        return told
+        return described
     store: Any = getattr(sample, "store", sample)
     check_store(store)
-    return evolve(told, sample=sampled(schema, store))
+    return evolve(described, sample=sampled(schema, store))
 
 
 def _described(schema: TableSchema) -> Description:

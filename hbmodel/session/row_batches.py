@@ -71,19 +71,20 @@ def joint_batches(calls: Sequence[Pending], can: Capabilities, at_server_time: C
         return None
     for call in calls:
         call.remaining = len(call.writes)
-    shared = {row: of_row for row, all_of_row in rows.items() if len(of_row := _latest(all_of_row)) > 1}
-    for row, of_row in shared.items():
-        _check(row, of_row, can, at_server_time)
+    latest = {row: _latest(of_row) for row, of_row in rows.items()}
+    shared = {row for row, of_row in latest.items() if len(of_row) > 1}
+    for row, of_row in latest.items():
+        if row in shared:
+            _check(row, of_row, can, at_server_time)
     chunks: list[list[bytes]] = [[]]
     held = 0
-    for row, of_row in rows.items():
+    for row, of_row in latest.items():
         if held >= BATCH_ROWS:
             chunks.append([])
             held = 0
         chunks[-1].append(row)
         held += len(of_row)
-    latest = {row: shared.get(row) or _latest(of_row) for row, of_row in rows.items()}
-    return [_batch([call for row in chunk for call in latest[row]], shared.keys() & set(chunk)) for chunk in chunks]
+    return [_batch([call for row in chunk for call in latest[row]], shared.intersection(chunk)) for chunk in chunks]
 
 
 def _latest(calls: Sequence[Call]) -> list[Call]:
