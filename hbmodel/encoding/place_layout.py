@@ -204,9 +204,7 @@ class PlaceLayout(KeyLayout):
         behind: list[str] = []
         if self.row is not None:
             place, end = code.variable(), code.variable()
-            code.add(f"{place} = data", depth)
-            code.add(f"data, {end} = {code.name(unescape_part)}(data, start)", depth)
-            code.add("start = 0", depth)
+            self._row_code(code, depth, place, end)
             first = self.row.unpack_code(code, depth)
             code.add(f"data, start = {place}, {end}", depth)
         if self.columns is not None:
@@ -216,6 +214,21 @@ class PlaceLayout(KeyLayout):
         if self.halves is not None:
             return [*first[:-1], f"{code.name(self.halves.joined)}({first[-1]}, {behind[0]})", *behind[1:]]
         return first + behind
+
+    def _row_code(self, code: Code, depth: int, place: str, end: str) -> None:
+        """Adds the lines that make `data` the row key, and keep the place key and where its column part begins in variables.
+
+        The row key that was unescaped last is remembered, since the objects of a row come one behind the other.
+        """
+        known, last = code.variable(), f"{code.name([((), b'', 0)])}[0]"  # no text begins with an empty tuple of texts
+        code.add(f"{place} = data", depth)
+        code.add(f"{known}, data, {end} = {last}", depth)
+        code.add(f"if {place}.startswith({known}, start):", depth)
+        code.add(f"{end} += start", depth + 1)
+        code.add("else:", depth)
+        code.add(f"data, {end} = {code.name(unescape_part)}({place}, start)", depth + 1)
+        code.add(f"{last} = {place}[start:{end}], data, {end} - start", depth + 1)  # at once, for other threads
+        code.add("start = 0", depth)
 
     def join_code(self, code: Code, names: Sequence[str]) -> tuple[list[str], str]:
         """For generated code: the conditions for, and the expression of, a whole key; the row key is escaped at once."""

@@ -17,8 +17,8 @@ from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.wide import WideLayout
 from hbmodel.query.key_conditions import KeyConditions, bounds_of, match, values_left
+from hbmodel.store.intervals import Interval
 from hbmodel.store.ranges import KeyRange, merge_ranges
-from hbmodel.store.slices import Interval
 
 MAX_COLUMN_RANGES = 100
 """Most ranges of columns in one row: HBase compares each cell with every one of them."""

@@ -13,7 +13,8 @@ from hbmodel.mapping.wide import WideLayout
 from hbmodel.query.executor import FIRST_GET
 from hbmodel.query.explanation import Slices
 from hbmodel.query.plan import Plan
-from hbmodel.store.slices import EVERY_COLUMN, SliceScan, within
+from hbmodel.store.intervals import EVERY_COLUMN, within
+from hbmodel.store.slices import SliceScan
 
 RANGES_OF_COLUMNS = "ranges of columns, pages of cells"
 """What HBase filters wide rows by: its filters of values judge rows, and not the objects in them."""

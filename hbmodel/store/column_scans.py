@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from hbmodel.errors import InvalidRequest
 from hbmodel.store.folded import FoldedStore
+from hbmodel.store.intervals import Interval
 from hbmodel.store.port import Store
-from hbmodel.store.slices import NO_OBJECTS, Interval
+from hbmodel.store.slices import NO_OBJECTS
 from hbmodel.store.values import Row, Scan
 
 

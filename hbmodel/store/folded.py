@@ -12,11 +12,12 @@ from hbmodel.errors import FamilyNotFound, InvalidRequest
 from hbmodel.store.checks.reads import check_scans
 from hbmodel.store.checks.rows import NO_FAMILY, check_column, check_get, check_read_columns
 from hbmodel.store.folded_writes import FoldedWrites, LatePut
+from hbmodel.store.intervals import EVERY_COLUMN, Interval, within
 from hbmodel.store.object_filters import keys_only, object_filter
 from hbmodel.store.part_of_row import PartOfRow
 from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
 from hbmodel.store.row_widths import RowWidths
-from hbmodel.store.slices import EVERY_COLUMN, NO_OBJECTS, Interval, SliceReader, SliceScan, close_scan, within
+from hbmodel.store.slices import NO_OBJECTS, SliceReader, SliceScan, close_scan
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 from hbmodel.store.wide_rows import ROW_VERSION, ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
@@ -150,6 +151,7 @@ class FoldedStore(WrappingStore):
             return self._store.scan(table, scans)
         parts = [_parts(wide, scan, columns) for scan in scans]
         readers = [SliceReader(self._store, wide, self._pages, self._widths) for _ in scans]
+        parts = [[reader.sized(part[0]), *part[1:]] if part else [] for reader, part in zip(readers, parts, strict=True)]
         begun = [(number, reader.first_scan(part[0])) for number, (reader, part) in enumerate(zip(readers, parts, strict=True)) if part]
         started = dict(
             zip([number for number, _ in begun], self._store.scan(wide.table, [scan for _, scan in begun]) if begun else (), strict=True)

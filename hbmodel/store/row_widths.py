@@ -18,10 +18,12 @@ class RowWidths:
 
     Attributes:
         cell: bytes of a cell, by table: the mean of the page that had the largest.
+        rows: by table, cells in the first page of a row, and rows in a batch, that suit reads of many rows.
     """
 
     def __init__(self) -> None:
         self.cell: dict[str, int] = {}
+        self.rows: dict[str, tuple[int, int]] = {}
         self._known: set[tuple[str, bytes]] = set()
 
     def page(self, table: str, cells: int, size: int) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hbmodel.store.filters import And, ColumnRange, Filter, KeyOnly, Or, Pagination
+from hbmodel.store.intervals import Interval, behind, halfway, starting, until
 from hbmodel.store.port import Reads
-from hbmodel.store.ranges import KeyRange, key_successor, prefix_successor
+from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.row_widths import RowWidths
 from hbmodel.store.values import Get, Row, Scan
 from hbmodel.store.wide_rows import ObjectRow, Unfolding, WideRows
@@ -36,12 +37,7 @@ _STEPS = 4
 _SAMPLED = 64
 """Cells of a page by which the bytes of all are estimated."""
 
-Interval = tuple[bytes, bytes | None]
-"""Qualifiers, from the first on and below the second; None where there is no end."""
-
 NO_OBJECTS = "Only tables of wide models are read by ranges of columns."
-
-EVERY_COLUMN: Sequence[Interval] = ((b"", None),)
 
 
 @frozen
@@ -55,8 +51,9 @@ class SliceScan:
         keys_only: cells without their values.
         limit: how many objects are wanted, at most; no more are promised to be left out. Where a filter may drop
             some, more are read when they are asked for.
-        page: cells in the first page of each row, where earlier rows have shown what suits; else `SliceReader` chooses.
+        page: cells in the first page of each row; None where `SliceReader.sized` has yet to choose.
         batch_size: rows in a batch, at most.
+        probes: whether it reads one batch, to see what page suits those that follow.
     """
 
     rows: KeyRange
@@ -66,6 +63,7 @@ class SliceScan:
     limit: int | None = None
     page: int | None = None
     batch_size: int = ROWS
+    probes: bool = False
 
     @property
     def single(self) -> bool:
@@ -98,9 +96,21 @@ class SliceReader:
         self._start = len(wide.lead)
         self._unfolding = Unfolding(wide)
 
+    def sized(self, scan: SliceScan) -> SliceScan:
+        """The same with its page and batch chosen, once and for all: what other reads show meanwhile is not for a scan under way."""
+        if scan.page is not None:
+            return scan
+        whole_rows = not (scan.single or scan.keys_only or scan.keys_of_rows)
+        known = self._widths.rows.get(self._wide.table) if whole_rows else None
+        batch = scan.batch_size if known is None else min(scan.batch_size, known[1])
+        # What a long scan asks ahead by small pages would be asked in vain where rows are wider.
+        probes = whole_rows and known is None and scan.limit is None
+        return evolve(scan, page=self._first_size(scan), batch_size=batch, probes=probes)
+
     def first_scan(self, scan: SliceScan) -> Scan:
-        """The scan of the table with which it begins."""
-        page = _page(scan.ranges, self._first_size(scan), scan.keys_only)
+        """The scan of the table with which a sized one begins."""
+        assert scan.page is not None
+        page = _page(scan.ranges, scan.page, scan.keys_only)
         if scan.keys_of_rows:
             page = _page([(scan.ranges[0][0], scan.ranges[-1][1])], 1, keys_only=True)
         return Scan(
@@ -108,7 +118,7 @@ class SliceReader:
             reversed=scan.reversed and not scan.single,
             columns=[self._wide.family],
             filter=page,
-            limit=1 if scan.single else scan.limit,
+            limit=1 if scan.single else scan.batch_size if scan.probes else scan.limit,
             batch_size=scan.batch_size if scan.limit is None else max(1, min(scan.batch_size, scan.limit)),
         )
 
@@ -117,11 +127,12 @@ class SliceReader:
 
         Args:
             scan: what to read.
-            started: what `first_scan` gives, if it was begun already; whoever gives it closes it.
+            started: what `first_scan` gives, if it was begun already with this sized scan; whoever gives it closes it.
         """
         following: SliceScan | None = scan
         while following is not None:
             if started is None:
+                following = self.sized(following)
                 (started,) = self._store.scan(self._wide.table, [self.first_scan(following)])
                 with _closing(started):
                     following = yield from self._rows(following, started)
@@ -135,14 +146,13 @@ class SliceReader:
         return self._pages or PAGES
 
     def _first_size(self, scan: SliceScan) -> int:
-        """Cells in the first page of each row: of one row more, once it is known how large cells are, if so many are wanted."""
+        """Cells in the first page of each row: more, once reads have shown how large cells or rows are, if so many are wanted."""
         if scan.page is not None:
             return scan.page
-        sizes = self._sizes(scan)
-        cell = self._widths.cell.get(self._wide.table)
-        if not scan.single or scan.keys_only or cell is None or len(sizes) < 2:
+        sizes, table = self._sizes(scan), self._wide.table
+        if scan.keys_only or len(sizes) < 2 or table not in (self._widths.cell if scan.single else self._widths.rows):
             return sizes[0]
-        size = min(sizes[1], PAGE_BYTES // cell)
+        size = min(sizes[1], PAGE_BYTES // self._widths.cell[table]) if scan.single else self._widths.rows[table][0]
         wanted = size if scan.limit is None else scan.limit * max(1, len(self._wide.columns)) + 1
         return max(sizes[0], min(size, wanted))
 
@@ -162,11 +172,14 @@ class SliceReader:
         if page <= size:
             return None
         rows = scan.rows.before(key_successor(first.row)) if scan.reversed else KeyRange(first.row, scan.rows.stop)
-        return full[0], evolve(scan, rows=rows, page=page, batch_size=max(1, min(ROWS, 2 * PAGE_BYTES // (page * each))))
+        batch_size = max(1, min(ROWS, 2 * PAGE_BYTES // (page * each)))
+        self._widths.rows[self._wide.table] = page, batch_size
+        return full[0], evolve(scan, rows=rows, page=page, batch_size=batch_size, probes=False)
 
     def _rows(self, scan: SliceScan, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
         """The objects of a scan, and what is behind it: it ends with as many rows as there are objects wanted, one in each at least."""
-        size, count, last = self._first_size(scan), 0, b""
+        assert scan.page is not None
+        size, count, last = scan.page, 0, b""
         for batch in batches:
             count, last = count + len(batch), batch[-1].row
             wider = self._wider(scan, size, batch)
@@ -188,10 +201,12 @@ class SliceReader:
             if wider is not None:
                 close_scan(batches)
                 return wider[1]
-        if scan.single or count != scan.limit:
+        if scan.probes:
+            self._widths.rows.setdefault(self._wide.table, (size, scan.batch_size))
+        if scan.single or count != (scan.batch_size if scan.probes else scan.limit):
             return None
         rows = self._behind(scan, last)
-        return None if rows.empty else evolve(scan, rows=rows, limit=4 * count)
+        return None if rows.empty else evolve(scan, rows=rows, limit=None if scan.probes else 4 * count, probes=False)
 
     def _pages_of(self, scan: SliceScan, row: Row | None, of: bytes | None = None) -> Generator[Sequence[ObjectRow], None, None]:
         """The objects of one row, of which the first page was read, unless only the row's key is given."""
@@ -218,10 +233,10 @@ class SliceReader:
                         yield found
                     return
                 resume, kept = self._cut(names)
-                following = _from(ranges, resume)
+                following = starting(ranges, resume)
                 if following == ranges and self._wide.more:
                     prefix = names[0][self._start :][: self._wide.prefix_end(names[0][self._start :])]
-                    ranges = _behind(ranges, prefix)
+                    ranges = behind(ranges, prefix)
                     if whole := self._columns_of(key, prefix):
                         yield [whole]
                     if not ranges:
@@ -281,14 +296,14 @@ class SliceReader:
     def _backwards(self, scan: SliceScan, row: bytes) -> Generator[Sequence[ObjectRow], None, None]:
         """The objects of one wide row from the last on: page by page, by bounds that a first pass finds by keys alone."""
         if scan.limit == 1 and (last := self.last_prefix(row, scan.ranges)) is not None:
-            yield from self._reversed(scan, row, _from(scan.ranges, last))
-            before = _until(scan.ranges, last)
+            yield from self._reversed(scan, row, starting(scan.ranges, last))
+            before = until(scan.ranges, last)
         else:
             before = list(scan.ranges)
         if not before:
             return
         bounds = [before[0][0]]
-        keys = evolve(scan, ranges=before, reversed=False, keys_only=True)
+        keys = evolve(scan, ranges=before, reversed=False, keys_only=True, page=None)
         most = (self._pages or PAGES)[-1]
         count = 0
         with closing(self._pages_of(keys, None, row)) as pages:
@@ -300,7 +315,7 @@ class SliceReader:
                     count += len(found.columns)
         stops = [*bounds[1:], None]
         for first, stop in zip(reversed(bounds), reversed(stops), strict=True):
-            yield from self._reversed(scan, row, _from(before if stop is None else _until(before, stop), first))
+            yield from self._reversed(scan, row, starting(before if stop is None else until(before, stop), first))
 
     def _reversed(self, scan: SliceScan, row: bytes, ranges: Sequence[Interval]) -> Generator[Sequence[ObjectRow], None, None]:
         if ranges:
@@ -316,7 +331,7 @@ class SliceReader:
         number = 0
         while True:
             names: list[bytes] = []
-            if asked := _from(ranges if high is None else _until(ranges, high), middle):
+            if asked := starting(ranges if high is None else until(ranges, high), middle):
                 found = _only(self._begin(probe, row, asked, most))
                 names = [] if found is None else [name[self._start :] for name in found.columns]
             low = names[-1] if names else low
@@ -326,7 +341,7 @@ class SliceReader:
             if not names:
                 high = middle
             number += 1
-            middle = _between(low, high) if number % _STEPS else key_successor(low)
+            middle = halfway(low, high) if number % _STEPS else key_successor(low)
         end = self._wide.prefix_end(low) if low else None
         return None if end is None else low[:end]
 
@@ -335,36 +350,6 @@ def _page(ranges: Sequence[Interval], size: int, keys_only: bool) -> Filter:
     columns = [ColumnRange(first, True, stop, False) for first, stop in ranges]
     parts: list[Filter] = [columns[0] if len(columns) == 1 else Or(columns), Pagination(size, 0)]
     return And([*parts, KeyOnly()] if keys_only else parts)
-
-
-def _from(ranges: Sequence[Interval], first: bytes) -> list[Interval]:
-    """The part of the ranges from a qualifier on."""
-    return [(max(first, start), stop) for start, stop in ranges if stop is None or stop > first]
-
-
-def _behind(ranges: Sequence[Interval], prefix: bytes) -> list[Interval]:
-    """The part of the ranges behind all qualifiers with a prefix."""
-    stop = prefix_successor(prefix)
-    return [] if stop is None else _from(ranges, stop)
-
-
-def _until(ranges: Sequence[Interval], stop: bytes) -> list[Interval]:
-    """The part of the ranges below a qualifier."""
-    return [(first, stop if end is None else min(end, stop)) for first, end in ranges if first < stop]
-
-
-def within(ranges: Sequence[Interval], first: bytes, stop: bytes | None) -> list[Interval]:
-    """The part of the ranges from a qualifier on and below another."""
-    return _from(ranges if stop is None else _until(ranges, stop), first)
-
-
-def _between(low: bytes, high: bytes | None) -> bytes:
-    """A qualifier about half-way between two, or the one right above the first."""
-    length = len(low) + 1
-    first = int.from_bytes(low.ljust(length, b"\x00"), "big")
-    last = 1 << 8 * length if high is None else int.from_bytes(high[:length].ljust(length, b"\x00"), "big")
-    middle = ((first + last) // 2).to_bytes(length, "big").rstrip(b"\x00")
-    return middle if middle > low else key_successor(low)
 
 
 def _bytes(names: Sequence[bytes], cells: Sequence[Any]) -> int:

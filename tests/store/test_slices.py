@@ -297,3 +297,39 @@ def test_the_last_prefix_whatever_the_qualifiers(names: list[bytes], page: int) 
         store.put("t", [Put(b"r", {b"d:p" + terminated(name) + b"a": b"1" for name in names}, 1)])
         reader = SliceReader(store, WideRows("t", b"d", PlaceForm(kind=b"p"), end_of_text(b"p")), (page,))
         assert reader.last_prefix(b"r", [(b"p", b"q")]) == b"p" + max(map(terminated, names))
+
+
+def wide_and_small(store: EmbeddedStore | RecordingStore, counts: dict[bytes, int]) -> None:
+    store.create_table("t", [Family(b"d")])
+    store.put("t", [Put(row, {b"d:p" + terminated(b"%05d" % n) + b"a": b"v" for n in range(count)}, 1) for row, count in counts.items()])
+
+
+@pytest.mark.parametrize("reversed", [False, True])
+def test_what_one_scan_shows_of_rows_changes_no_scan_that_is_under_way(reversed: bool) -> None:
+    counts = {b"a": 3_000, b"b": 150, b"c": 150}
+    ranges = [KeyRange.prefix(terminated(b"a")), KeyRange.prefix(terminated(b"b")), KeyRange(terminated(b"b"), None)]
+    with EmbeddedStore(None) as store:
+        wide_and_small(store, counts)
+        folded = FoldedStore(store, [wide_rows("t", b"d", [b"d:a"])])
+        scans = folded.scan("t", [Scan(of, reversed=reversed) for of in [*ranges, KeyRange()]])
+        assert [sum(map(len, batches)) for batches in scans] == [3_000, 150, 300, 3_300]
+
+
+def test_a_long_scan_sees_what_page_suits_before_it_asks_ahead() -> None:
+    with RecordingStore(EmbeddedStore(None)) as store:
+        wide_and_small(store, {b"%04d" % n: 120 for n in range(300)})
+        folded = FoldedStore(store, [wide_rows("t", b"d", [b"d:a"])])
+        store.calls.clear()
+        for expected in ([(PAGES[0], 100), (PAGES[1], None)], [(PAGES[1], None)]):
+            assert len(read(folded, KeyRange())) == 300 * 120
+            assert [(size_of(scan), scan.limit) for scan in scans_of(store)] == expected
+
+
+def test_a_long_scan_of_small_rows_goes_on_as_it_began() -> None:
+    with RecordingStore(EmbeddedStore(None)) as store:
+        wide_and_small(store, {b"%04d" % n: 3 for n in range(300)})
+        folded = FoldedStore(store, [wide_rows("t", b"d", [b"d:a"])])
+        store.calls.clear()
+        for expected in ([(PAGES[0], 100), (PAGES[0], None)], [(PAGES[0], None)]):
+            assert len(read(folded, KeyRange())) == 900
+            assert [(size_of(scan), scan.limit) for scan in scans_of(store)] == expected

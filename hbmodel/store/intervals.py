@@ -1,0 +1,42 @@
+"""Ranges of qualifiers: parts of sorted, disjoint ones, and the middle of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hbmodel.store.ranges import key_successor, prefix_successor
+
+Interval = tuple[bytes, bytes | None]
+"""Qualifiers, from the first on and below the second; None where there is no end."""
+
+EVERY_COLUMN: Sequence[Interval] = ((b"", None),)
+
+
+def starting(ranges: Sequence[Interval], first: bytes) -> list[Interval]:
+    """The part of the ranges from a qualifier on."""
+    return [(max(first, start), stop) for start, stop in ranges if stop is None or stop > first]
+
+
+def behind(ranges: Sequence[Interval], prefix: bytes) -> list[Interval]:
+    """The part of the ranges behind all qualifiers with a prefix."""
+    stop = prefix_successor(prefix)
+    return [] if stop is None else starting(ranges, stop)
+
+
+def until(ranges: Sequence[Interval], stop: bytes) -> list[Interval]:
+    """The part of the ranges below a qualifier."""
+    return [(first, stop if end is None else min(end, stop)) for first, end in ranges if first < stop]
+
+
+def within(ranges: Sequence[Interval], first: bytes, stop: bytes | None) -> list[Interval]:
+    """The part of the ranges from a qualifier on and below another."""
+    return starting(ranges if stop is None else until(ranges, stop), first)
+
+
+def halfway(low: bytes, high: bytes | None) -> bytes:
+    """A qualifier about half-way between two, or the one right above the first."""
+    length = len(low) + 1
+    first = int.from_bytes(low.ljust(length, b"\x00"), "big")
+    last = 1 << 8 * length if high is None else int.from_bytes(high[:length].ljust(length, b"\x00"), "big")
+    middle = ((first + last) // 2).to_bytes(length, "big").rstrip(b"\x00")
+    return middle if middle > low else key_successor(low)
