@@ -10,6 +10,7 @@ from attrs import field, frozen
 from hbmodel.encoding.bounds import UNSET, Bounds
 from hbmodel.encoding.codecs import JSON, Codec, Order
 from hbmodel.encoding.codecs.base import COMPLEMENT, below, declared_codec, source_of
+from hbmodel.encoding.codecs.text import BytesCodec, TextCodec
 from hbmodel.encoding.codegen import UNSIGNED, Code, complement, pack_word
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError, HbmodelError, QueryError
 from hbmodel.store.ranges import KeyRange
@@ -148,6 +149,11 @@ class CompiledKeyField:
         if source is None or self.of.nullable:
             return False
         return self.word is not None or self.unterminated or source.part is not None
+
+    @property
+    def raw(self) -> bool:
+        """Whether generated code can cut the field's raw form out of a key by itself: text or bytes of any length."""
+        return type(self.of.codec) in (TextCodec, BytesCodec) and not self.of.nullable
 
     def packed(self, code: Code, value: str) -> str:
         """The expression of the field's bytes, for a value that the codec's source accepts where the field is `inline`."""

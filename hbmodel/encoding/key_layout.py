@@ -12,6 +12,7 @@ from attrs import Factory, field, frozen
 from hbmodel.encoding.bounds import UNSET, Bounds
 from hbmodel.encoding.codecs import JSON, Order
 from hbmodel.encoding.codecs.base import COMPLEMENT
+from hbmodel.encoding.codecs.text import TERMINATOR, unescape_part
 from hbmodel.encoding.codegen import Code
 from hbmodel.encoding.key_field import CompiledKeyField, KeyField, named
 from hbmodel.errors import DeclarationError, DecodingError, IncompleteKey, KeyTooLong, QueryError, RowKeyError
@@ -79,11 +80,18 @@ def unpack_code(code: Code, slots: Sequence[CompiledKeyField], tail: int, depth:
             at += len(words)
             continue
         slot, name = slots[at], code.variable()
+        key = "flipped" if slot.of.desc else "data"
         if slot.unterminated:
-            code.add(f"{name} = {code.name(slot.decode_unterminated)}(data[start:])", depth)
+            code.add(f"{name} = {'data[start:]' if slot.raw else f'{code.name(slot.decode_unterminated)}(data[start:])'}", depth)
+        elif slot.raw:
+            end = code.variable()
+            code.add(f"{end} = {key}.find({TERMINATOR!r}, start)", depth)
+            code.add(f"{name} = {key}[start:{end}]", depth)
+            code.add(f"if {end} < 0 or 0 in {name}: {name}, start = {code.name(unescape_part)}({key}, start)", depth)
+            code.add(f"else: start = {end} + {len(TERMINATOR)}", depth)
         else:
-            code.add(f"{name}, start = {code.name(slot.decode_part)}({'flipped' if slot.of.desc else 'data'}, start)", depth)
-        values.append(name)
+            code.add(f"{name}, start = {code.name(slot.decode_part)}({key}, start)", depth)
+        values.append(code.decode(slot.of.codec, name) if slot.raw else name)
         at += 1
     if not slots[-1].unterminated or slots[-1].word is not None:
         code.add(f"if start != len(data) - {tail}: raise {code.name(_wrong_end)}(start, len(data) - {tail})", depth)
