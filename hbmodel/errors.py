@@ -185,6 +185,8 @@ class PartialWrite(HbmodelError):
         applied: the outcomes of the objects that are written and acknowledged.
         pending: the objects (or keys) that are not, in order; the session still holds them and `commit()` finishes them.
         failures: the outcomes of objects that can never be written as asked (`RowNotFound`); they are not pending.
+        key: the row key of the first object that failed, or else that is pending.
+        reason: why it failed, or why the commit stopped.
     """
 
     def _shown(self) -> Mapping[str, Any]:

@@ -43,7 +43,7 @@ class Predicate(ABC):
         return describe(self)
 
     def __bool__(self) -> NoReturn:
-        raise QueryError("A predicate has no truth value: combine predicates with &, | and ~, and write a < b & b < c for a chain.")
+        raise QueryError("A predicate has no truth value: combine predicates with &, | and ~, and write (a < b) & (b < c) for a chain.")
 
     @abstractmethod
     def test(self) -> Test:

@@ -226,7 +226,7 @@ class Query(Generic[R_co]):
         Raises:
             TokenError: the token is damaged or belongs to another query.
         """
-        return self.source.page(self, whole(size, "page", 1), after)
+        return self.source.page(self, whole(size, "size of the page", 1), after)
 
     def explain(self) -> Explanation:
         """How the query would be carried out; print it."""

@@ -146,7 +146,10 @@ class Session(MapColumnCalls):
     def _mention_lost(self) -> None:
         """A forgotten commit shows nowhere else."""
         if self._work.waiting:
-            log.warning("a session ended with %d calls that were not committed; discard() drops them without a warning", self._work.waiting)
+            log.warning(
+                "a session ended with %d calls that were not committed, for %s; discard() drops them without a warning",
+                self._work.waiting, ", ".join(self._work.tables),
+            )  # fmt: skip
 
     @property
     def closed(self) -> bool:

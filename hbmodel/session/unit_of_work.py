@@ -88,7 +88,16 @@ class UnitOfWork:
     @property
     def waiting(self) -> int:
         """How many calls are not committed."""
-        return len(self._pending) + sum(1 for call in self._committing if call.remaining)
+        return len(self._waiting)
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables that these are about, sorted."""
+        return sorted({call.schema.table for call in self._waiting})
+
+    @property
+    def _waiting(self) -> list[Pending]:
+        return [*self._pending, *(call for call in self._committing if call.remaining)]
 
     def add(self, call: Pending) -> None:
         """Takes a call in.
@@ -257,6 +266,8 @@ class UnitOfWork:
             applied=[outcome for outcome in applied if outcome.error is None],
             pending=[call.subject for call in pending],
             failures=[outcome for outcome in applied if outcome.error is not None],
+            table=pending[0].schema.table if pending else None,
+            key=pending[0].writes[0].row if pending else None,
             reason=str(error),
         )
 
@@ -269,4 +280,5 @@ def _refused(outcomes: Sequence[Outcome], failures: Sequence[Outcome]) -> Hbmode
     return PartialWrite(
         "Some objects cannot be written as asked; all others are.",
         applied=[outcome for outcome in outcomes if outcome.error is None], pending=[], failures=failures,
+        key=failures[0].key, reason=str(failures[0].error),
     )  # fmt: skip

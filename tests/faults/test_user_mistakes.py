@@ -127,6 +127,28 @@ def test_an_index_is_given_by_name_or_as_it_stands_on_the_model(wrong: Any) -> N
         hb.Session(store).query(Order).use_index(wrong)
 
 
+def test_a_codec_that_takes_no_arguments_says_so() -> None:
+    codec: Any = hb.UInt32
+    with pytest.raises(hb.DeclarationError, match="without parentheses"):
+        codec()
+
+
+def test_a_chain_of_comparisons_names_what_to_write() -> None:
+    with pytest.raises(hb.QueryError, match=r"write \(a < b\) & \(b < c\)"):
+        1 < Order.number < 3  # noqa: B015
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, True])
+def test_a_page_has_a_size(size: Any) -> None:
+    with hb.connect("memory:") as store, pytest.raises(hb.QueryError, match=r"one or more.*size of the page"):
+        hb.Session(store).query(Order).page(size)
+
+
+def test_a_store_in_memory_says_so() -> None:
+    with hb.connect("memory:") as store:
+        assert repr(store) == "EmbeddedStore(memory)"
+
+
 def test_calls_that_were_not_committed_are_mentioned_when_a_session_ends(caplog: pytest.LogCaptureFixture) -> None:
     def mentioned() -> list[str]:
         told = [record.getMessage() for record in caplog.records]
@@ -140,7 +162,7 @@ def test_calls_that_were_not_committed_are_mentioned_when_a_session_ends(caplog:
         session = hb.Session(store)
         session.add_all([order(1), order(2)])
         session.close()
-        assert mentioned() == ["a session ended with 2 calls that were not committed; discard() drops them without a warning"]
+        assert mentioned() == ["a session ended with 2 calls that were not committed, for orders; discard() drops them without a warning"]
         session.close()
         session = hb.Session(store)
         session.add(order(1))

@@ -125,7 +125,9 @@ def test_failures_beside_successes_are_told_apart() -> None:
         error = caught.value
         assert [outcome.action for outcome in error.applied] == ["put", "put"]
         assert [type(outcome.error) for outcome in error.failures] == [hb.RowNotFound]
-        assert error.failures[0].key == hb.row_key(Order, customer=1, at=day(2), number=2)
+        assert error.failures[0].key == error.key == hb.row_key(Order, customer=1, at=day(2), number=2)
+        assert "There is no such row to update." in error.reason
+        assert repr(error.key) in str(error)
         assert error.pending == []
         assert session.commit() == []
 
@@ -145,6 +147,7 @@ def test_a_failed_commit_of_several_rounds_tells_applied_from_pending() -> None:
         assert [type(subject) for subject in error.pending] == [Sample, Order]
         assert "applied=3, pending=2, failures=0" in str(error)
         assert "on purpose" in str(error)
+        assert (error.table, error.key) == ("samples", hb.row_key(Sample, station="s", label="l"))
         session.add(order(3))  # joins what is pending
         assert [outcome.action for outcome in session.commit()] == ["superseded", "put", "put", "put", "deleted", "put"]
         assert [o.number for o in session.query(Order).allow_full_scan()] == [3, 1]

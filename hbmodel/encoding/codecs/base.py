@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from struct import calcsize
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from attrs import field, fields, frozen
 
@@ -71,6 +71,12 @@ class Codec(ABC, Generic[T]):
     width: int | None = None
     may_be_empty: bool = False
     key: bool = True
+
+    if not TYPE_CHECKING:  # type checkers see by themselves that most codecs are not callable
+
+        def __call__(self, *arguments, **options):
+            """A codec without arguments is no class: it is written as it stands."""
+            raise DeclarationError("This codec takes no arguments: write its name alone, without parentheses.", codec=type(self).__name__)
 
     @abstractmethod
     def encode(self, value: T) -> bytes:

@@ -339,7 +339,7 @@ class EmbeddedStore(ClosingStore):
         self._database.close()
 
     def __repr__(self) -> str:
-        return f"EmbeddedStore({self._path!r})"
+        return "EmbeddedStore(memory)" if self._path is None else f"EmbeddedStore({self._path!r})"
 
 
 _CAPABILITIES = evolve(EVERYTHING_POSSIBLE, final_refusals=True)
