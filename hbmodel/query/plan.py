@@ -149,7 +149,11 @@ class Plan:
     @cached_property
     def entry_columns(self) -> Sequence[bytes]:
         """What is read of index entries."""
-        return (self.reader.schema.version_column,) if self.covering is None else self.covering.columns
+        schema, index = self.reader.schema, self.path.index
+        if self.covering is not None:
+            return self.covering.scanned
+        # Of a covering index, entries that are but marked as deleted are left out so; others have this one cell.
+        return (schema.version_column,) if index is not None and index.name in schema.covering else (schema.family,)
 
     @cached_property
     def filter_of_rest(self) -> Filter | None:
