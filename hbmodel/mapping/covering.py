@@ -101,12 +101,12 @@ class EntryDecoder:
 
     @cached_property
     def scanned(self) -> tuple[bytes, ...]:
-        """What a scan of the index asks for: whole families, unless most of what they hold is not wanted.
+        """What a scan of the index asks for: whole families, unless they hold covered columns that are not wanted and may be large.
 
         A region server that picks columns out of a row by name takes about 9 microseconds more for the row than one that gives it whole.
         """
-        held = {self.schema.by_name[name].column for name in self.index.covers} | {self.schema.version_column, self.schema.status_column}
-        if 2 * len(self.columns) < len(held):
+        in_key = frozenset(self.index.layout.names)
+        if {self.schema.by_name[name].column for name in self.index.covers if name not in in_key} - {*self.columns}:
             return self.columns
         return tuple(sorted({column.partition(b":")[0] for column in self.columns}))
 
