@@ -14,7 +14,7 @@ from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.store import Delete, Put
 from hbmodel.tables.registration import BUILDING, READABLE, WRITE_ONLY
 from tests.support.beds import Bed, cells_of, fresh, rows_of, set_state
-from tests.support.faulty import FaultyStore
+from tests.support.faulty import FaultyStore, RecordingStore
 
 
 @hb.model(table="cov_events", family="d", immutable=True)
@@ -456,3 +456,22 @@ def test_explain_says_what_a_page_costs_and_which_indexes_cannot_be_read() -> No
     assert "covers:  rows are read: entries lack text" in str(told)
     told = session.query(Event).where(Event.number == 1).explain()
     assert (told.covering, told.state) == (None, None)
+
+
+def test_whole_entries_are_read_by_family_and_parts_of_them_by_column() -> None:
+    asked: list[tuple[bytes, ...]] = []
+    with hb.connect("memory:") as inner:
+        hb.create_tables(inner, Event)
+        store = RecordingStore(inner)
+        session = hb.Session(store)
+        session.add(event(1, "a", 20, "x"))
+        session.commit()
+        for query in (
+            session.query(Event).use_index("by_kind"),
+            session.query(Event).use_index("by_kind").select(Event.number, Event.size),
+        ):
+            store.calls.clear()
+            assert len(query.where(Event.kind == "a").all()) == 1
+            (scans,) = [call.items for call in store.calls if call.name == "scan"]
+            asked.append(tuple(scans[0].columns))
+    assert asked == [(b"d",), (b"d:_s", b"d:_v")]
