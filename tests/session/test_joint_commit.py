@@ -12,6 +12,7 @@ import pytest
 import hbmodel as hb
 from hbmodel.errors import CapabilityError, HbmodelError, InvalidRequest, SessionError
 from hbmodel.session import row_batches
+from hbmodel.store import Put
 from tests.support.beds import HBASE, Bed, cells_of, fresh
 from tests.support.examples import examples
 from tests.support.faulty import FaultyStore, RecordingStore, failures_of
@@ -56,6 +57,21 @@ class Unindexed:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(part="column")
     sort: hb.Column[str] = hb.column("s")
+
+
+@hb.model(table="jc_times", family="d", kind=b"p")
+class Timed:
+    owner: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(part="column")
+    sort: hb.Column[str] = hb.column("s")
+    by_sort = hb.index("sort")
+
+
+@hb.model(table="jc_times", family="d", kind=b"o")
+class TimedOwner:
+    owner: hb.Key[str] = hb.key()
+    city: hb.Column[str] = hb.column("c")
+    by_city = hb.index("city")
 
 
 @hb.model(table="jc_versioned", family="d", kind=b"p")
@@ -198,6 +214,25 @@ def test_objects_written_in_the_same_millisecond_get_one_time(bed: Bed, monkeypa
     times = {cell.timestamp for row in bed.store.get("jc_indexed", [b"ann"]) if row for cell in row.columns.values()}
     assert len(times) == 1
     assert {pet.name: pet.sort for pet in session.query(Indexed).where(Indexed.owner == "ann")} == {"rex": "s19", "tom": "s19"}
+
+
+@pytest.mark.parametrize("bed", ["memory", "limited", *HBASE], indirect=True)
+def test_objects_of_several_kinds_get_the_latest_time_that_one_of_them_needs(bed: Bed) -> None:
+    """Else a commit of a time between theirs would show half of this one."""
+    session = bed.use(Timed, TimedOwner)
+    session.add_all([Timed(owner="ann", name="tom", sort="cat"), TimedOwner(owner="ann", city="Bonn")])
+    session.commit()
+    (row,) = bed.store.get("jc_times", [b"ann"])
+    assert row is not None
+    ahead = max(cell.timestamp for cell in row.columns.values()) + 500
+    bed.store.put("jc_times", [Put(b"ann", {b"d:oc": b"Kiel"}, ahead)])  # by a program whose clock runs ahead
+    session.add_all([Timed(owner="ann", name="tom", sort="dog"), TimedOwner(owner="ann", city="Ulm")])
+    session.commit()
+    (row,) = bed.store.get("jc_times", [b"ann"])
+    assert row is not None
+    assert {cell.timestamp for cell in row.columns.values()} == {ahead + 1}
+    assert [pet.sort for pet in session.query(Timed).where(Timed.sort == "dog")] == ["dog"]
+    assert hb.verify_index(bed.store, Timed, "by_sort").missing == hb.verify_index(bed.store, TimedOwner, "by_city").missing == 0
 
 
 def test_too_much_for_one_row_is_refused_before_anything_is_sent() -> None:
