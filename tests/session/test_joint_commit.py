@@ -12,7 +12,8 @@ import pytest
 import hbmodel as hb
 from hbmodel.errors import CapabilityError, HbmodelError, InvalidRequest, SessionError
 from hbmodel.session import row_batches
-from hbmodel.store import Put
+from hbmodel.store import Delete, Put
+from hbmodel.store.embedded import EmbeddedStore
 from tests.support.beds import HBASE, Bed, cells_of, fresh
 from tests.support.examples import examples
 from tests.support.faulty import FaultyStore, RecordingStore, failures_of
@@ -233,6 +234,39 @@ def test_objects_of_several_kinds_get_the_latest_time_that_one_of_them_needs(bed
     assert {cell.timestamp for cell in row.columns.values()} == {ahead + 1}
     assert [pet.sort for pet in session.query(Timed).where(Timed.sort == "dog")] == ["dog"]
     assert hb.verify_index(bed.store, Timed, "by_sort").missing == hb.verify_index(bed.store, TimedOwner, "by_city").missing == 0
+
+
+@pytest.mark.parametrize("later", [0, 1])
+@pytest.mark.parametrize("bed", ["memory", "embedded", *HBASE], indirect=True)
+def test_a_delete_hides_what_a_later_commit_of_the_same_millisecond_puts(bed: Bed, later: int) -> None:
+    """What the documentation says of models without an index or a version; one millisecond later nothing is hidden."""
+    session = bed.use(Owner, Pet, Note)
+    session.add_all([Owner(owner="ann", city="Bonn"), Pet(owner="ann", name="tom", sort="cat")])
+    session.commit()
+    time = 2 + max(cell.timestamp for row in bed.store.get("jc_plain", [b"ann"]) if row for cell in row.columns.values())
+    pet, owner = b"d:ptom\x00\x01s", b"d:oc"
+    changes: list[Delete | Put] = [Delete(b"ann", columns=(pet,), timestamp=time), Put(b"ann", {owner: b"Kiel"}, time)]
+    if bed.atomic:
+        bed.store.mutate_row("jc_plain", changes)
+    else:
+        bed.store.delete("jc_plain", [changes[0]])
+        bed.store.put("jc_plain", [changes[1]])
+    bed.store.put("jc_plain", [Put(b"ann", {pet: b"dog", owner: b"Ulm"}, time + later)])
+    assert session.get(Owner, owner="ann") == Owner(owner="ann", city="Ulm")
+    assert session.get(Pet, owner="ann", name="tom") == (Pet(owner="ann", name="tom", sort="dog") if later else None)
+
+
+def test_two_commits_of_one_millisecond_as_sessions_make_them() -> None:
+    with EmbeddedStore(None, lambda: 1_000_000) as store:
+        hb.create_tables(store, Owner, Pet, Note)
+        first, second = hb.Session(store), hb.Session(store)
+        first.add(Owner(owner="ann", city="Kiel"))
+        first.delete_key(Pet, owner="ann", name="tom")
+        second.add_all([Owner(owner="ann", city="Ulm"), Pet(owner="ann", name="tom", sort="dog")])
+        first.commit()
+        second.commit()
+        assert second.get(Owner, owner="ann") == Owner(owner="ann", city="Ulm")
+        assert second.get(Pet, owner="ann", name="tom") is None
 
 
 def test_too_much_for_one_row_is_refused_before_anything_is_sent() -> None:
