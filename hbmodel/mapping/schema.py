@@ -214,7 +214,7 @@ class TableSchema:
         """The cells that say when entries were put last. Where objects share rows a delete leaves them.
 
         There it takes the entries that it has listed. An earlier put may land behind that, and must not be hidden by halves: its
-        entries would be seen again once a new object is put.
+        entries would be seen again once a new object is put. For the same reason a new object does not blank them.
         """
         return tuple(of.column for of in self.maps if of.marked)
 

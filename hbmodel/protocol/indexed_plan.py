@@ -205,6 +205,9 @@ class IndexedRowPlanner:
     def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
         """Every cell of a full write: over a dead or absent row also zero counters and blanks for whatever its read showed (rule 4).
 
+        The cells that say when entries of map columns were put stay as they are. A put of entries may still be on its way, older than
+        this write: beneath a blank nobody would learn of it, and its entries would be those of the next object but one.
+
         One that expires writes every column too, since it leaves nothing under itself.
         """
         schema = self.schema
@@ -217,7 +220,8 @@ class IndexedRowPlanner:
         if not old.live and self.needs_read(write):
             cells.update((f.column, COUNTER_ZERO) for f in schema.columns if f.kind == "counter")
             if old.row is not None:
-                cells.update((column, b"") for column in old.row.columns if column not in cells)
+                spared = {*cells, *schema.kept_columns}
+                cells.update((column, b"") for column in old.row.columns if column not in spared)
         return cells
 
     def _full(self, write: PutObject, old: OldRow, timestamp: int) -> RowPlan:

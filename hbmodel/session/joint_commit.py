@@ -16,6 +16,7 @@ from hbmodel.protocol.operations import (
     Acknowledge,
     Change,
     CheckAndMutateRows,
+    CheckLease,
     DeleteRows,
     MutateRow,
     Operation,
@@ -25,14 +26,18 @@ from hbmodel.protocol.operations import (
     Together,
 )
 from hbmodel.protocol.writes import Outcome
-from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.folded import FoldedStore
 from hbmodel.store.port import Store
 from hbmodel.store.row_changes import RowChanges, change_together
 from hbmodel.store.values import ConditionalChange, Delete, Put
 
-ATTEMPTS = 3
-"""How often rows are planned whose objects would have several times, in a store that puts a row at one time only."""
+
+class _SeveralTimes(Exception):
+    """Objects of one row were planned at several times."""
+
+    def __init__(self, latest: int) -> None:
+        super().__init__()
+        self.latest = latest
 
 
 @define(eq=False)
@@ -48,6 +53,7 @@ class Part:
         operation: that it waits for.
         again: whether that was tried before.
         gathered: whether changes of rows that it counts as done are not carried out yet.
+        timed: whether it has read the clock, so that its changes of rows have times that follow from that.
         outcomes: what has been acknowledged, or None as long as nothing has.
     """
 
@@ -59,6 +65,7 @@ class Part:
     operation: Operation | None = None
     again: bool = False
     gathered: bool = False
+    timed: bool = False
     outcomes: Sequence[Outcome] | None = None
 
     def start(self) -> None:
@@ -86,7 +93,7 @@ class Part:
         if error is not None and self.protocol is not None and isinstance(self.operation, CheckAndMutateRows) and not self.again:
             with suppress(SchemaMismatch):  # it is to know that the operation was not begun
                 self.protocol.throw(error)
-        self.protocol, self.operation, self.again, self.gathered = None, None, False, False
+        self.protocol, self.operation, self.again, self.gathered, self.timed = None, None, False, False, False
 
     def changes_of_rows(self) -> list[Put | Delete] | None:
         """What the operation changes in rows of the model, if it does nothing else and tells nothing by its answer."""
@@ -125,6 +132,9 @@ class JointCommit:
     goes on to something else, or asks for conditional ones, those of all parts are carried out, each row by one atomic mutation.
     Nothing lies between that a protocol could have asked for: what it does next waits until its changes are carried out.
 
+    What is written into one row at times of the clock has one time. Else another commit could come between them by its time, and part
+    of this one would lie above it and part below. Where an object needs a later time than others, all are planned once more at that.
+
     As a `Resumable` it can be run again after an error of the store, and goes on where it stopped.
 
     Args:
@@ -140,6 +150,8 @@ class JointCommit:
         self._parts = parts
         self._changes = RowChanges(store, table, shared)
         self._now: int | None = None
+        self._fresh: dict[int, bool] = {}
+        self._times: dict[bytes, set[int]] = {}
         self._wrote = False
 
     @property
@@ -160,7 +172,7 @@ class JointCommit:
             SchemaMismatch: the indexes of the table have changed; what has not been acknowledged begins again at the next call.
             CapabilityError: the store cannot change a row at once; no row is changed.
         """
-        for attempt in range(1, ATTEMPTS + 1):
+        while True:
             try:
                 self._run()
             except SchemaMismatch as error:
@@ -168,9 +180,10 @@ class JointCommit:
                 raise
             except CapabilityError:
                 self._forget()
-                if attempt == ATTEMPTS:
-                    raise
-                let_tick_pass()  # cells that had a later time than others are in the past then
+                raise
+            except _SeveralTimes as found:  # once more only if others have written one of the objects meanwhile
+                self._forget()
+                self._now = found.latest
             else:
                 return
 
@@ -184,21 +197,28 @@ class JointCommit:
             for part in self._parts:
                 if part.outcomes is None:
                     part.check()
+            if latest := max((max(times) for times in self._times.values() if len(times) > 1), default=None):
+                raise _SeveralTimes(latest)
             self._carry_out()
             if conditional:
                 self._change_if(conditional)
 
     def _forget(self, error: SchemaMismatch | None = None) -> None:
         self._changes.clear()
-        self._now = None
+        self._begin_round()
         for part in self._parts:
             part.forget(error)
+
+    def _begin_round(self) -> None:
+        self._now = None
+        self._fresh.clear()
+        self._times.clear()
 
     def _until_rows_change(self, part: Part) -> None:
         """Goes on with one part up to where the others must have come too."""
         while (operation := part.operation) is not None:
             if part.outcomes is None and (changes := part.changes_of_rows()) is not None:
-                self._changes.add(part.of_rows(changes))
+                self._gather(part, part.of_rows(changes))
                 part.gathered = True
                 part.step(None)
             elif part.gathered or isinstance(operation, CheckAndMutateRows):
@@ -209,11 +229,22 @@ class JointCommit:
             else:
                 part.step(self._perform(part, operation))
 
+    def _gather(self, part: Part, changes: Sequence[Put | Delete]) -> None:
+        self._changes.add(changes)
+        for change in changes if part.timed else ():
+            if isinstance(change, Put) and change.timestamp is not None and change.row in self._changes.shared:
+                self._times.setdefault(change.row, set()).add(change.timestamp)
+
     def _perform(self, part: Part, operation: Operation) -> Any:
         if isinstance(operation, ReadClock) and not operation.exact:
             if self._now is None:
                 self._now = self._clock.now()
+            part.timed = True
             return self._now
+        if isinstance(operation, CheckLease):
+            if operation.since not in self._fresh:  # if one part is to be written at a fresh time, all are
+                self._fresh[operation.since] = self._clock.fresh(operation.since)
+            return self._fresh[operation.since]
         try:
             if part.outcomes is None and isinstance(operation, Change):
                 part.check()
@@ -230,7 +261,7 @@ class JointCommit:
     def _carry_out(self) -> None:
         if self._changes:
             self._changes.carry_out()
-        self._now = None
+        self._begin_round()
         for part in self._parts:
             part.gathered = False
 

@@ -11,8 +11,10 @@ from attrs import evolve, frozen
 from tests.checker import protocol_covering as held
 from tests.checker import protocol_covering_mutants as held_mutants
 from tests.checker import protocol_facts as unchanging
+from tests.checker import protocol_joint_mutants as joint
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
+from tests.checker import protocol_map_mutants as mapped
 from tests.checker import protocol_mutants as rows
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_plain_mutants as plain_mutants
@@ -23,8 +25,10 @@ from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_version_mutants as versions
 from tests.checker import protocol_wide as wide
+from tests.checker.protocol_joint import SHIPPED as JOINT
 from tests.checker.protocol_processes import SHIPPED, Rules
 from tests.checker.protocol_shared import SHIPPED as SHARED
+from tests.checker.protocol_versions import SHIPPED as VERSIONED
 from tests.checker.whole_sweeps import Sweep
 
 
@@ -73,6 +77,10 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken({f"no index: {name}": mutant for name, mutant in bare.MUTANTS.items()}, lambda rules: protocol_unindexed.SHIPPED),
         _broken({f"one row: {name}": mutant for name, mutant in wide.MUTANTS.items()}, lambda rules: SHIPPED),
         _broken({f"row versions: {name}": mutant for name, mutant in shared.MUTANTS.items()}, _shared),
+        _broken({f"maps: {name}": mutant for name, mutant in mapped.MUTANTS.items()}, lambda rules: SHIPPED),
+        _broken({f"maps: {name}": mutant for name, mutant in mapped.VERSION_MUTANTS["tall"].items()}, lambda rules: VERSIONED),
+        _broken({f"maps: {name}": mutant for name, mutant in mapped.VERSION_MUTANTS["wide"].items()}, lambda rules: SHARED),
+        _broken({f"several kinds: {name}": mutant for name, mutant in joint.MUTANTS.items()}, lambda rules: JOINT),
         _broken({f"covering: {name}": mutant for name, mutant in held_mutants.MUTANTS.items()}, lambda rules: held.SHIPPED),
         _broken({f"unique build: {name}": mutant for name, mutant in unique_build.MUTANTS.items()}, lambda rules: unique_build.SOUND),
         _broken(

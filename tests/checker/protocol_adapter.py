@@ -242,6 +242,10 @@ UNDECLARED = b"d:x"
 """A column that no model declares: an older version of one has put it."""
 
 
+ENTRIES = b"d:l"
+"""What the columns of the one map column of the models begin with."""
+
+
 def _age(store: Store, step: Step) -> None:
     """Every cell of these rows up to a time has expired with its family's TTL, those too that come later."""
     _, rows, timestamp = step
@@ -257,9 +261,12 @@ def _repair(store: Store, step: Step) -> None:
     _put(store, table, row, [("columns", columns[0], timestamp) if columns else ("row", timestamp)], None)
     _old(store, ("old", aged))
     # A counter's older increments may go, and a column that the model does not declare: a delete that crashed between its two calls,
-    # beside a full write that had read the row alive and so left these alone, has the purge end what the delete began.
-    kept = mc.vis(store, table, row)
-    gone = [cell for cell in before if cell not in kept and cell[0] not in {COUNTER, UNDECLARED} and _writer(cell) not in excused]
+    # beside a full write that had read the row alive and so left these alone, has the purge end what the delete began. Entries of maps
+    # may go that were put while their object was deleted, at its time, and were not there yet when the next one was planned; and the cell
+    # that says that there were some, which a delete leaves where objects share rows.
+    kept, beside = mc.vis(store, table, row), _beside_delete(store, row, timestamp)
+    gone = [cell for cell in before if cell not in kept and cell[0] not in {COUNTER, UNDECLARED, ENTRIES} and _writer(cell) not in excused]
+    gone = [cell for cell in gone if not cell[0].startswith(ENTRIES) or _writer(cell) not in beside]
     if gone and _is_live(_named(before, ())):
         store[BROKEN] = f"PURGED: cells of the live row {_named(before, ())}"
 
@@ -268,6 +275,13 @@ def _writer(cell: tuple[bytes, int, Any]) -> int | None:
     """The number of the write that put a cell of a primary row."""
     value = cell[2]
     return value[1] if isinstance(value, tuple) else None
+
+
+def _beside_delete(store: Store, row: bytes, timestamp: int) -> frozenset[int]:
+    """The writes of a row that were not over when the delete of that time began."""
+    found = {key[1]: began for key, began in store.items() if key[0] == BEGAN and began.row == row}
+    deletes = [began for began in found.values() if began.kind == "delete" and began.timestamp == timestamp]
+    return frozenset(number for number in found if any(number not in began.over for began in deletes))
 
 
 def _shared(store: Store, step: Step) -> None:

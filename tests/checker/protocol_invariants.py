@@ -93,6 +93,11 @@ class Watch:
         return frozenset(f.column for f in self.schema.columns if f.kind == "counter")
 
     @cached_property
+    def _left(self) -> frozenset[bytes]:
+        """What a delete may leave: counters, and the cells that say when entries of maps were put."""
+        return self._counters.union(self.schema.kept_columns)
+
+    @cached_property
     def _group(self) -> frozenset[bytes]:
         used = {name for index in self.schema.indexes.values() for name in (*index.reads, *index.covers)}
         return frozenset(f.column for f in self.schema.columns if f.name in used) | {self.schema.version_column}
@@ -100,10 +105,9 @@ class Watch:
     def view(self, store: Store, row: bytes) -> View:
         """The row as it is."""
         state = store.get((self.schema.table, row))
-        found = self._views.get((row, state))
-        if found is None:
-            found = self._views[(row, state)] = self._viewed(store, row)
-        return found
+        if (row, state) not in self._views:
+            self._views[(row, state)] = self._viewed(store, row)
+        return self._views[(row, state)]
 
     def _viewed(self, store: Store, row: bytes) -> View:
         cells = mc.vis(store, self.schema.table, row)
@@ -125,6 +129,7 @@ class Watch:
         except HbmodelError as error:
             return View(True, times, writers, wrong=f"GHOST: {error}")
         entries = [(i, entry) for i in self.schema.indexes.values() for entry in self._keys.entries(i, values, row)]
+        values |= {of.name: tuple(of.entries(stored.columns).items()) for of in self.schema.maps}  # type: ignore[arg-type]
         return View(True, times, writers, tuple(sorted(values.items())), bare[self.schema.version_column], entries)
 
     def rows(self, store: Store) -> list[bytes]:
@@ -133,8 +138,7 @@ class Watch:
 
     def live(self, store: Store) -> tuple[tuple[bytes, Any], ...]:
         """The live rows with their values: what readers may return."""
-        views = ((row, self.view(store, row)) for row in self.rows(store))
-        return tuple((row, view.values) for row, view in views if view.live)
+        return tuple((row, view.values) for row in self.rows(store) if (view := self.view(store, row)).live)
 
     # --- invariants ---------------------------------------------------------------------------------------------------
 
@@ -158,8 +162,7 @@ class Watch:
         if EXPIRED in store:
             yield from self._outlived(store, history)
         for row in {*self.rows(store), *history}:
-            view = self.view(store, row)
-            yield from self._writes(store, row, view, history.get(row, {}))
+            yield from self._writes(store, row, self.view(store, row), history.get(row, {}))
 
     def _entries(self, store: Store, row: bytes, view: View) -> Iterator[str]:
         """The index is a superset, and an entry of the row's own version says what the row says."""
@@ -221,29 +224,31 @@ class Watch:
         for number, write in history.items():
             done = number in acknowledged
             if view.live and done:
-                for column in self._covered(write, history):
+                for column in self._covered(write, history, view):
                     if old := view.writers.get(column, NOTHING) & write.over:
                         yield f"STALE: {column!r} of write {set(old)} shows, though the acknowledged {_name(number, write)} began after it"
             if view.live and write.revives and number in view.writers[self.schema.liveness_column]:
-                for column, whose in view.writers.items():
-                    if old := whose & write.over:
+                for column in view.writers.keys() - self.schema.kept_columns:
+                    if old := view.writers[column] & write.over:
                         yield f"LEFTOVER: {column!r} of write {set(old)} shows in the row that {_name(number, write)} put over a dead one"
             purged = view.times and self.schema.liveness_column not in view.times and not store.keys() & {EXPIRED, AGED}
-            if self.strict and write.kind == "delete" and (done or purged):
-                for column in view.writers.keys() - self._counters:
+            if self.strict and write.kind == "delete" and write.timestamp > mc.NEG and (done or purged):
+                for column in view.writers.keys() - self._left:
                     if old := view.writers[column] & write.over:
                         yield f"KEPT: {column!r} of write {set(old)} is still there after {_name(number, write)}"
             ended = (write.expires and EXPIRED in store) or write.timestamp <= store.get(AGED, mc.NEG)
             if done and write.kind != "delete" and not ended and self._lost(number, write, view) and not _excused(number, write, history):
                 yield f"LOST: {_name(number, write)} is acknowledged, nothing after it deletes, cells {sorted(view.times.items())}"
 
-    def _covered(self, write: Began, history: dict[int, Began]) -> frozenset[bytes]:
+    def _covered(self, write: Began, history: dict[int, Began], view: View) -> frozenset[bytes]:
         """The columns of which a write says everything.
 
         An increment beside a delete may carry what was counted before over the delete, to be shown if a full write that read the
         live row lands after both (DESIGN: a full write leaves the counters of a live row out).
         """
         everything = frozenset(f.column for f in self.schema.columns) | {self.schema.version_column, self.schema.liveness_column}
+        if self.schema.maps and (write.revives or write.kind == "delete"):  # of an object that is put over another one entries stay
+            everything |= view.writers.keys() - self._left
         if write.kind == "delete":
             beside = any(other.kind == "increment" and name not in write.over for name, other in history.items())
             return everything - self._counters if beside else everything

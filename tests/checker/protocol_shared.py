@@ -338,7 +338,7 @@ def writer(
             numbers = range(number, number + len(writes))
             number += len(writes)
             kinds = {w.row: (n, kind_of(action if isinstance(action, Insert) else w)) for n, w in zip(numbers, writes, strict=True)}
-            commit = _commit(writes, numbers, isinstance(action, Insert), pinned is not None)
+            commit = _commit(schema, writes, numbers, isinstance(action, Insert), pinned is not None)
             notes: Any = versions._Notes(rules.sent)
             if isinstance(action, Insert):
                 protocol: Protocol[Any] = insert_versioned(planner, action.write, notes)
@@ -355,11 +355,10 @@ def writer(
     return run
 
 
-def _commit(writes: Sequence[RowWrite], numbers: Sequence[int], insert: bool, pinned: bool) -> Commit:
+def _commit(schema: TableSchema, writes: Sequence[RowWrite], numbers: Sequence[int], insert: bool, pinned: bool) -> Commit:
     sure = all(isinstance(write, PutObject) and not write.version for write in writes)
-    intents = {write.row: Intent(write, insert) for write in writes}
-    named = {write.row: number for write, number in zip(writes, numbers, strict=True)}
-    return Commit(intents, named, pinned or (sure and not insert), pinned)
+    intents = {write.row: Intent(write, insert, schema) for write in writes}
+    return Commit(intents, {w.row: n for w, n in zip(writes, numbers, strict=True)}, pinned or (sure and not insert), pinned)
 
 
 def _pinned(schema: TableSchema, action: Pinned) -> Generator[Step, Any, tuple[RowVersion, Any, tuple[RowWrite, ...]]]:

@@ -93,6 +93,7 @@ class Intent:
 
     write: RowWrite
     insert: bool
+    schema: TableSchema
 
     def __repr__(self) -> str:
         return kind_of(self.write)
@@ -106,15 +107,22 @@ class Intent:
         if write.version and write.version != (0 if before is None else version):
             return f"DEMAND: version {write.version} is demanded, and the row has {version}"
         if isinstance(write, PutObject):
-            schema = hb.schema_of(type(write.subject))
-            return _values((f.name, getattr(write.subject, f.name)) for f in schema.fields if f.kind in {"key", "column"})
+            put = {f.name: getattr(write.subject, f.name) for f in self.schema.fields if f.kind in {"key", "column"}}
+            return _values({**put, **dict(_entries(self.schema, before, vars(write.subject)))}.items())
         if before is None:
             return "ABSENT: there is no row to change"
         if write.condition is not None and not write.condition.test()({**before, "version": version}):
             return "CONDITION: the row does not satisfy it"
         if isinstance(write, DeleteRow):
             return None
-        return _values({**before, **write.changes}.items())
+        return _values({**before, **write.changes, **dict(_entries(self.schema, before, write.changes))}.items())
+
+
+def _entries(schema: TableSchema, before: Mapping[str, Any] | None, written: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Map columns as they are after a write: its entries are merged into those before, and where it has None they go."""
+    for of in schema.maps:
+        merged = {**dict((before or {}).get(of.name, ())), **written.get(of.name, {})}
+        yield of.name, tuple((key, merged[key]) for key in sorted(merged) if merged[key] is not None)
 
 
 def _values(items: Iterable[tuple[str, Any]]) -> tuple[tuple[str, Any], ...]:
@@ -312,7 +320,7 @@ def writer(
             numbers = range(number, number + len(writes))
             number += len(writes)
             kinds = {w.row: (n, kind_of(action if isinstance(action, Insert) else w)) for n, w in zip(numbers, writes, strict=True)}
-            intents = {write.row: Intent(write, isinstance(action, Insert)) for write in writes}
+            intents = {write.row: Intent(write, isinstance(action, Insert), schema) for write in writes}
             notes: Any = _Notes(rules.sent)
             if isinstance(action, Insert):
                 protocol: Protocol[Any] = insert_versioned(planner, action.write, notes)

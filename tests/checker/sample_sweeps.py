@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
 from tests.checker import protocol_covering as held
+from tests.checker import protocol_joint as joint
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
+from tests.checker import protocol_map_versions as mapped_versions
+from tests.checker import protocol_maps as mapped
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_shared_sweeps as shared
@@ -213,6 +217,40 @@ SHARED: Mapping[str, Sweep] = {
     ),
 }  # fmt: skip
 
+MAPS: Mapping[str, Sweep] = dict(
+    chain.from_iterable(
+        (
+            (f"two writers: {model}", partial(mapped.maps, mapped.FEW, mapped.FEW, (12,), stores=mapped.EVERY_STORE, model=model)),
+            (f"deletes in two calls: {model}", partial(mapped.maps, ("delete",), mapped.FEW, (5, 12), atomic=False, model=model)),
+            (
+                f"a repairer: {model}",
+                partial(mapped.maps, ("delete, put",), ("entry", "remove"), (12,), others=mapped.repairers, model=model),
+            ),
+            (f"readers: {model}", partial(mapped.maps, mapped.FEW, ("entry", "delete"), (12,), others=mapped.readers, model=model)),
+            (f"a lost answer: {model}", partial(mapped.maps, ("entry", "delete"), mapped.FEW, (5, 12), first={"repeat": 0}, model=model)),
+            (f"versions, two writers: {model}", partial(mapped_versions.maps, mapped_versions.FEW, clocks=(12,), model=model)),
+            (
+                f"versions, a lost answer: {model}",
+                partial(mapped_versions.maps, mapped_versions.FEW, ("entry", "delete"), (12,), first={"repeat": 1}, model=model),
+            ),
+            (
+                f"versions, readers: {model}",
+                partial(mapped_versions.maps, ("entry",), ("delete, put",), (12,), others=mapped_versions.readers, model=model),
+            ),
+        )
+        for model in mapped.MODELS
+    )
+)
+
+JOINT: Mapping[str, Sweep] = {
+    "no index": partial(joint.joint, "no index", clocks=(12,)),
+    "indexed": partial(joint.joint, "indexed", ("put all", "delete, put"), ("put both", "tags", "delete, note"), (5, 12)),
+    "versioned": partial(joint.joint, "versioned", ("put all", "delete, put"), ("put both", "notes", "delete, note"), (12,)),
+    "a lost answer": lambda: chain.from_iterable(
+        joint.joint(kind, ("put all", "delete, put"), ("put both", "tags"), (12,), lost=at) for kind in joint.MODELS for at in (0, 1)
+    ),
+}
+
 PLAIN: Mapping[str, Sweep] = {
     "a table of others": lambda: islice(plain.models(), 0, None, 61),
     "a table of others, a writer that stands still": lambda: islice(plain.models(plain.Rules(by_clock=True)), 0, None, 211),
@@ -223,6 +261,8 @@ SAMPLES: Mapping[str, Sweep] = dict(
         ((f"unique build, {name}", sweep) for name, sweep in UNIQUE_BUILD.items()),
         ((f"covering, {name}", sweep) for name, sweep in COVERING.items()),
         PLAIN.items(),
+        ((f"several kinds, {name}", sweep) for name, sweep in JOINT.items()),
+        ((f"maps, {name}", sweep) for name, sweep in MAPS.items()),
         ((f"row versions, {name}", sweep) for name, sweep in SHARED.items()),
         ((f"one row, {name}", sweep) for name, sweep in WIDE.items()),
         INDEXED.items(),

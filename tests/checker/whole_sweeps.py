@@ -13,8 +13,11 @@ from attrs import evolve
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.writes import UpdateFields
 from tests.checker import protocol_covering as held
+from tests.checker import protocol_joint as joint
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
+from tests.checker import protocol_map_versions as mapped_versions
+from tests.checker import protocol_maps as mapped
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_shared_sweeps as shared
@@ -312,7 +315,45 @@ def _shared() -> Iterator[tuple[str, Sweep]]:
     yield "row versions, a write that takes too long", partial(shared.shared, mine, clocks=TWO_CLOCKS, first={"slow": 1})
 
 
-FAMILIES = (_indexed, _several, _expiring, _versioned, _unique, _unique_build, _bare, _covering, _plain, _wide, _shared)
+def _maps() -> Iterator[tuple[str, Sweep]]:
+    """Map columns of objects with rows of their own and in one row."""
+    for model in mapped.MODELS:
+        for atomic in (True, False):
+            of = partial(mapped.maps, model=model, stores=mapped.EVERY_STORE, atomic=atomic)
+            yield f"maps, two writers: {model}, {_calls(atomic)}", _of_stores(atomic, of)
+        for row in mapped.EVERY_STORE:
+            of = partial(mapped.maps, model=model, stores=(row,), clocks=(12,))
+            name = f"{model}, {row}"
+            few = partial(of, mapped.FEW)
+            yield f"maps, a repairer: {name}", partial(of, mapped.FEW, mapped.BRIEF, others=mapped.repairers)
+            yield f"maps, readers: {name}", partial(of, mapped.BRIEF, mapped.BRIEF, others=mapped.readers)
+            yield f"maps, two crashes and a compaction: {name}", partial(few, crashes=2, compaction="grace")
+            yield f"maps, a lost answer: {name}", _each("repeat", few)
+            yield f"maps, a call that arrives again: {name}", _each("again", partial(few, crashes=0, compaction="grace"))
+        yield (
+            f"maps, a write that takes too long: {model}",
+            partial(mapped.maps, mapped.BRIEF, mapped.BRIEF, model=model, first={"slow": 1}),
+        )
+        for row in mapped_versions.EVERY_STORE:
+            of = partial(mapped_versions.maps, model=model, stores=(row,), clocks=(12,))
+            name = f"{model}, {row}"
+            yield f"maps, versions, two writers: {name}", partial(of, clocks=TWO_CLOCKS)
+            yield f"maps, versions, a repairer: {name}", partial(of, mapped_versions.FEW, others=mapped_versions.repairers)
+            yield f"maps, versions, readers: {name}", partial(of, mapped_versions.FEW, others=mapped_versions.readers)
+            yield f"maps, versions, two crashes and a compaction: {name}", partial(of, crashes=2, compaction="grace")
+            yield f"maps, versions, a lost answer: {name}", _each("repeat", partial(of, mapped_versions.FEW))
+
+
+def _joint() -> Iterator[tuple[str, Sweep]]:
+    """Commits of several kinds into one row."""
+    for kind in joint.MODELS:
+        timed = kind == "indexed"
+        yield f"several kinds, two commits: {kind}", partial(joint.joint, kind, clocks=(5, 12, 15) if timed else (12,), crashes=2)
+        for at in range(3):
+            yield f"several kinds, answer {at} lost: {kind}", partial(joint.joint, kind, clocks=(12,), lost=at)
+
+
+FAMILIES = (_indexed, _several, _expiring, _versioned, _unique, _unique_build, _bare, _covering, _plain, _wide, _shared, _maps, _joint)
 
 WHOLE: Mapping[str, Sweep] = dict(chain.from_iterable(family() for family in FAMILIES))
 """Every whole sweep. A module with further families adds its own here."""

@@ -12,6 +12,8 @@ import pytest
 import hbmodel as hb
 from hbmodel.errors import CapabilityError, HbmodelError, InvalidRequest, SessionError
 from hbmodel.session import row_batches
+from hbmodel.store import Delete, Put
+from hbmodel.store.embedded import EmbeddedStore
 from tests.support.beds import HBASE, Bed, cells_of, fresh
 from tests.support.examples import examples
 from tests.support.faulty import FaultyStore, RecordingStore, failures_of
@@ -56,6 +58,21 @@ class Unindexed:
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(part="column")
     sort: hb.Column[str] = hb.column("s")
+
+
+@hb.model(table="jc_times", family="d", kind=b"p")
+class Timed:
+    owner: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(part="column")
+    sort: hb.Column[str] = hb.column("s")
+    by_sort = hb.index("sort")
+
+
+@hb.model(table="jc_times", family="d", kind=b"o")
+class TimedOwner:
+    owner: hb.Key[str] = hb.key()
+    city: hb.Column[str] = hb.column("c")
+    by_city = hb.index("city")
 
 
 @hb.model(table="jc_versioned", family="d", kind=b"p")
@@ -198,6 +215,58 @@ def test_objects_written_in_the_same_millisecond_get_one_time(bed: Bed, monkeypa
     times = {cell.timestamp for row in bed.store.get("jc_indexed", [b"ann"]) if row for cell in row.columns.values()}
     assert len(times) == 1
     assert {pet.name: pet.sort for pet in session.query(Indexed).where(Indexed.owner == "ann")} == {"rex": "s19", "tom": "s19"}
+
+
+@pytest.mark.parametrize("bed", ["memory", "limited", *HBASE], indirect=True)
+def test_objects_of_several_kinds_get_the_latest_time_that_one_of_them_needs(bed: Bed) -> None:
+    """Else a commit of a time between theirs would show half of this one."""
+    session = bed.use(Timed, TimedOwner)
+    session.add_all([Timed(owner="ann", name="tom", sort="cat"), TimedOwner(owner="ann", city="Bonn")])
+    session.commit()
+    (row,) = bed.store.get("jc_times", [b"ann"])
+    assert row is not None
+    ahead = max(cell.timestamp for cell in row.columns.values()) + 500
+    bed.store.put("jc_times", [Put(b"ann", {b"d:oc": b"Kiel"}, ahead)])  # by a program whose clock runs ahead
+    session.add_all([Timed(owner="ann", name="tom", sort="dog"), TimedOwner(owner="ann", city="Ulm")])
+    session.commit()
+    (row,) = bed.store.get("jc_times", [b"ann"])
+    assert row is not None
+    assert {cell.timestamp for cell in row.columns.values()} == {ahead + 1}
+    assert [pet.sort for pet in session.query(Timed).where(Timed.sort == "dog")] == ["dog"]
+    assert hb.verify_index(bed.store, Timed, "by_sort").missing == hb.verify_index(bed.store, TimedOwner, "by_city").missing == 0
+
+
+@pytest.mark.parametrize("later", [0, 1])
+@pytest.mark.parametrize("bed", ["memory", "embedded", *HBASE], indirect=True)
+def test_a_delete_hides_what_a_later_commit_of_the_same_millisecond_puts(bed: Bed, later: int) -> None:
+    """What the documentation says of models without an index or a version; one millisecond later nothing is hidden."""
+    session = bed.use(Owner, Pet, Note)
+    session.add_all([Owner(owner="ann", city="Bonn"), Pet(owner="ann", name="tom", sort="cat")])
+    session.commit()
+    time = 2 + max(cell.timestamp for row in bed.store.get("jc_plain", [b"ann"]) if row for cell in row.columns.values())
+    pet, owner = b"d:ptom\x00\x01s", b"d:oc"
+    changes: list[Delete | Put] = [Delete(b"ann", columns=(pet,), timestamp=time), Put(b"ann", {owner: b"Kiel"}, time)]
+    if bed.atomic:
+        bed.store.mutate_row("jc_plain", changes)
+    else:
+        bed.store.delete("jc_plain", [changes[0]])
+        bed.store.put("jc_plain", [changes[1]])
+    bed.store.put("jc_plain", [Put(b"ann", {pet: b"dog", owner: b"Ulm"}, time + later)])
+    assert session.get(Owner, owner="ann") == Owner(owner="ann", city="Ulm")
+    assert session.get(Pet, owner="ann", name="tom") == (Pet(owner="ann", name="tom", sort="dog") if later else None)
+
+
+def test_two_commits_of_one_millisecond_as_sessions_make_them() -> None:
+    with EmbeddedStore(None, lambda: 1_000_000) as store:
+        hb.create_tables(store, Owner, Pet, Note)
+        first, second = hb.Session(store), hb.Session(store)
+        first.add(Owner(owner="ann", city="Kiel"))
+        first.delete_key(Pet, owner="ann", name="tom")
+        second.add_all([Owner(owner="ann", city="Ulm"), Pet(owner="ann", name="tom", sort="dog")])
+        first.commit()
+        second.commit()
+        assert second.get(Owner, owner="ann") == Owner(owner="ann", city="Ulm")
+        assert second.get(Pet, owner="ann", name="tom") is None
 
 
 def test_too_much_for_one_row_is_refused_before_anything_is_sent() -> None:

@@ -1,0 +1,400 @@
+"""Commits of several kinds into one row in the model checker: the shipped `JointCommit` drives the shipped protocols.
+
+It makes calls itself, so it runs over a store that replays answers (`replayed.py`). Whatever is seen of the row in any state must be
+what the commits give one after the other, each whole or not at all.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from attrs import frozen
+
+import hbmodel as hb
+from hbmodel.errors import HbmodelError
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.indexed_write import write_indexed_batch
+from hbmodel.protocol.operations import Protocol
+from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.unindexed_write import write_unindexed_batch
+from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.versioned_write import write_versioned_batch
+from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
+from hbmodel.session.batches import Batch, Pending
+from hbmodel.session.joint_commit import JointCommit, Part
+from hbmodel.session.row_batches import joint_batches
+from hbmodel.store import Capabilities
+from hbmodel.store.folded import folded
+from hbmodel.store.port import EVERYTHING_POSSIBLE, Store
+from tests.checker.behaviour import once
+from tests.checker.pool import Pool
+from tests.checker.protocol_adapter import BOUND, Step, Steps, mc
+from tests.checker.replayed import DISTINCT, LOST, SERVER, LostAnswer, Needed, Replayed, as_row, carried_out, read
+from tests.checker.search import Model
+
+HISTORY = ("history", 0)
+"""Of each commit that has begun: which were over then, and what became of its writes, or None."""
+
+
+def declare(table: str, indexed: bool, versioned: bool = False) -> tuple[Any, Any]:
+    """A model of objects in the columns of a row, and one of which the row has one object."""
+
+    def made(kind: bytes, name: str, more: Mapping[str, Any]) -> Any:
+        fields: dict[str, Any] = {"owner": hb.key(), **more, "tag": hb.column("t"), "note": hb.column("n", default=None)}
+        types: dict[str, Any] = {"owner": hb.Key[str], "tag": hb.Column[str], "note": hb.Column[str | None]}
+        types |= dict.fromkeys(more, hb.Key[str])
+        if versioned:
+            fields["version"], types["version"] = hb.version(), hb.Column[int]
+        if indexed:
+            fields["by_tag"] = hb.index("tag")
+        body = {**fields, "__annotations__": types, "__module__": __name__}
+        return hb.model(table=table, family="d", kind=kind)(type(name, (), body))
+
+    return made(b"p", f"{table.title()}Pet", {"name": hb.key(part="column")}), made(b"o", f"{table.title()}Owner", {})
+
+
+MODELS: Mapping[str, tuple[Any, Any]] = {
+    "no index": declare("households", indexed=False),
+    "indexed": declare("families", indexed=True),
+    "versioned": declare("clans", indexed=False, versioned=True),
+    "versioned, indexed": declare("tribes", indexed=True, versioned=True),
+}
+ROW = b"r"
+
+Writes = Sequence[tuple[TableSchema, RowWrite]]
+
+
+@once
+def commits_of(kind: str) -> Mapping[str, Writes]:
+    """What a commit writes: to the pet `k`, the pet `m` and their owner."""
+    pet, owner = (hb.schema_of(model) for model in MODELS[kind])
+
+    def key(schema: TableSchema, name: str) -> dict[str, str]:
+        return {"owner": "r", "name": name} if schema is pet else {"owner": "r"}
+
+    def place(schema: TableSchema, name: str) -> bytes:
+        return KeyMapper(schema).rows(tuple(key(schema, name).values()))[0]
+
+    def put(schema: TableSchema, tag: str, name: str = "k") -> tuple[TableSchema, RowWrite]:
+        return schema, put_object(schema, schema.model(**key(schema, name), tag=tag))
+
+    def note(schema: TableSchema, value: str, name: str = "k") -> tuple[TableSchema, RowWrite]:
+        return schema, UpdateFields(None, place(schema, name), key(schema, name), {"note": value})
+
+    def tag(schema: TableSchema, value: str, name: str = "k") -> tuple[TableSchema, RowWrite]:
+        return schema, UpdateFields(None, place(schema, name), key(schema, name), {"tag": value})
+
+    def gone(schema: TableSchema, name: str = "k") -> tuple[TableSchema, RowWrite]:
+        return schema, DeleteRow(None, place(schema, name))
+
+    return {
+        "put all": (put(pet, "b"), put(owner, "b"), put(pet, "b", "m")),
+        "put both": (put(pet, "c"), put(owner, "c")),
+        "tags": (tag(pet, "d"), tag(owner, "d")),
+        "notes": (note(pet, "n"), note(owner, "n")),
+        "delete, put": (gone(pet), put(owner, "e")),
+        "delete both": (gone(pet), gone(owner)),
+        "delete, note": (gone(owner), note(pet, "v")),
+        "begin": (put(pet, "a"), put(owner, "a"), put(pet, "a", "m")),
+    }
+
+
+NAMES = tuple(name for name in commits_of("no index") if name != "begin")
+CHANGING = ("put all", "put both", "delete, put", "delete both")
+"""Commits that find what they need wherever they come in the order."""
+
+
+@frozen
+class Rules:
+    """The code under test, or a mutant of it.
+
+    Attributes:
+        commit: drives the protocols.
+        ticks: whether the clock of a program shows a later time whenever it is read.
+        distinct: whether no two calls that change something share a millisecond of the server.
+    """
+
+    commit: type[JointCommit] = JointCommit
+    ticks: bool = True
+    distinct: bool = True
+
+
+SHIPPED = Rules()
+
+
+class Clock:
+    """A clock of one program."""
+
+    def __init__(self, reading: int, ticks: bool) -> None:
+        self._reading, self._ticks = reading, ticks
+
+    def now(self, exact: bool = False) -> int:
+        found = self._reading
+        self._reading += self._ticks
+        return found
+
+    def fresh(self, since: int) -> bool:
+        return True
+
+
+# --- a commit as a process --------------------------------------------------------------------------------------------
+
+
+def _protocol(batch: Batch, can: Capabilities, drawn: Callable[[], bytes]) -> Protocol[Any]:
+    """As `UnitOfWork` makes it."""
+    schema = batch.schema
+    indexes = tuple(schema.indexes.values())
+    if schema.versioned:
+        return write_versioned_batch(VersionedRowPlanner(schema, indexes, BOUND, drawn), batch.writes, batch.sent)
+    if indexes:
+        planner = IndexedRowPlanner(schema, indexes, BOUND, drawn)
+        return write_indexed_batch(planner, batch.writes, can.mutate_row, batch.deleted, batch.together)
+    return write_unindexed_batch(UnindexedRowPlanner(schema, drawn), batch.writes, BOUND, can, batch.deleted, batch.together)
+
+
+def _commit(number: int, writes: Writes, reading: int, rules: Rules, store: Replayed) -> JointCommit:
+    """A commit over a store, with nothing sent yet."""
+    calls = [Pending(schema, None, [write]) for schema, write in writes]
+    nonces = itertools.count()
+    (batch,) = joint_batches(calls, store.capabilities, lambda schema: not schema.indexes) or ()
+    parts = []
+    for of in batch.parts:
+        view = folded(cast(Store, store), of.schema.wide_rows)
+        begin = lambda of=of, view=view: _protocol(of, view.capabilities, lambda: bytes((number, next(nonces))) + bytes(6))  # noqa: E731
+        parts.append(Part(of.schema, view, begin, lambda: None))
+    return rules.commit(cast(Store, store), batch.parts[0].schema.table, parts, batch.shared, cast(Any, Clock(reading, rules.ticks)))
+
+
+def _run(commit: JointCommit) -> tuple[str, ...]:
+    """Runs it, once more after each error of the store; what became of the writes, in the order of the parts."""
+    while True:
+        try:
+            commit.run()
+        except LostAnswer:
+            continue
+        return _said(commit)
+
+
+def _said(commit: JointCommit) -> tuple[str, ...]:
+    return tuple(
+        (outcome.key, "failed" if outcome.error is not None else outcome.action)  # type: ignore[misc]
+        for outcomes in commit.outcomes or ()
+        for outcome in outcomes
+    )
+
+
+@once
+def writer(number: int, writes: Writes, reading: int, rules: Rules, can: Capabilities, lost: int | None = None) -> Callable[[], Steps]:
+    """A program that makes one commit; of its `lost`th change the answer is lost."""
+
+    def run() -> Steps:
+        answers: list[Any] = []
+        changes = 0
+        said = False
+        while True:
+            commit = _commit(number, writes, reading, rules, Replayed(can, tuple(answers)))
+            call: Any = None
+            result: Any = None
+            try:
+                result = _run(commit)
+            except Needed as needed:
+                call = needed.call
+                result = _said(commit) if commit.outcomes is not None else None
+            except HbmodelError as error:
+                result = type(error).__name__
+            if result is not None and not said:
+                yield ("joint_done", number, result)
+                said = True
+            if call is None:
+                return
+            answers.append((yield ("joint", None if answers else number, call)))
+            if call[0] != "get":
+                if changes == lost:
+                    answers[-1] = LOST
+                changes += 1
+            del commit, call, result
+
+    return run
+
+
+def _step(store: Any, step: Step) -> Any:
+    _, number, call = step
+    if number is not None:
+        over = frozenset(n for n, (_, result) in store[HISTORY] if result is not None)
+        store[HISTORY] = tuple(sorted((*store[HISTORY], (number, (over, None)))))
+    return carried_out(store, call)
+
+
+def _done(store: Any, step: Step) -> None:
+    _, number, result = step
+    store[HISTORY] = tuple((n, (over, result if n == number else said)) for n, (over, said) in store[HISTORY])
+
+
+mc.OPS.update(joint=_step, joint_done=_done)
+
+# --- what must hold ---------------------------------------------------------------------------------------------------
+
+State = tuple[tuple[bytes, Any], ...]
+"""The objects of the row, each with its values, by place."""
+
+
+@once
+def _readers(kind: str) -> Sequence[RowDecoder]:
+    return [RowDecoder(schema, bool(schema.indexes) or schema.versioned) for schema in map(hb.schema_of, MODELS[kind])]
+
+
+def objects_of(kind: str, store: Any) -> State:
+    """What a program sees that reads the whole row."""
+    found: dict[bytes, Any] = {}
+    for reader in _readers(kind):
+        schema = reader.schema
+        rows = schema.wide_rows
+        assert rows is not None
+        cells: dict[bytes, list[tuple[bytes, int, bytes]]] = {}
+        for column, timestamp, value in read(store, schema.table, ROW):
+            qualifier = column[len(rows.lead) :]
+            end = rows.prefix_end(qualifier)
+            if end is not None:
+                place = rows.places.join(ROW, qualifier[:end])
+                cells.setdefault(place, []).append((rows.lead + qualifier[end:], timestamp, value))
+        for place, own in cells.items():
+            row = as_row(place, own)
+            if reader.exists(row):
+                values = {name: value for name, value in reader.values(row).items() if name != "version"}
+                found[schema.kind + place] = tuple(sorted(values.items()))
+    return tuple(sorted(found.items()))
+
+
+def after(state: State, writes: Writes, result: Any, pieces: frozenset[bytes] = frozenset()) -> State:
+    """The objects after a commit; those of its writes that have failed change nothing.
+
+    Updates of `pieces` make an object where there is none: without system cells they may meet a delete, and are taken back then.
+    """
+    failed = frozenset() if result is None or isinstance(result, str) else frozenset(key for key, what in result if what == "failed")
+    found = dict(state)
+    for schema, write in writes:
+        key = schema.kind + write.row
+        if write.row in failed and len({w.row for _, w in writes}) == len(writes):
+            continue
+        if isinstance(write, PutObject):
+            found[key] = tuple(sorted((f.name, getattr(write.subject, f.name)) for f in schema.fields if f.kind in {"key", "column"}))
+        elif isinstance(write, DeleteRow):
+            found.pop(key, None)
+        elif key in found:
+            found[key] = tuple(sorted({**dict(found[key]), **write.changes}.items()))
+        elif key in pieces:
+            found[key] = tuple(sorted({**write.key, "note": None, **write.changes}.items()))
+    return tuple(sorted(found.items()))
+
+
+def explained(commits: Mapping[int, Writes], history: Mapping[int, Any], first: State, shown: State) -> bool:
+    """Whether the row is what some of the commits give one after the other: all that are over, and others whole or not at all."""
+    sure = [n for n, (_, result) in history.items() if result is not None and not isinstance(result, str)]
+    open_ = [n for n, (_, result) in history.items() if result is None]
+    for count in range(len(open_) + 1):
+        for some in itertools.combinations(open_, count):
+            for order in itertools.permutations((*sure, *some)):
+                if any(history[n][0] & {*order[at + 1 :]} for at, n in enumerate(order)):
+                    continue
+                for pieces in _pieces([write for n in some for write in commits[n]]):
+                    state = first
+                    for n in order:
+                        state = after(state, commits[n], history[n][1], pieces if n in some else frozenset())
+                    if state == shown:
+                        return True
+    return False
+
+
+def _pieces(writes: Writes) -> Iterator[frozenset[bytes]]:
+    """Which updates may have left objects of their own meanwhile: any of a required column, in models without system cells."""
+    left = [
+        schema.kind + write.row
+        for schema, write in writes
+        if isinstance(write, UpdateFields) and "tag" in write.changes and not schema.indexes and not schema.versioned
+    ]
+    for count in range(len(left) + 1):
+        yield from map(frozenset, itertools.combinations(left, count))
+
+
+class JointModel(Model):
+    """The checker over commits into one row."""
+
+    def __init__(
+        self,
+        kind: str,
+        names: Sequence[str],
+        clocks: Sequence[int],
+        rules: Rules = SHIPPED,
+        *,
+        can: Capabilities = EVERYTHING_POSSIBLE,
+        crashes: int = 1,
+        lost: int | None = None,
+        begin: Sequence[int] = (10,),
+    ) -> None:
+        known = commits_of(kind)
+        self._kind = kind
+        self._commits = {n: known[name] for n, name in enumerate(names, 1)}
+        store: Any = {SERVER: 10, DISTINCT: int(rules.distinct), HISTORY: ()}
+        for reading in begin:
+            _alone(writer(0, known["begin"], reading, SHIPPED, EVERYTHING_POSSIBLE)(), store)
+        store[HISTORY] = ()
+        store[SERVER] += 1
+        self._first = objects_of(kind, store)
+        self._explained: dict[Any, str | None] = {}
+        processes = [
+            (f"W{n}", writer(n, known[name], at, rules, can, lost if n == 1 else None), at)
+            for n, (name, at) in enumerate(zip(names, clocks, strict=True), 1)
+        ]
+        super().__init__(store, processes, crashes, Pool())
+
+    def over(self, store: Any, process: int) -> bool:
+        """A history does not say whether a program has died."""
+        return True
+
+    def broken(self, store: Any) -> str | None:
+        """What no commits one after the other give, or an object without its entries."""
+        shown = objects_of(self._kind, store)
+        key = (store[HISTORY], shown)
+        if key not in self._explained:
+            good = explained(self._commits, dict(store[HISTORY]), self._first, shown)
+            self._explained[key] = None if good else f"HALF: {shown} after {store[HISTORY]}"
+        return self._explained[key] or self._missing(store, shown)
+
+    def _missing(self, store: Any, shown: State) -> str | None:
+        for reader in _readers(self._kind):
+            schema = reader.schema
+            for key, values in shown:
+                if not key.startswith(schema.kind):
+                    continue
+                for index in schema.indexes.values():
+                    for entry in KeyMapper(schema).entries(index, dict(values), key[len(schema.kind) :]):
+                        if not read(store, index.table, entry):
+                            return f"MISSING: {dict(values)} has no entry in {index.table}"
+        return None
+
+
+def _alone(steps: Steps, store: Any) -> None:
+    answer: Any = None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration:
+            return
+        answer = mc.apply_op(store, step, 0)
+
+
+def joint(
+    kind: str,
+    mine: Sequence[str] = NAMES,
+    theirs: Sequence[str] = NAMES,
+    clocks: Sequence[int] = (5, 12, 15),
+    rules: Rules = SHIPPED,
+    **options: Any,
+) -> Iterator[tuple[str, JointModel]]:
+    """Two commits into one row, each of two or three objects of two kinds."""
+    for one, two, *readings in itertools.product(mine, theirs, clocks, clocks):
+        yield f"{kind}, {one} at {readings[0]}, {two} at {readings[1]}, {options}", JointModel(kind, (one, two), readings, rules, **options)
