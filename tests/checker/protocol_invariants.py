@@ -112,8 +112,9 @@ class Watch:
     def _viewed(self, store: Store, row: bytes) -> View:
         cells = mc.vis(store, self.schema.table, row)
         times = {column: timestamp for column, timestamp, _ in cells}
-        writers = {column: frozenset((value[1],)) for column, _, value in cells}
-        for column, _, (value, _) in cells:
+        shown = [c for c in cells if c[2][0] or not c[0].startswith(tuple(of.column for of in self.schema.maps))]  # no removed entries
+        writers = {column: frozenset((value[1],)) for column, _, value in shown}
+        for column, _, (value, _) in shown:
             if column in self._counters:
                 total = int.from_bytes(value, "big")
                 writers[column] |= {number for number in range(total.bit_length()) if total >> number & 1}
@@ -122,14 +123,13 @@ class Watch:
             return View(False, times, writers)
         if missing := sorted(self._group - bare.keys()):
             return View(True, times, writers, wrong=f"GHOST: the live row lacks {missing}")
-        stored = found_row(row, visible(store, self.schema.table, row))
-        assert stored is not None
+        stored: Any = found_row(row, visible(store, self.schema.table, row))
         try:
-            values = self._reader.values(stored)  # type: ignore[arg-type]
+            values = self._reader.values(stored)
         except HbmodelError as error:
             return View(True, times, writers, wrong=f"GHOST: {error}")
         entries = [(i, entry) for i in self.schema.indexes.values() for entry in self._keys.entries(i, values, row)]
-        values |= {of.name: tuple(of.entries(stored.columns).items()) for of in self.schema.maps}  # type: ignore[arg-type]
+        values |= {of.name: tuple(of.entries(stored.columns).items()) for of in self.schema.maps}
         return View(True, times, writers, tuple(sorted(values.items())), bare[self.schema.version_column], entries)
 
     def rows(self, store: Store) -> list[bytes]:

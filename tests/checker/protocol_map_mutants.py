@@ -16,15 +16,13 @@ from hbmodel.query.column_slice import EntryReader
 from hbmodel.store import Delete, Row
 from tests.checker import protocol_map_versions as of_versions
 from tests.checker import protocol_shared, protocol_versions
-from tests.checker.protocol_maps import Reading, careless, maps
+from tests.checker.protocol_maps import TWICE_DELETED, Reading, careless, maps
 from tests.checker.protocol_mutants import Mutant
 from tests.checker.protocol_processes import Rules
 from tests.checker.protocol_sweeps import Configuration
 
 PREFIX = b"d:lk\x00\x01"
 """What the columns of the first object of the one row begin with."""
-
-TWICE_DELETED = "delete, put without entries, delete, put"
 
 
 class BlankMark(IndexedRowPlanner):

@@ -88,6 +88,7 @@ def actions_of(model: Any) -> Mapping[str, tuple[Action, ...]]:
 NAMES = tuple(actions_of(Sheet))
 OWN = tuple(name for name in NAMES if not name.startswith("m "))
 BRIEF = tuple(name for name in OWN if name.count(",") <= 1)
+TWICE_DELETED = "delete, put without entries, delete, put"
 FEW = ("put", "new entry", "remove", "delete", "delete, put")
 
 # --- what there is before ---------------------------------------------------------------------------------------------

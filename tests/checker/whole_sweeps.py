@@ -319,25 +319,27 @@ def _maps() -> Iterator[tuple[str, Sweep]]:
     """Map columns of objects with rows of their own and in one row."""
     for model in mapped.MODELS:
         for atomic in (True, False):
-            of = partial(mapped.maps, model=model, stores=mapped.EVERY_STORE, atomic=atomic)
+            of = partial(mapped.maps, mapped.BRIEF, mapped.BRIEF, clocks=(12,), model=model, stores=mapped.EVERY_STORE, atomic=atomic)
             yield f"maps, two writers: {model}, {_calls(atomic)}", _of_stores(atomic, of)
+        twice = partial(mapped.maps, mapped.FEW, (mapped.TWICE_DELETED,), (5,), model=model)
+        yield f"maps, an object that is deleted twice: {model}", twice
         for row in mapped.EVERY_STORE:
             of = partial(mapped.maps, model=model, stores=(row,), clocks=(12,))
             name = f"{model}, {row}"
-            few = partial(of, mapped.FEW)
-            yield f"maps, a repairer: {name}", partial(of, mapped.FEW, mapped.BRIEF, others=mapped.repairers)
-            yield f"maps, readers: {name}", partial(of, mapped.BRIEF, mapped.BRIEF, others=mapped.readers)
+            few = partial(of, mapped.FEW, mapped.BRIEF)
+            yield f"maps, a repairer: {name}", partial(of, mapped.FEW, mapped.FEW, others=mapped.repairers)
+            yield f"maps, readers: {name}", partial(of, mapped.FEW, mapped.BRIEF, others=mapped.readers)
             yield f"maps, two crashes and a compaction: {name}", partial(few, crashes=2, compaction="grace")
             yield f"maps, a lost answer: {name}", _each("repeat", few)
             yield f"maps, a call that arrives again: {name}", _each("again", partial(few, crashes=0, compaction="grace"))
         yield (
             f"maps, a write that takes too long: {model}",
-            partial(mapped.maps, mapped.BRIEF, mapped.BRIEF, model=model, first={"slow": 1}),
+            partial(mapped.maps, mapped.BRIEF, mapped.FEW, clocks=(12,), model=model, first={"slow": 1}),
         )
         for row in mapped_versions.EVERY_STORE:
             of = partial(mapped_versions.maps, model=model, stores=(row,), clocks=(12,))
             name = f"{model}, {row}"
-            yield f"maps, versions, two writers: {name}", partial(of, clocks=TWO_CLOCKS)
+            yield f"maps, versions, two writers: {name}", of
             yield f"maps, versions, a repairer: {name}", partial(of, mapped_versions.FEW, others=mapped_versions.repairers)
             yield f"maps, versions, readers: {name}", partial(of, mapped_versions.FEW, others=mapped_versions.readers)
             yield f"maps, versions, two crashes and a compaction: {name}", partial(of, crashes=2, compaction="grace")
