@@ -1,8 +1,8 @@
 """The latest value of each of many metrics, and hours down-sampled while they are read, from a tall and a wide time series.
 
-    python examples/time_series.py                              # in one temporary file
-    python examples/time_series.py --store hbase                # on a real HBase that is started for it
-    python examples/time_series.py --store hbase://host:9090    # in a cluster of your own
+python examples/time_series.py                              # in one temporary file
+python examples/time_series.py --store hbase                # on a real HBase that is started for it
+python examples/time_series.py --store hbase://host:9090    # in a cluster of your own
 """
 
 from __future__ import annotations
