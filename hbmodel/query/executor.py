@@ -83,7 +83,7 @@ class PlanExecutor:
         plan = self.plan
         found: list[Found] = []
         # Most often one scan of one range has them all, and asking it directly is quicker than going through the general case.
-        if self.wanted == count and plan.path.index is None and plan.rows is None and self._scans_exactly:
+        if self.wanted == count and plan.path.index is None and plan.rows is None and self.scans_exactly:
             ranges = [of for bucket in (plan.buckets if after is None else plan.after(after)) for of in bucket.ranges]
             if len(ranges) == 1:
                 scan = self._scan(ranges[0], plan.filter, plan.reader.columns)
@@ -141,14 +141,14 @@ class PlanExecutor:
     def _get_sizes(self, width: int = 1) -> Iterator[int]:
         """How many rows each multi-get asks for: what is wanted first, then ever more, since many may be absent or not match."""
         # What the limit of an index scan leaves out would cost another scan.
-        least = 1 if self.plan.path.index is not None and self._scans_exactly else FIRST_GET
+        least = 1 if self.plan.path.index is not None and self.scans_exactly else FIRST_GET
         size = GET_CHUNK if self.wanted is None else min(GET_CHUNK, max(least, self.wanted * width))
         while True:
             yield size
             size = min(GET_CHUNK, 2 * size)
 
     @property
-    def _scans_exactly(self) -> bool:
+    def scans_exactly(self) -> bool:
         """Whether the rows of the key ranges are items, but for rows that are no objects and entries that are not current."""
         plan = self.plan
         if plan.path.salt.random:
@@ -157,7 +157,7 @@ class PlanExecutor:
         return all(any(p is done for done in settled) for p in plan.residual)
 
     def _scan(self, of: KeyRange, table_filter: Any, columns: Sequence[bytes]) -> Scan:
-        limit = self.wanted if self._scans_exactly else None
+        limit = self.wanted if self.scans_exactly else None
         # Where rows are still checked here, a page may take more of them than it has items.
         least = 2 if self.plan.accepts is None else CHECKED_BATCH
         batch = BATCH if self.wanted is None else min(BATCH, max(least, self.wanted))

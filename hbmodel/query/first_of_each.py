@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 from attrs import evolve, frozen
@@ -126,17 +126,33 @@ def _scanned(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found 
     executors = [executor if of.columns is plan.columns else evolve(executor, plan=evolve(plan, columns=of.columns)) for of in portions]
     with ExitStack() as closed:
         started = _started(executors, portions, columns, closed)
-        merged = []
-        for each, portion, begun in zip(executors, portions, started, strict=True):
-            merged.append(each.merged(portion.buckets, plan.filter, columns, begun))
-            closed.callback(merged[-1].close)
         if plan.path.index is not None:
+            merged = [executor.merged(of.buckets, plan.filter, columns, begun) for of, begun in zip(portions, started, strict=True)]
+            for batches in merged:
+                closed.callback(batches.close)
             return _first_entries(executor, [executor.entries(batches) for batches in merged])
-        found = []
-        for each, batches in zip(executors, merged, strict=True):
-            found.append(next(each.items_of(batches), None))
-            batches.close()
-        return found
+        return [_first(each, of.buckets, columns, begun) for each, of, begun in zip(executors, portions, started, strict=True)]
+
+
+def _first(executor: PlanExecutor, buckets: Sequence[Bucket], columns: Sequence[bytes], started: Started) -> Found | None:
+    """The first item in some buckets of the primary table, whose first scans are begun."""
+    begun: Started | None = started
+    plan = executor.plan
+    if executor.scans_exactly and len(buckets) == 1 and len(buckets[0].ranges) == 1:
+        # Most often one scan of one range has it, and asking it directly is quicker than going through the general case.
+        rows = [row for batch in started[0] for row in batch]
+        close_started(started[0])
+        executor.check()
+        if not rows:
+            return None
+        if plan.reader.exists(rows[0]):
+            return rows[0].row[plan.path.salt.width :], plan.reader.values(rows[0])
+        (of,), last = buckets[0].ranges, rows[-1].row
+        buckets, begun = [Bucket(buckets[0].prefix, [of.before(last) if plan.backwards else of.after(last)])], None
+        if buckets[0].ranges[0].empty:
+            return None
+    with closing(executor.merged(buckets, plan.filter, columns, begun)) as batches:
+        return next(executor.items_of(batches), None)
 
 
 def _started(executors: Sequence[PlanExecutor], portions: Sequence[Portion], columns: Sequence[bytes], closed: ExitStack) -> list[Started]:
