@@ -16,7 +16,7 @@ from hbmodel.query.plan import Bucket, Plan
 from hbmodel.query.planner import buckets_and_rows
 from hbmodel.store.values import Row
 
-TOGETHER = 500
+TOGETHER = 1_000
 """Scans that are begun before the first answer is awaited."""
 
 PLANNED = 1_000

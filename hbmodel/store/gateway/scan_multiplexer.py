@@ -212,8 +212,17 @@ class ScanMultiplexer:
 
     def _close(self, cursor: Cursor) -> None:
         if not self._all_finished():
-            self._give_up(cursor)
+            self._give_up_later(cursor)
         self._retire()
+
+    def _give_up_later(self, cursor: Cursor) -> None:
+        """Closes the scanner of a scan that came to its end by itself behind the next request on the connection; any other one at once."""
+        if cursor.scanner is None or not cursor.ended:
+            self._give_up(cursor)
+            return
+        api, arguments = self._calls.close(cursor.scanner)
+        self._lease.connection().later(api, **arguments)
+        cursor.give_up_scanner()
 
     def _give_up(self, cursor: Cursor) -> None:
         scanner = cursor.scanner
@@ -231,12 +240,7 @@ class ScanMultiplexer:
         if not self._all_finished():
             return
         for cursor in self.cursors:  # also those whose owner was garbage-collected
-            if cursor.scanner is not None and cursor.ended:
-                api, arguments = self._calls.close(cursor.scanner)
-                self._lease.connection().later(api, **arguments)
-                cursor.give_up_scanner()
-            else:
-                self._give_up(cursor)
+            self._give_up_later(cursor)
         while any(step is not Step.CLOSE for _, _, step in self._under_way):
             self._take_in()
         self._under_way.clear()
