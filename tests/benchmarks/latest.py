@@ -37,13 +37,12 @@ def latest_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connectio
     table = by_hand.table(f"bench_metric_{SUFFIX}")
     metrics = range(METRICS)
 
-    def theirs() -> list[Any]:
+    def theirs(**options: int) -> list[Any]:
         prefixes = [struct.pack(">I", metric) for metric in metrics]
-        return [next(table.scan(row_prefix=prefix, limit=1, batch_size=1), None) for prefix in prefixes]
+        return [next(table.scan(row_prefix=prefix, limit=1, **options), None) for prefix in prefixes]
 
     for name, store in (("thrift1", first), ("thrift2", second)):
-        query = hb.Session(store).query(Measured)
-        yield Case(
-            f"{name}: latest of 1000 metrics / 1000 scans with limit=1", partial(query.first_of_each, Measured.metric, metrics),
-            theirs, REPEATS, 0.2, reads=(Measured,),
-        )  # fmt: skip
+        ours = partial(hb.Session(store).query(Measured).first_of_each, Measured.metric, metrics)
+        for options in ({}, {"batch_size": 1}):
+            shown = ", ".join(f"{option}={value}" for option, value in {"limit": 1, **options}.items())
+            yield Case(f"{name}: latest of 1000 / scans with {shown}", ours, partial(theirs, **options), REPEATS, 0.2, reads=(Measured,))
