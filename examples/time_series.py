@@ -130,7 +130,7 @@ def report(console: Console, store: hb.Store, session: hb.Session, metrics: Sequ
 
 @click.command()
 @click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
-@click.option("--metrics", "count", type=click.IntRange(1), default=300, show_default=True, help="So many metrics.")
+@click.option("--metrics", "count", type=click.IntRange(1), default=60, show_default=True, help="So many metrics.")
 def main(store: str, count: int) -> None:
     """Load a time series into a tall and a wide table, and ask both for the latest values and for hours."""
     console = Console(highlight=False)

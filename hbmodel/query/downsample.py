@@ -70,15 +70,15 @@ def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: F
     for given in (at, value):
         if not isinstance(given, FieldExpression):
             raise QueryError("Give fields as they stand on the model class: Model.field.", found=type(given).__name__)
-    origin = ORIGINS.get(at.of.codec.python_type)
+    kind: Any = at.of.codec.python_type
+    origin, wanted, length = ORIGINS.get(kind), int if kind is int else timedelta, every
     if origin is None:
         raise QueryError("Spans of time are counted by datetimes, dates or integers.", field=at.of.name)
     if value.of.codec.python_type not in SUMMABLE:
         raise QueryError("Values to down-sample are numbers or timedeltas.", field=value.of.name)
-    wanted = int if isinstance(origin, int) else timedelta
-    if not isinstance(every, wanted) or isinstance(every, bool) or every <= wanted():
+    if isinstance(every, bool) or not isinstance(every, wanted) or length <= wanted():
         raise QueryError("The length of a span is a positive timedelta, or a positive integer where times are integers.", found=repr(every))
-    if type(origin) is date and every % timedelta(days=1):
+    if kind is date and length % timedelta(days=1):
         raise QueryError("Dates are down-sampled by whole days.", found=repr(every))
     if any(part.field is not at.of for part in query.ordering):
         raise QueryError("A query is down-sampled in the order of its time.", field=at.of.name)
