@@ -102,6 +102,7 @@ from hbmodel.mapping.raw_access import decode, row_key
 from hbmodel.mapping.schema import schema_of
 from hbmodel.protocol.writes import Outcome
 from hbmodel.query.column_slice import ColumnSlice
+from hbmodel.query.downsample import TimeSpan, downsample
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
@@ -234,6 +235,7 @@ __all__ = [
     "TableOutcome",
     "Text",
     "TextSalt",
+    "TimeSpan",
     "Timestamp",
     "TokenError",
     "UInt8",
@@ -260,6 +262,7 @@ __all__ = [
     "desc",
     "describe",
     "diff",
+    "downsample",
     "drop_index",
     "drop_tables",
     "each",

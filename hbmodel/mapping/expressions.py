@@ -36,7 +36,7 @@ class FieldExpression(Generic[T]):
     def __bool__(self) -> NoReturn:
         raise QueryError("A field has no truth value on the class: compare it, or read it from an instance.", field=self.of.name)
 
-    def _value(self, value: Any) -> Any:
+    def checked(self, value: Any) -> Any:
         """A value as it would read back; None where the field allows it."""
         self._not_a_field(value)
         if value is None:
@@ -60,7 +60,7 @@ class FieldExpression(Generic[T]):
             raise QueryError("None has no order: use .is_(None) or ~field.is_(None).", field=self.of.name)
         if operator not in {"=", "!="}:
             return self._ordered(operator, value)
-        checked = self._value(value)
+        checked = self.checked(value)
         if checked is None:
             return In(self.of, (None,)) if operator == "=" else Not((In(self.of, (None,)),))
         return Comparison(self.of, operator, checked)
@@ -75,7 +75,7 @@ class FieldExpression(Generic[T]):
         if floor is None:  # every storable value is above it
             # Without a None to leave out it is every value there is: negated, none, and nothing that no key could hold.
             return In(self.of, ()) if operator in {"<", "<="} else Not((In(self.of, (None,) if self.of.nullable else ()),))
-        checked = self._value(floor)
+        checked = self.checked(floor)
         if not exact:  # the nearest storable value lies below: it is within `<`, and not within `>=`
             operator = "<=" if operator in {"<", "<="} else ">"
         if not _sortable(self.of.codec.order_key(checked)):
@@ -108,13 +108,13 @@ class FieldExpression(Generic[T]):
         """Equal to one of `values`; an empty collection matches nothing."""
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise QueryError("in_ takes a collection of values.", field=self.of.name, found=type(values).__name__)
-        return In(self.of, tuple(self._value(v) for v in values))
+        return In(self.of, tuple(self.checked(v) for v in values))
 
     def is_(self, value: None) -> Predicate:
         """The field is None; negate it with `~`."""
         if value is not None:
             raise QueryError("is_ takes None only: compare values with ==.", field=self.of.name)
-        return In(self.of, (self._value(None),))
+        return In(self.of, (self.checked(None),))
 
     @overload
     def startswith(self: FieldExpression[str], prefix: str) -> Predicate: ...
@@ -162,7 +162,7 @@ class FieldExpression(Generic[T]):
                 "contains needs a collection whose annotation names the type of its elements, one that keys can hold.",
                 field=self.of.name,
             )
-        return Contains(self.of, element, (FieldExpression[Any](of=element, model=self.model)._value(value),))
+        return Contains(self.of, element, (FieldExpression[Any](of=element, model=self.model).checked(value),))
 
     def desc(self) -> Ordering:
         """Descending, for `order_by`."""

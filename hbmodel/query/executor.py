@@ -16,6 +16,7 @@ from hbmodel.errors import IndexUnavailable, QueryError, TokenError
 from hbmodel.mapping.covering import is_bare
 from hbmodel.mapping.mapper import Values
 from hbmodel.protocol.driver import drive
+from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.verify_entries import CoveringReader, EntryVerifier, newest
 from hbmodel.query.paging import Page, Seal, Token, decode_token, encode_token
 from hbmodel.query.plan import Bucket, Plan
@@ -38,6 +39,9 @@ GET_CHUNK = 500
 
 FIRST_GET = 8
 """Rows that the first multi-get of a page asks for, at least."""
+
+Started = Sequence[Iterator[Sequence[Row]]]
+"""Scans that a store has begun."""
 
 Found = tuple[bytes, Values]
 """An item before it is made into an object: its position on the path and its field values."""
@@ -71,23 +75,23 @@ class PlanExecutor:
             return self._decoded(self._got(self._remaining(plan.rows, after)))
         ranges = plan.buckets if after is None else plan.after(after)
         if plan.path.index is not None:
-            return self._through_index(self._merged(ranges, plan.filter, plan.entry_columns))
-        return self._decoded(self._merged(ranges, plan.filter, plan.reader.columns))
+            return self._through_index(self.merged(ranges, plan.filter, plan.entry_columns))
+        return self._decoded(self.merged(ranges, plan.filter, plan.reader.columns))
 
     def taken(self, count: int, after: bytes | None = None) -> list[Found]:
         """The first items, `count` at most, of the plan or of what follows the position `after`."""
         plan = self.plan
         found: list[Found] = []
         # Most often one scan of one range has them all, and asking it directly is quicker than going through the general case.
-        if self.wanted == count and plan.path.index is None and plan.rows is None and self._scans_exactly:
+        if self.wanted == count and plan.path.index is None and plan.rows is None and self.scans_exactly:
             ranges = [of for bucket in (plan.buckets if after is None else plan.after(after)) for of in bucket.ranges]
             if len(ranges) == 1:
                 scan = self._scan(ranges[0], plan.filter, plan.reader.columns)
-                (batches,) = self._started([scan])
+                (batches,) = self.started([scan])
                 try:
                     rows = list(itertools.chain.from_iterable(batches))
                 finally:
-                    _close(batches)
+                    close_started(batches)
                 self.check()
                 exists, values, width = plan.reader.exists, plan.reader.values, plan.path.salt.width
                 found = [(row.row[width:], values(row)) for row in rows if exists(row)]
@@ -137,14 +141,14 @@ class PlanExecutor:
     def _get_sizes(self, width: int = 1) -> Iterator[int]:
         """How many rows each multi-get asks for: what is wanted first, then ever more, since many may be absent or not match."""
         # What the limit of an index scan leaves out would cost another scan.
-        least = 1 if self.plan.path.index is not None and self._scans_exactly else FIRST_GET
+        least = 1 if self.plan.path.index is not None and self.scans_exactly else FIRST_GET
         size = GET_CHUNK if self.wanted is None else min(GET_CHUNK, max(least, self.wanted * width))
         while True:
             yield size
             size = min(GET_CHUNK, 2 * size)
 
     @property
-    def _scans_exactly(self) -> bool:
+    def scans_exactly(self) -> bool:
         """Whether the rows of the key ranges are items, but for rows that are no objects and entries that are not current."""
         plan = self.plan
         if plan.path.salt.random:
@@ -153,19 +157,25 @@ class PlanExecutor:
         return all(any(p is done for done in settled) for p in plan.residual)
 
     def _scan(self, of: KeyRange, table_filter: Any, columns: Sequence[bytes]) -> Scan:
-        limit = self.wanted if self._scans_exactly else None
+        limit = self.wanted if self.scans_exactly else None
         # Where rows are still checked here, a page may take more of them than it has items.
         least = 2 if self.plan.accepts is None else CHECKED_BATCH
         batch = BATCH if self.wanted is None else min(BATCH, max(least, self.wanted))
         return Scan(of, reversed=self.plan.backwards, columns=columns, filter=table_filter, limit=limit, batch_size=batch)
 
-    def _started(self, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+    def started(self, scans: Sequence[Scan]) -> Started:
+        """These scans of the path's table, begun."""
         table, columns = self.plan.path.table, self.plan.columns
         return self.store.scan(table, scans) if columns is None else scan_columns(self.store, table, scans, columns.ranges)
 
-    def _merged(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> Generator[Iterable[Row], None, None]:
-        """Batches of the rows of all buckets, in the order of their unsalted keys; scans are closed with the iterator."""
-        with self._runs(buckets, table_filter, columns) as runs:
+    def merged(
+        self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes], started: Started | None = None
+    ) -> Generator[Iterable[Row], None, None]:
+        """Batches of the rows of all buckets, in the order of their unsalted keys; scans are closed with the iterator.
+
+        `started` are the scans of `first_scans`, if they were begun already.
+        """
+        with self._runs(buckets, table_filter, columns, started) as runs:
             if len(runs) == 1:
                 yield from runs[0]
             elif runs:
@@ -179,9 +189,14 @@ class PlanExecutor:
         with self._runs(buckets, table_filter, columns) as runs:
             yield from itertools.chain.from_iterable(runs)
 
+    def first_scans(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> list[Scan]:
+        """The scans with which reading these buckets begins, one for each that has any ranges."""
+        at = -1 if self.plan.backwards else 0
+        return [self._scan(bucket.ranges[at], table_filter, columns) for bucket in buckets if bucket.ranges]
+
     @contextmanager
     def _runs(
-        self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]
+        self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes], started: Started | None = None
     ) -> Iterator[Sequence[Generator[Sequence[Row], None, None]]]:
         """The batches of each bucket that has any ranges; every scan is closed at the end, also one that nobody has read yet."""
         live = [bucket for bucket in buckets if bucket.ranges]
@@ -190,10 +205,11 @@ class PlanExecutor:
             return
         ordered = [tuple(reversed(bucket.ranges)) if self.plan.backwards else tuple(bucket.ranges) for bucket in live]
         # The first range of every bucket is started at once, so that a store can have all requests under way.
-        started = self._started([self._scan(ranges[0], table_filter, columns) for ranges in ordered])
+        if started is None:
+            started = self.started(self.first_scans(live, table_filter, columns))
         with ExitStack() as closed:
             for batches in started:
-                closed.callback(_close, batches)
+                closed.callback(close_started, batches)
             runs = [
                 self._run(first, [self._scan(r, table_filter, columns) for r in ranges])
                 for first, ranges in zip(started, ordered, strict=True)
@@ -214,7 +230,7 @@ class PlanExecutor:
                 following: Scan | None = scan
                 while following is not None:
                     if not started:
-                        (batches,) = self._started([following])
+                        (batches,) = self.started([following])
                     started = False
                     last, count = b"", 0
                     for batch in batches:
@@ -226,19 +242,23 @@ class PlanExecutor:
                     if following is not None and self.plan.covering is not None:
                         following = evolve(following, filter=self.plan.filter_of_rest)
         finally:
-            _close(batches)
+            close_started(batches)
 
     # --- from rows to items -------------------------------------------------------------------------------------------
 
     def _decoded(self, batches: Generator[Iterable[Row], None, None]) -> Generator[Found, None, None]:
+        with closing(batches):
+            yield from self.items_of(batches)
+
+    def items_of(self, batches: Iterable[Iterable[Row]]) -> Generator[Found, None, None]:
+        """The items in these batches of rows, which are in the path's order."""
         plan = self.plan
         values, accepts, width = plan.reader.values, plan.accepts, plan.path.salt.width
-        with closing(batches):
-            for batch in self._distinct(batches) if plan.path.salt.random else batches:
-                for row in filter(plan.reader.exists, batch):
-                    found = values(row)
-                    if accepts is None or accepts(found):
-                        yield row.row[width:], found
+        for batch in self._distinct(batches) if plan.path.salt.random else batches:
+            for row in filter(plan.reader.exists, batch):
+                found = values(row)
+                if accepts is None or accepts(found):
+                    yield row.row[width:], found
 
     def _distinct(self, batches: Iterable[Iterable[Row]]) -> Iterator[Iterable[Row]]:
         """Of rows with the same key in several buckets the newest."""
@@ -246,24 +266,31 @@ class PlanExecutor:
         yield (newest(same) for _, same in itertools.groupby(rows, key=lambda row: self.plan.path.position(row.row)))
 
     def _through_index(self, batches: Generator[Iterable[Row], None, None]) -> Generator[Found, None, None]:
+        key_test, width = self.plan.entry_test, self.plan.path.salt.width
+        sizes, read = self._get_sizes(), self.entry_reader()
+        with closing(batches):
+            entries = self.entries(batches)
+            while batch := list(itertools.islice(entries, next(sizes))):
+                kept = [entry for entry in batch if key_test is None or key_test(entry.row)]
+                answers = drive(self.store, read(kept))
+                self.check()
+                yield from [(entry.row[width:], values) for entry, values in zip(kept, answers, strict=True) if values is not None]
+
+    def entries(self, batches: Iterable[Iterable[Row]]) -> Iterator[Row]:
+        """The entries of an index in these batches, without bare ones."""
+        entries = itertools.chain.from_iterable(batches)
+        return entries if self.plan.covering is None else itertools.filterfalse(partial(is_bare, self.plan.reader.schema), entries)
+
+    def entry_reader(self) -> Callable[[Sequence[Row]], Protocol[list[Values | None]]]:
+        """What reads the rows that entries of the plan's index stand for: the values, or None for an entry that must not be returned."""
         plan = self.plan
         assert plan.path.index is not None
         every = plan.accepts
         accepts = every if every is not None else _anything
         verifier = EntryVerifier(plan.reader.schema, plan.path.index, plan.reader, accepts, plan.scope, plan.entry_prefix)
-        covering = None if plan.covering is None else CoveringReader(plan.covering, plan.accepts_entry, verifier)
-        key_test, width = plan.entry_test, plan.path.salt.width
-        sizes = self._get_sizes()
-        with closing(batches):
-            entries: Iterator[Row] = itertools.chain.from_iterable(batches)
-            if covering is not None:
-                entries = itertools.filterfalse(partial(is_bare, plan.reader.schema), entries)
-            while batch := list(itertools.islice(entries, next(sizes))):
-                kept = [entry for entry in batch if key_test is None or key_test(entry.row)]
-                reading = verifier.verify([entry.row for entry in kept]) if covering is None else covering.read(kept)
-                answers = drive(self.store, reading)
-                self.check()
-                yield from [(entry.row[width:], values) for entry, values in zip(kept, answers, strict=True) if values is not None]
+        if plan.covering is not None:
+            return CoveringReader(plan.covering, plan.accepts_entry, verifier).read
+        return lambda entries: verifier.verify([entry.row for entry in entries])
 
 
 def _behind(scan: Scan, last: bytes) -> Scan | None:
@@ -272,7 +299,8 @@ def _behind(scan: Scan, last: bytes) -> Scan | None:
     return None if rest.empty else evolve(scan, range=rest)
 
 
-def _close(batches: Iterator[Sequence[Row]]) -> None:
+def close_started(batches: Iterator[Sequence[Row]]) -> None:
+    """Closes a scan that has a `close`."""
     close = getattr(batches, "close", None)
     if close is not None:
         close()

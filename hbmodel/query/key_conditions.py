@@ -43,6 +43,10 @@ class KeyConditions:
         """Whether nothing bounds the key, nor which rows have one."""
         return not self.parts and self.bounds is None and not self.narrowed
 
+    def fixed(self, layout: KeyLayout) -> Sequence[str]:
+        """The leading fields of a key that it gives some values each."""
+        return layout.names[: len(self.parts)]
+
     def names(self, layout: KeyLayout) -> Sequence[str]:
         """The fields of a key that it fixes or bounds."""
         return layout.names[: len(self.parts) + (self.bounds is not None)]

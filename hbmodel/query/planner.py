@@ -15,7 +15,7 @@ from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable,
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
-from hbmodel.query.column_ranges import column_ranges
+from hbmodel.query.column_ranges import ColumnRanges, column_ranges
 from hbmodel.query.explained_slices import RANGES_OF_COLUMNS, calls_of_gets, slices_of
 from hbmodel.query.explanation import Access, Covering, Explanation, describe_filter
 from hbmodel.query.index_fit import fit, misfit
@@ -39,7 +39,14 @@ def paths_of(schema: TableSchema, indexes: Iterable[Index]) -> list[Path]:
     return [primary, *(Path(index.name, index.table, index.layout, index.salt, index) for index in indexes)]
 
 
-def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name: str | None = None, adopting: bool = False) -> Plan:
+def plan(
+    query: Query[Any],
+    readable: Sequence[Index],
+    indexed: bool,
+    path_name: str | None = None,
+    adopting: bool = False,
+    each: Set[str] = frozenset(),
+) -> Plan:
     """Chooses a path and turns the query into gets or scans of it.
 
     A whole primary key is got at once. Else the path with the longest bounded prefix of its key wins: more fixed leading
@@ -52,6 +59,8 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
         indexed: whether rows carry system cells.
         adopting: whether rows without them exist too.
         path_name: the path to take (a continuation token's), instead of choosing.
+        each: fields by whose values the items will be read apart: each must stand in the path's key where the query fixes it, and
+            has one value as far as the order is concerned.
 
     Raises:
         UnknownIndex, IndexUnavailable: `use_index` names an index that is not there or cannot be read yet.
@@ -69,9 +78,9 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
     candidates: list[tuple[tuple[bool, int, bool, bool, bool], Path, KeyConditions, bool]] = []
     for path in paths:
         found = _match(path, parts, schema)
-        if found is None:
+        if found is None or not each <= set(found.fixed(path.layout)):
             continue
-        direction = _direction(path.layout, found, query.ordering, never_none)
+        direction = _direction(path.layout, found, query.ordering, never_none, each)
         if direction is not None:
             whole = path.index is None and found.complete(path.layout)
             bounded = found.bounds is not None or found.narrowed
@@ -80,8 +89,9 @@ def plan(query: Query[Any], readable: Sequence[Index], indexed: bool, path_name:
     if not candidates:
         _mention_unreadable(query, readable)
         _mention_misfit(schema, paths, parts)
-        matched = [(path.layout, _match(path, parts, schema)) for path in paths]
-        _mention_none(query, [(layout, found) for layout, found in matched if found is not None], never_none)
+        matched = [(path.layout, found) for path in paths if (found := _match(path, parts, schema)) is not None]
+        _mention_apart(schema, matched, each)
+        _mention_none(query, matched, never_none)
         raise OrderNotAvailable(
             "No path gives this order: declare an index for it, or sort the items yourself.",
             table=schema.table, fields=[part.field.name for part in query.ordering], path=wanted,
@@ -132,6 +142,15 @@ def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequ
         )  # fmt: skip
 
 
+def _mention_apart(schema: TableSchema, ways: Sequence[tuple[KeyLayout, KeyConditions]], each: Set[str]) -> None:
+    """Raises `QueryError` where no path can read the items apart by the values of some fields."""
+    if each and not any(each <= set(found.fixed(layout)) for layout, found in ways):
+        raise QueryError(
+            "Items are read apart by fields that lead the key of the table or of an index; fields before them must be fixed by where().",
+            table=schema.table, fields=sorted(each),
+        )  # fmt: skip
+
+
 _UNBUILT = (
     "The index cannot be read: it was declared on a table that was there, and is not built, or it is being dropped. Build it with "
     "hb.build_index() or `hbmodel index build`, or query without it."
@@ -179,15 +198,17 @@ def _never_none(parts: Sequence[Predicate]) -> Set[str]:
     return {name for name, test in alone if not test({name: None})}
 
 
-def _direction(layout: KeyLayout, found: KeyConditions, ordering: Sequence[Ordering], never_none: Set[str]) -> bool | None:
+def _direction(
+    layout: KeyLayout, found: KeyConditions, ordering: Sequence[Ordering], never_none: Set[str], each: Set[str] = frozenset()
+) -> bool | None:
     """Whether the path gives the order forwards (False) or backwards (True); None where it does not give it at all.
 
     Fields that the query fixes to one value may stand anywhere in an order, or be left out. None comes before every value, and
-    behind them where the order descends; fields in `never_none` do not have it.
+    behind them where the order descends; fields in `never_none` do not have it. Those in `each` have one value at a time.
     """
     if not ordering:
         return False
-    fixed = {name for name, parts in zip(layout.names, found.parts, strict=False) if len(parts) == 1}
+    fixed = each | {name for name, parts in zip(layout.names, found.parts, strict=False) if len(parts) == 1}
     asked = [part for part in ordering if part.field.name not in fixed]
     free = [at for at, name in enumerate(layout.names) if name not in fixed]
     if len(asked) > len(free):
@@ -219,18 +240,12 @@ def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool,
         names = frozenset[str]().union(*(f.reads for f in query.selection), *(p.reads() for p in every))
     if path.index is not None and names is not None:
         names |= path.index.reads
-    gathered = {} if columns is not None and not columns.ranges else _ranges(path, found if columns is None else _of_rows(schema, found))
-    rows = None
-    if path.index is None and found.complete(path.layout):
-        # A key that HBase cannot hold is not there; asking for it would be an error.
-        keys = [r.start for ranges in gathered.values() for r in ranges if 0 < len(r.start) <= MAX_ROW_LENGTH]
-        rows = sorted(keys, key=path.position, reverse=backwards)
+    buckets, rows = buckets_and_rows(schema, path, found, columns, backwards)
     # Under a random salt the newest of the rows with one key decides, so the server must not drop it for its values.
     by_key = [p for p in residual if all(schema.by_name[name].is_key for name in p.names())]
     pushed = by_key if path.salt.random else residual
     if path.index is not None:
         pushed = [c.on_entry for c in found.conditions if any(c.asked is p for p in residual)]
-    buckets = [Bucket(path.salt.prefix(bucket), merge_ranges(ranges)) for bucket, ranges in sorted(gathered.items())]
     return Plan(
         query=query,
         path=path,
@@ -247,6 +262,27 @@ def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool,
         rows=rows,
         match=found,
     )
+
+
+def buckets_and_rows(
+    schema: TableSchema, path: Path, found: KeyConditions, columns: ColumnRanges | None, backwards: bool
+) -> tuple[Sequence[Bucket], Sequence[bytes] | None]:
+    """The ranges of each bucket that can hold a match, and the rows to get where the key is wholly given.
+
+    Args:
+        schema: of the model.
+        path: to read.
+        found: how the conditions meet its key.
+        columns: of each row, where the key ranges alone would read more of it.
+        backwards: the direction.
+    """
+    gathered = {} if columns is not None and not columns.ranges else _ranges(path, found if columns is None else _of_rows(schema, found))
+    rows = None
+    if path.index is None and found.complete(path.layout):
+        # A key that HBase cannot hold is not there; asking for it would be an error.
+        keys = [r.start for ranges in gathered.values() for r in ranges if 0 < len(r.start) <= MAX_ROW_LENGTH]
+        rows = sorted(keys, key=path.position, reverse=backwards)
+    return [Bucket(path.salt.prefix(bucket), merge_ranges(ranges)) for bucket, ranges in sorted(gathered.items())], rows
 
 
 def _located(path: Path, found: KeyConditions) -> bool:

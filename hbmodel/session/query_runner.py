@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
 from attrs import evolve
 
 from hbmodel.errors import QueryError, SchemaMismatch, SessionClosed
-from hbmodel.mapping.schema import PRIMARY, TableSchema, schema_of
+from hbmodel.mapping.schema import PRIMARY, Field, TableSchema, schema_of
 from hbmodel.query.executor import PlanExecutor, read_page, read_token, shape
 from hbmodel.query.explanation import Explanation
+from hbmodel.query.first_of_each import Key, conditions_of, first_of_each, in_plans, portions_of
 from hbmodel.query.loaded_maps import load_maps, with_maps
 from hbmodel.query.paging import Page, Seal, Token
 from hbmodel.query.part import QueryPart, described, layout_digest, rebuilt
@@ -147,6 +148,29 @@ class QueryRunner:
                 return max(0, PlanExecutor(self._view(query.schema), made, None, self._check(query, made, binding)).count() - query.skipped)
             except _Outdated:
                 made, binding = self._planned(query, made.path.name)
+
+    def first_of_each(self, query: Query[Any], fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
+        """The first item with each of these values of some fields, or None."""
+        found: dict[Key, Any] = {}
+        for some in in_plans(dict.fromkeys(keys)):
+            found.update(zip(some, self._firsts(query.where(*conditions_of(fields, some)), [of.name for of in fields], some), strict=True))
+        if query.loading:
+            load_maps(self._view(query.schema), query, [item for item in found.values() if item is not None])
+        return [found[key] for key in keys]
+
+    def _firsts(self, query: Query[Any], names: Sequence[str], keys: Sequence[Key]) -> Iterator[Any]:
+        path: str | None = None
+        while True:
+            binding = self._bind(query.schema)
+            made = plan(query, binding.readable, binding.indexed, path, binding.adopting, frozenset(names))
+            executor = PlanExecutor(self._view(query.schema), made, 1, self._check(query, made, binding))
+            try:
+                found = first_of_each(executor, portions_of(made, names, keys))
+            except _Outdated:
+                path = made.path.name
+                continue
+            item = shape(query, made)
+            return (None if each is None else item(each[1]) for each in found)
 
     def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
         """At most `count` parts."""

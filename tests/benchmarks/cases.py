@@ -25,6 +25,7 @@ import hbmodel as hb
 from hbmodel.store import Scan
 from hbmodel.store.ranges import KeyRange
 from tests.benchmarks.comparison import IN_ROW, MANY, REPEATS, Case, Result, compare
+from tests.benchmarks.latest import Measured, latest_cases, measurements
 from tests.benchmarks.mapping import mapping_cases
 from tests.benchmarks.wide import MODELS as WIDE_MODELS
 from tests.benchmarks.wide import OBJECTS as WIDE_OBJECTS
@@ -79,7 +80,7 @@ class Covered:
     by_owner = hb.index("owner", covers=("kind", "size", "text"))
 
 
-MODELS = (Reading, Event, Covered, Spread, *WIDE_MODELS)
+MODELS = (Reading, Event, Covered, Spread, Measured, *WIDE_MODELS)
 
 
 def readings(rows: int) -> Iterator[Reading]:
@@ -104,6 +105,7 @@ OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {
     Spread: lambda rows: spreads(min(rows, 20_000)),
     Event: lambda rows: events(min(rows, 20_000)),
     Covered: lambda rows: events(min(rows, 20_000), Covered),
+    Measured: measurements,
     **WIDE_OBJECTS,
 }
 
@@ -118,6 +120,7 @@ def run_all(url: str, thrift2_url: str, rows: int, chosen: Callable[[str], bool]
         try:
             cases = [*_scans(first, second, by_hand, rows), *_pages(first, second, by_hand), *_buckets(first, second, by_hand)]
             cases += [*_gets(first, second, by_hand), *_index_queries(first, second, by_hand)]
+            cases += latest_cases(first, second, by_hand)
             cases += wide_cases(first, second, by_hand, embedded)
             cases += [*_single_puts(first, second, by_hand), *_puts(first, second, by_hand), *mapping_cases()]
             cases = [case for case in cases if chosen(case.name)]

@@ -133,6 +133,21 @@ def test_series(url: str) -> None:
     assert "Both give equal answers." in done.stdout
 
 
+def test_time_series(url: str) -> None:
+    done = run("time_series", "--store", url, COLUMNS="140")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    page = (EXAMPLES.parent / "docs" / "time-series.md").read_text(encoding="utf-8")
+    sizes = re.findall(r"^[|│] (rows|cells|bytes) +[|│] ([\d,]+) +[|│] ([\d,]+) ", done.stdout, re.MULTILINE)
+    assert sizes == re.findall(r"^\| (rows|cells|bytes) \| ([\d,]+) \| ([\d,]+) \|$", page, re.MULTILINE)
+    hours = [line.replace("│", "|").split("|")[1:7] for line in done.stdout.splitlines() if re.match(r"[|│] \d\d:00 ", line)]
+    shown = [line.split("|")[1:7] for line in page.splitlines() if re.match(r"\| \d\d:00 ", line)]
+    assert [[cell.strip() for cell in hour] for hour in hours] == [[cell.strip() for cell in hour] for hour in shown]
+    assert len(sizes) == 3
+    assert len(hours) == 6
+    assert "The answers are equal; 1 metric has no value." in done.stdout
+
+
 @pytest.mark.hbase
 def test_flights_on_a_running_hbase(local_hbase: object) -> None:
     url = f"{local_hbase.url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]

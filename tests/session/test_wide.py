@@ -205,10 +205,32 @@ class Twins:
             assert plain(wide.reversed().all()) == plain(tall.reversed().all())
             if wide.maximum is None:
                 assert sorted(item for part in wide.split(3) for item in plain(self.session.read(part).all())) == sorted(expected)
+        self.check_firsts()
         keys = [self.key() for _ in range(8)]
         assert plain(self.session.get_many(self.wide, keys)) == plain(self.session.get_many(self.tall, keys))
         for key in keys[:3]:
             assert plain([self.session.get(self.wide, **key)]) == plain([self.session.get(self.tall, **key)])
+
+    def check_firsts(self) -> None:
+        """The first and the last item of each owner, of each of their times, and of each value of an index."""
+        asked: list[tuple[tuple[str, ...], list[tuple[Any, ...]]]] = [(("owner",), [(owner,) for owner in (*OWNERS, "none")])]
+        asked += [(("owner", "at"), [(owner, at) for owner in OWNERS[:2] for at in TIMES[::2]])]
+        asked += [(("value",), [(1,), (3,), (9,)])] if self.indexed else []
+        for names, keys in asked:
+            for backwards in (False, True):
+                wide, tall = (
+                    query.first_of_each([getattr(query.schema.model, name) for name in names], keys)
+                    for model in (self.wide, self.tall)
+                    for query in (self.session.query(model).reversed() if backwards else self.session.query(model),)
+                )
+                assert plain(wide) == plain(tall)
+                query = self.session.query(self.tall)
+                query = query.reversed() if backwards else query
+                alone = [
+                    query.where(*(getattr(self.tall, name) == value for name, value in zip(names, key, strict=True))).first()
+                    for key in keys
+                ]
+                assert plain(tall) == plain(alone)
 
 
 def plain(items: Any) -> list[Any]:

@@ -25,6 +25,7 @@ class Reading:
         filter: in HBase's filter language, or None.
         reversed: whether from the last row to the first.
         rows: how many are asked for next.
+        most: how many will be taken in all, or None.
     """
 
     table: bytes
@@ -34,6 +35,7 @@ class Reading:
     filter: bytes | None
     reversed: bool
     rows: int
+    most: int | None = None
 
 
 class ScanCalls(Protocol):

@@ -77,7 +77,8 @@ class Cursor:
             return None
         start, stop = bounds
         self.surplus = int(scan.reversed and start == self.rest.stop)
-        return Reading(self.table, start, stop, self.columns, self.filter, scan.reversed, self.wanted())
+        most = None if self.remaining is None else self.remaining + self.surplus
+        return Reading(self.table, start, stop, self.columns, self.filter, scan.reversed, self.wanted(), most)
 
     def wanted(self) -> int:
         """Rows to ask for next; 0 when all are asked for."""

@@ -77,6 +77,7 @@ class ScanMultiplexer:
         self._patience = timeout
         self._put_off: HbmodelError | None = None
         self._ahead = -(-REQUESTS_AHEAD // len(cursors))
+        self._ended = 0
         self._under_way: deque[tuple[Cursor, int, Step]] = deque()
         self._lock = threading.Lock()
         self._pid = os.getpid()
@@ -132,7 +133,7 @@ class ScanMultiplexer:
     def forget(self, cursor: Cursor) -> None:
         """For finalisers: gives the connection up once none of its scans has an owner."""
         cursor.finished = True
-        if all(other.finished for other in self.cursors):
+        if self._all_finished():
             self._lease.abandon()
 
     def _next_batch(self, cursor: Cursor) -> Sequence[Row] | None:
@@ -201,10 +202,27 @@ class ScanMultiplexer:
             self._send(cursor, Step.ROWS, self._calls.rows(cursor.scanner, rows))
             cursor.asked.append(rows)
 
+    def _all_finished(self) -> bool:
+        """Whether no scan is left. Of many scans each is looked at once or twice in all, since none that has finished begins again."""
+        cursors, ended = self.cursors, self._ended
+        while ended < len(cursors) and cursors[ended].finished:
+            ended += 1
+        self._ended = ended
+        return ended == len(cursors)
+
     def _close(self, cursor: Cursor) -> None:
-        if not all(cursor.finished for cursor in self.cursors):
-            self._give_up(cursor)
+        if not self._all_finished():
+            self._give_up_later(cursor)
         self._retire()
+
+    def _give_up_later(self, cursor: Cursor) -> None:
+        """Closes the scanner of a scan that came to its end by itself behind the next request on the connection; any other one at once."""
+        if cursor.scanner is None or not cursor.ended:
+            self._give_up(cursor)
+            return
+        api, arguments = self._calls.close(cursor.scanner)
+        self._lease.connection().later(api, **arguments)
+        cursor.give_up_scanner()
 
     def _give_up(self, cursor: Cursor) -> None:
         scanner = cursor.scanner
@@ -219,15 +237,10 @@ class ScanMultiplexer:
         request behind the next one on the connection, whoever makes that; any other one holds something on the server and is closed
         at once. The replies are left to whoever uses the connection next.
         """
-        if not all(cursor.finished for cursor in self.cursors):
+        if not self._all_finished():
             return
         for cursor in self.cursors:  # also those whose owner was garbage-collected
-            if cursor.scanner is not None and cursor.ended:
-                api, arguments = self._calls.close(cursor.scanner)
-                self._lease.connection().later(api, **arguments)
-                cursor.give_up_scanner()
-            else:
-                self._give_up(cursor)
+            self._give_up_later(cursor)
         while any(step is not Step.CLOSE for _, _, step in self._under_way):
             self._take_in()
         self._under_way.clear()
@@ -309,7 +322,7 @@ class ScanMultiplexer:
         self._under_way.clear()
         for cursor in self.cursors:
             cursor.give_up_scanner()
-        if isinstance(error, StoreClosed) or all(cursor.finished for cursor in self.cursors):
+        if isinstance(error, StoreClosed) or self._all_finished():
             self._lease.release()
 
     def _wait(self, cursor: Cursor, waits: Iterator[float], trouble: HbmodelError) -> None:

@@ -98,10 +98,8 @@ class GatewayStore(GatewayClient):
             ScanMultiplexer(self.SCAN_CALLS, lease, live[first :: len(leases)], self._backoff, self._wire.timeout, self._caller.repeated)
             for first, lease in enumerate(leases)
         ]
-        batches = [
-            ScanIterator(next((multiplexer for multiplexer in multiplexers if cursor in multiplexer.cursors), None), cursor)
-            for cursor in cursors
-        ]
+        shared = {cursor: multiplexer for multiplexer in multiplexers for cursor in multiplexer.cursors}
+        batches = [ScanIterator(shared.get(cursor), cursor) for cursor in cursors]
         try:
             for multiplexer in multiplexers:
                 multiplexer.start()

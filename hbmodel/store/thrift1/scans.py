@@ -22,13 +22,20 @@ class Thrift1ScanCalls:
         return None
 
     def open(self, reading: Reading) -> Request:
-        """Opens a scanner."""
+        """Opens a scanner.
+
+        The call has no place for a limit, and the gateway reads ahead of what it is asked for, so a filter ends the scan in each region.
+        It would count rows that another filter drops.
+        """
+        chosen = reading.filter
+        if chosen is None and reading.most is not None:
+            chosen = b"PageFilter (%d)" % reading.most
         scan = TScan(
             startRow=reading.start,
             stopRow=reading.stop,
             columns=list(reading.columns) or None,
             caching=reading.rows,
-            filterString=reading.filter,
+            filterString=chosen,
             reversed=True if reading.reversed else None,
         )
         return "scannerOpenWithScan", {"tableName": reading.table, "scan": scan, "attributes": {}}

@@ -1,0 +1,113 @@
+"""Down-sampling while reading: the values of an ordered query in spans of time, each with what they come to, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final, Generic, TypeVar
+
+from attrs import frozen
+
+from hbmodel.errors import QueryError
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.query.query import Query
+
+AnyTime = Any
+V = TypeVar("V")
+
+ORIGINS: Final[dict[type, Any]] = {datetime: datetime(1970, 1, 1, tzinfo=UTC), date: date(1970, 1, 1), int: 0}
+"""The time from which spans are counted, by the type of times."""
+
+SUMMABLE: Final = (int, float, Decimal, timedelta)
+
+
+@frozen
+class TimeSpan(Generic[V]):
+    """The values of one span of time; there is at least one.
+
+    Attributes:
+        start: its beginning; it ends before the beginning of the next.
+        count: how many values.
+        total: their sum.
+        least: of them.
+        greatest: of them.
+        first: by time.
+        last: by time.
+    """
+
+    start: AnyTime
+    count: int
+    total: V
+    least: V
+    greatest: V
+    first: V
+    last: V
+
+    @property
+    def mean(self) -> Any:
+        """The arithmetic mean."""
+        total: Any = self.total
+        return total / self.count
+
+
+def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: FieldExpression[V | None]) -> Iterator[TimeSpan[V]]:
+    """The values of a query in spans of time, one span in memory at a time. Spans without a value are left out, and so is None.
+
+    Only the two fields are read. The spans come in the order of the time, newest first where the query says so:
+    `query.order_by(Reading.at.desc())`.
+
+    Args:
+        query: over one series: what its key holds before the time is fixed. A limit counts its values, not the spans.
+        at: the field of the time: datetimes, dates or integers.
+        every: length of a span, counted from 1970 (UTC), or from 0: a timedelta, or an integer.
+        value: a field of numbers or timedeltas.
+
+    Raises:
+        QueryError: the fields or the length do not fit each other, or the query has another order.
+        OrderNotAvailable: no path gives the order of the time.
+    """
+    for given in (at, value):
+        if not isinstance(given, FieldExpression):
+            raise QueryError("Give fields as they stand on the model class: Model.field.", found=type(given).__name__)
+    kind: Any = at.of.codec.python_type
+    origin, wanted, length = ORIGINS.get(kind), int if kind is int else timedelta, every
+    if origin is None:
+        raise QueryError("Spans of time are counted by datetimes, dates or integers.", field=at.of.name)
+    if value.of.codec.python_type not in SUMMABLE:
+        raise QueryError("Values to down-sample are numbers or timedeltas.", field=value.of.name)
+    if isinstance(every, bool) or not isinstance(every, wanted) or length <= wanted():
+        raise QueryError("The length of a span is a positive timedelta, or a positive integer where times are integers.", found=repr(every))
+    if kind is date and length % timedelta(days=1):
+        raise QueryError("Dates are down-sampled by whole days.", found=repr(every))
+    if any(part.field is not at.of for part in query.ordering):
+        raise QueryError("A query is down-sampled in the order of its time.", field=at.of.name)
+    ordered = query if query.ordering else query.order_by(at)
+    return _spans(iter(ordered.select(at, value)), origin, every)
+
+
+def _spans(items: Iterator[tuple[Any, Any]], origin: Any, every: Any) -> Iterator[TimeSpan[Any]]:
+    """The spans of pairs of time and value, which are in either order of time."""
+    start: Any = None
+    count = 0
+    total = least = greatest = first = last = earliest = latest = None
+    for when, found in items:
+        if found is None:
+            continue
+        begin = when - (when - origin) % every
+        if count and begin == start:
+            count += 1
+            total += found
+            least, greatest = min(least, found), max(greatest, found)
+            if when >= latest:
+                last, latest = found, when
+            if when < earliest:
+                first, earliest = found, when
+            continue
+        if count:
+            yield TimeSpan(start, count, total, least, greatest, first, last)
+        start, count = begin, 1
+        total = least = greatest = first = last = found
+        earliest = latest = when
+    if count:
+        yield TimeSpan(start, count, total, least, greatest, first, last)

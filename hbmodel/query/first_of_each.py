@@ -1,0 +1,191 @@
+"""The first item of each of many prefixes of a key: one short scan for each, of which many are begun together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hbmodel.mapping.predicates import In
+from hbmodel.protocol.driver import drive
+from hbmodel.query.column_ranges import ColumnRanges, column_ranges
+from hbmodel.query.executor import Found, PlanExecutor, Started, close_started
+from hbmodel.query.plan import Bucket, Plan
+from hbmodel.query.planner import buckets_and_rows
+from hbmodel.store.values import Row
+
+TOGETHER = 1_000
+"""Scans that are begun before the first answer is awaited."""
+
+PLANNED = 1_000
+"""How many ranges of keys one plan may be made for."""
+
+Key = tuple[Any, ...]
+"""A value of each field by which items are read apart."""
+
+
+@frozen(eq=False)
+class Portion:
+    """What a plan reads for one key.
+
+    Attributes:
+        buckets: as in the plan.
+        rows: as in the plan.
+        columns: as in the plan.
+    """
+
+    buckets: Sequence[Bucket]
+    rows: Sequence[bytes] | None
+    columns: ColumnRanges | None
+
+
+def in_plans(keys: Iterable[Key]) -> Iterator[list[Key]]:
+    """Keys in lists that one plan serves each: their values do not multiply to more than a number of ranges."""
+    some: list[Key] = []
+    values: list[set[Any]] = []
+    for key in keys:
+        values = values or [set() for _ in key]
+        ranges = 1
+        for known, value in zip(values, key, strict=True):
+            ranges *= len(known) + (value not in known)
+        if some and ranges > PLANNED:
+            yield some
+            some, values = [], [set() for _ in key]
+        some.append(key)
+        for known, value in zip(values, key, strict=True):
+            known.add(value)
+    if some:
+        yield some
+
+
+def conditions_of(fields: Sequence[Any], keys: Sequence[Key]) -> list[In]:
+    """What a query says to be planned for some keys at once."""
+    return [In(of, tuple(dict.fromkeys(key[at] for key in keys))) for at, of in enumerate(fields)]
+
+
+def portions_of(plan: Plan, names: Sequence[str], keys: Sequence[Key]) -> list[Portion]:
+    """What a plan reads for each key.
+
+    Args:
+        plan: for all of them.
+        names: of the fields by which its items are read apart; the plan fixes them to the values of all keys.
+        keys: their values.
+    """
+    layout, match, schema = plan.path.layout, plan.match, plan.reader.schema
+    places = [layout.names.index(name) for name in names]
+    allowed = [frozenset(match.parts[place]) for place in places]
+    portions = []
+    for key in keys:
+        parts = list(match.parts)
+        for place, values, value in zip(places, allowed, key, strict=True):
+            packed = layout.pack_field(place, value)
+            parts[place] = [packed] if packed in values else []
+        found = evolve(match, parts=parts)
+        columns = None if schema.wide is None or plan.path.index is not None else column_ranges(schema, found)
+        portions.append(Portion(*buckets_and_rows(schema, plan.path, found, columns, plan.backwards), columns))
+    return portions
+
+
+def first_of_each(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found | None]:
+    """The first item of each portion of a plan, or None where it has none.
+
+    Args:
+        executor: of the plan; one item is wanted of it.
+        portions: of the plan.
+    """
+    plan = executor.plan
+    if plan.rows is not None:
+        return _got(executor, portions)
+    found: list[Found | None] = []
+    some: list[Portion] = []
+    scans = 0
+    for portion in portions:
+        if some and scans + len(portion.buckets) > TOGETHER:
+            found += _scanned(executor, some)
+            some, scans = [], 0
+        some.append(portion)
+        scans += len(portion.buckets)
+    return found + _scanned(executor, some)
+
+
+def _got(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found | None]:
+    """By one multi-get, where the key is wholly given."""
+    plan = executor.plan
+    wanted = list(dict.fromkeys(row for portion in portions for row in portion.rows or ()))
+    answers = executor.store.get(plan.path.table, wanted, plan.reader.columns_of_gets) if wanted else ()
+    executor.check()
+    rows = {row: answer for row, answer in zip(wanted, answers, strict=True) if answer is not None}
+    return [next(executor.items_of([[rows[row] for row in portion.rows or () if row in rows]]), None) for portion in portions]
+
+
+def _scanned(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found | None]:
+    plan = executor.plan
+    columns = plan.reader.columns if plan.path.index is None else plan.entry_columns
+    executors = [executor if of.columns is plan.columns else evolve(executor, plan=evolve(plan, columns=of.columns)) for of in portions]
+    with ExitStack() as closed:
+        started = _started(executors, portions, columns, closed)
+        if plan.path.index is not None:
+            merged = [executor.merged(of.buckets, plan.filter, columns, begun) for of, begun in zip(portions, started, strict=True)]
+            for batches in merged:
+                closed.callback(batches.close)
+            return _first_entries(executor, [executor.entries(batches) for batches in merged])
+        return [_first(each, of.buckets, columns, begun) for each, of, begun in zip(executors, portions, started, strict=True)]
+
+
+def _first(executor: PlanExecutor, buckets: Sequence[Bucket], columns: Sequence[bytes], started: Started) -> Found | None:
+    """The first item in some buckets of the primary table, whose first scans are begun."""
+    begun: Started | None = started
+    plan = executor.plan
+    if executor.scans_exactly and len(buckets) == 1 and len(buckets[0].ranges) == 1:
+        # Most often one scan of one range has it, and asking it directly is quicker than going through the general case.
+        rows = [row for batch in started[0] for row in batch]
+        close_started(started[0])
+        executor.check()
+        if not rows:
+            return None
+        if plan.reader.exists(rows[0]):
+            return rows[0].row[plan.path.salt.width :], plan.reader.values(rows[0])
+        (of,), last = buckets[0].ranges, rows[-1].row
+        buckets, begun = [Bucket(buckets[0].prefix, [of.before(last) if plan.backwards else of.after(last)])], None
+        if buckets[0].ranges[0].empty:
+            return None
+    with closing(executor.merged(buckets, plan.filter, columns, begun)) as batches:
+        return next(executor.items_of(batches), None)
+
+
+def _started(executors: Sequence[PlanExecutor], portions: Sequence[Portion], columns: Sequence[bytes], closed: ExitStack) -> list[Started]:
+    """The first scans of all buckets of all portions, begun together but for those that read ranges of columns."""
+    scans = [each.first_scans(of.buckets, each.plan.filter, columns) for each, of in zip(executors, portions, strict=True)]
+    plain = [scan for of, own in zip(portions, scans, strict=True) if of.columns is None for scan in own]
+    store, table = executors[0].store, executors[0].plan.path.table
+    begun = iter(store.scan(table, plain) if plain else ())
+    started: list[Started] = []
+    for each, of, own in zip(executors, portions, scans, strict=True):
+        started.append([next(begun) for _ in own] if of.columns is None else each.started(own) if own else ())
+        for scan in started[-1]:
+            closed.callback(close_started, scan)
+    return started
+
+
+def _first_entries(executor: PlanExecutor, streams: Sequence[Iterator[Row]]) -> list[Found | None]:
+    """The first entry of each stream that stands for a row: one multi-get for one entry of each, then for the next one of those left."""
+    read, key_test, width = executor.entry_reader(), executor.plan.entry_test, executor.plan.path.salt.width
+    found: list[Found | None] = [None] * len(streams)
+    left = list(range(len(streams)))
+    while left:
+        heads = []
+        for at in left:
+            entry = next((entry for entry in streams[at] if key_test is None or key_test(entry.row)), None)
+            if entry is not None:
+                heads.append((at, entry))
+        answers = drive(executor.store, read([entry for _, entry in heads])) if heads else []
+        executor.check()
+        left = []
+        for (at, entry), values in zip(heads, answers, strict=True):
+            if values is None:
+                left.append(at)
+            else:
+                found[at] = entry.row[width:], values
+    return found

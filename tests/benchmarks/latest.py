@@ -1,0 +1,48 @@
+"""The latest value of each of many metrics: all at once, and by happybase's scans in turn."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import happybase
+
+import hbmodel as hb
+from tests.benchmarks.comparison import REPEATS, Case
+
+SUFFIX = f"{os.getpid()}"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+METRICS = 1_000
+
+
+@hb.model(table=f"bench_metric_{SUFFIX}", family="d")
+class Measured:
+    metric: hb.Key[int] = hb.key(hb.UInt32)
+    at: hb.Key[datetime] = hb.key(desc=True)
+    value: hb.Column[float] = hb.column("v")
+
+
+def measurements(rows: int) -> Iterator[Measured]:
+    """As many values of each metric."""
+    for n in range(rows):
+        yield Measured(metric=n % METRICS, at=START + timedelta(seconds=n), value=n / 8)
+
+
+def latest_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
+    """Of 1,000 metrics."""
+    table = by_hand.table(f"bench_metric_{SUFFIX}")
+    metrics = range(METRICS)
+
+    def theirs(**options: int) -> list[Any]:
+        prefixes = [struct.pack(">I", metric) for metric in metrics]
+        return [next(table.scan(row_prefix=prefix, limit=1, **options), None) for prefix in prefixes]
+
+    for name, store in (("thrift1", first), ("thrift2", second)):
+        ours = partial(hb.Session(store).query(Measured).first_of_each, Measured.metric, metrics)
+        for options in ({}, {"batch_size": 1}):
+            shown = ", ".join(f"{option}={value}" for option, value in {"limit": 1, **options}.items())
+            yield Case(f"{name}: latest of 1000 / scans with {shown}", ours, partial(theirs, **options), REPEATS, 0.2, reads=(Measured,))

@@ -1,0 +1,286 @@
+"""The first item of each of many prefixes: what a query of each alone gives, over every layout, in few calls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+import hbmodel as hb
+from hbmodel.errors import EncodingError, KeyTooLong, QueryError, RowKeyError
+from hbmodel.query import first_of_each
+from hbmodel.store import Put
+from tests.support.beds import Bed, fresh
+from tests.support.examples import examples
+from tests.support.faulty import RecordingStore
+from tests.support.models import Hit, Order, day, order
+from tests.support.orders import entry_of
+from tests.support.random_queries import RandomModel, conditions, models
+from tests.support.strategies import plain
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def moment(number: int) -> datetime:
+    """A moment some seconds after the start."""
+    return START + timedelta(seconds=number)
+
+
+@hb.model(table="each_newest", family="d")
+class Newest:
+    """Newest first."""
+
+    metric: hb.Key[str] = hb.key()
+    at: hb.Key[datetime] = hb.key(desc=True)
+    value: hb.Column[int] = hb.column("v", hb.Int32)
+
+
+@hb.model(table="each_spread", family="d", salt=hb.HashSalt(4))
+class Spread:
+    """Oldest first, each metric in every bucket."""
+
+    metric: hb.Key[str] = hb.key()
+    at: hb.Key[datetime] = hb.key()
+    value: hb.Column[int] = hb.column("v", hb.Int32)
+
+
+@hb.model(table="each_hours", family="d", salt=hb.HashSalt(2, by=("metric",)))
+class Hours:
+    """An hour in each row."""
+
+    metric: hb.Key[str] = hb.key()
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
+    value: hb.Column[int] = hb.column("v", hb.Int32)
+
+
+@hb.model(table="each_versions", family="d")
+class Versions:
+    """With system cells and deleted rows that stay as markers."""
+
+    host: hb.Key[int] = hb.key(hb.UInt8)
+    metric: hb.Key[str] = hb.key()
+    at: hb.Key[datetime] = hb.key(desc=True)
+    value: hb.Column[int] = hb.column("v", hb.Int32)
+    version: hb.Column[int] = hb.version()
+
+    by_value = hb.index("value", "at")
+
+
+SERIES = (Newest, Spread, Hours)
+METRICS = ("cpu", "ram", "a\x00b", "empty", "")
+
+
+@pytest.mark.parametrize("model", SERIES)
+def test_the_latest_of_each(bed: Bed, model: Any) -> None:
+    session = bed.use(model)
+    session.add_all(model(metric=name, at=moment(n * 1000), value=n) for name in ("cpu", "ram", "a\x00b", "z") for n in range(8))
+    session.commit()
+    session.delete_key(model, metric="cpu", at=moment(7000))
+    session.add(model(metric="cpu", at=moment(60_000), value=99), ttl=timedelta(milliseconds=1))
+    session.commit()
+    time.sleep(0.01)
+    newest = session.query(model).order_by(model.at.desc())
+    found = newest.first_of_each(model.metric, [*METRICS, "cpu"])
+    assert [item and item.value for item in found] == [6, 7, 7, None, None, 6]
+    oldest = session.query(model).order_by(model.at).where(model.at > moment(2000), model.value != 3)
+    assert [item and item.value for item in oldest.first_of_each(model.metric, METRICS)] == [4, 4, 4, None, None]
+    assert newest.select(model.value, model.metric).first_of_each(model.metric, ["ram", "none"]) == [(7, "ram"), None]
+    assert newest.first_of_each((model.metric, model.at), [("ram", moment(3000)), ["z", moment(1)]])[1] is None
+    assert newest.first_of_each(model.metric, []) == []
+
+
+def test_several_fields_dead_rows_and_an_index(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Versions)
+    session.add_all(Versions(host=h, metric=m, at=moment(n), value=n % 3) for h in (1, 2) for m in "ab" for n in range(6))
+    session.commit()
+    for obj in session.query(Versions).where(Versions.host == 1, Versions.metric == "a", Versions.at > moment(2)).all():
+        session.delete(obj)
+    session.commit()
+    query = session.query(Versions)
+    pairs = [(1, "a"), (2, "b"), (3, "a"), (1, "b")]
+    assert [item and item.at for item in query.first_of_each((Versions.host, Versions.metric), pairs)] == [
+        moment(2), moment(5), None, moment(5),
+    ]  # fmt: skip
+    assert [item and item.at for item in query.where(Versions.host == 1).first_of_each(Versions.metric, ["ab", "a", "b"])] == [
+        None, moment(2), moment(5),
+    ]  # fmt: skip
+    assert [item and item.at for item in query.order_by(Versions.at).first_of_each(Versions.value, [0, 1, 2, 3])] == [
+        moment(0), moment(1), moment(2), None,
+    ]  # fmt: skip
+    tuples = query.where(Versions.host == 1).first_of_each((Versions.metric,), [["b"]])
+    assert [item and item.at for item in tuples] == [moment(5)]
+
+
+def test_entries_that_stand_for_nothing_are_passed_by(bed: Bed) -> None:
+    session = bed.use(Order)
+    session.add_all(order(n, "odd" if n % 2 else "even", amount=n) for n in range(6))
+    session.commit()
+    covered = {b"d:_v": b"\x01" + bytes(8)}
+    bed.store.put("orders.by_state", [Put(entry_of(order(n, "odd"), "by_state"), covered, 2**40) for n in (90, 91)])
+    query = session.query(Order).where(Order.amount != None)  # noqa: E711
+    found = query.order_by(Order.at.desc()).first_of_each(Order.state, ["odd", "even", "gone"])
+    assert [item and item.number for item in found] == [5, 4, None]
+
+
+def test_the_newest_of_equal_keys_under_a_random_salt(bed: Bed) -> None:
+    session = bed.use(Hit)
+    for page in ("a", "b"):  # each add draws a bucket
+        session.add_all(Hit(at=day(n), serial=n, page=page) for n in range(4))
+        session.commit()
+        time.sleep(0.002)
+    query = session.query(Hit)
+    assert [item and (item.serial, item.page) for item in query.first_of_each(Hit.at, [day(2), day(9), day(0)])] == [
+        (2, "b"), None, (0, "b"),
+    ]  # fmt: skip
+    assert [item and item.serial for item in query.first_of_each((Hit.at, Hit.serial), [(day(2), 2), (day(2), 3)])] == [2, None]
+
+
+# --- what it costs ----------------------------------------------------------------------------------------------------
+
+
+def filled(model: Any, metrics: int) -> tuple[RecordingStore, list[str]]:
+    """A store in memory with three values of each metric."""
+    store = fresh(model)
+    session = hb.Session(store)
+    names = [f"m{number:04}" for number in range(metrics)]
+    session.add_all(model(metric=name, at=moment(n), value=n) for name in names for n in range(3))
+    session.commit()
+    session.query(model).first_of_each(model.metric, names[:1])
+    store.calls.clear()
+    return store, names
+
+
+@pytest.mark.parametrize(("model", "calls"), [(Newest, 1), (Spread, 1), (Hours, 1)])
+def test_all_scans_are_begun_by_one_call(model: Any, calls: int) -> None:
+    store, names = filled(model, 100)
+    with store:
+        found = hb.Session(store).query(model).order_by(model.at.desc()).first_of_each(model.metric, names)
+        assert [item.value for item in found if item is not None] == [2] * 100
+        assert len([call for call in store.told() if call.startswith("scan each_")]) == calls
+
+
+def test_many_metrics_are_read_in_bounded_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_of_each, "TOGETHER", 30)
+    monkeypatch.setattr(first_of_each, "PLANNED", 70)
+    store, names = filled(Newest, 100)
+    with store:
+        found = hb.Session(store).query(Newest).first_of_each(Newest.metric, names[::-1])
+        assert [item.metric for item in found if item is not None] == names[::-1]
+        assert len([call for call in store.told() if call.startswith("scan each_")]) == 3 + 1
+
+
+def test_lists_of_keys_that_one_plan_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_of_each, "PLANNED", 6)
+    keys = [(a, b) for a in range(4) for b in range(4)]
+    lists = list(first_of_each.in_plans(keys))
+    assert [key for some in lists for key in some] == keys
+    assert all(len({a for a, _ in some}) * len({b for _, b in some}) <= 6 for some in lists)
+    assert len(lists) < 8
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def ask(arguments: Sequence[Any], model: Any = Newest) -> Any:
+    """Asks a session over a store in memory."""
+    with fresh(model) as store:
+        return hb.Session(store).query(model).first_of_each(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((Newest.at, [START]), QueryError, "lead the key"),
+        ((Newest.value, [1]), QueryError, "lead the key"),
+        ((Spread.metric, ["a"]), hb.UnknownField, "another model"),
+        (("metric", ["a"]), QueryError, "as they stand"),
+        (((), []), QueryError, "several different"),
+        (((Newest.metric, Newest.metric), []), QueryError, "several different"),
+        ((Newest.metric, "cpu"), QueryError, "collection of values"),
+        ((Newest.metric, 7), QueryError, "collection of values"),
+        ((Newest.metric, [7]), EncodingError, "type that its codec"),
+        ((Newest.metric, [None]), EncodingError, "None"),
+        (((Newest.metric, Newest.at), [("a",)]), QueryError, "each of the fields"),
+    ],
+)
+def test_what_is_refused(arguments: Sequence[Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        ask(arguments)
+
+
+def test_limits_and_parts_are_refused() -> None:
+    with fresh(Newest) as store:
+        session = hb.Session(store)
+        query = session.query(Newest).allow_full_scan()
+        (part,) = query.split(1)
+        for refused in (query.limit(3), query.offset(1), session.read(part)):
+            with pytest.raises(QueryError, match="cannot be combined"):
+                refused.first_of_each(Newest.metric, ["a"])
+        with pytest.raises(hb.OrderNotAvailable):
+            query.order_by(Newest.value).first_of_each(Newest.metric, ["a"])
+
+
+# --- whatever the model -----------------------------------------------------------------------------------------------
+
+
+def written(draw: st.DrawFn, of: RandomModel) -> RecordingStore:
+    """A store with some objects of a model, some of them deleted."""
+    store = fresh(of.model)
+    built = [f.name for f in of.schema.fields if f.kind in {"key", "column"}]
+    known: dict[bytes, Any] = {}
+    for _ in range(draw(st.integers(1, 3))):
+        session = hb.Session(store)
+        for _ in range(draw(st.integers(1, 6))):
+            made = of.model(**{name: draw(st.sampled_from(of.pools[name])) for name in built if name in of.pools})
+            with suppress(KeyTooLong, RowKeyError, EncodingError, hb.ComputedFieldError, hb.SessionError):
+                row = hb.schema_of(of.model).layout.pack(tuple(getattr(made, name) for name in of.schema.layout.names))
+                if known and draw(st.integers(0, 3)) == 0:
+                    session.delete(known.pop(draw(st.sampled_from(sorted(known)))))
+                elif not of.schema.immutable or row not in known:
+                    known[row] = made
+                    session.add(made)
+        with suppress(hb.HbmodelError):
+            session.commit()
+    return store
+
+
+@settings(suppress_health_check=list(HealthCheck), max_examples=examples(60))
+@given(st.data())
+def test_each_alone_has_the_same_first_item(data: st.DataObject) -> None:
+    of = data.draw(models(versions=True, wide=True) | models(covering=True))
+    with written(data.draw, of) as store:
+        session = hb.Session(store)
+        for _ in range(4):
+            index = data.draw(st.sampled_from([None, *of.schema.indexes.values()]))
+            layout = of.schema.layout if index is None else index.layout
+            leading = [name for name in layout.names[: data.draw(st.integers(1, len(layout.names)))] if not name.endswith("[]")]
+            asked = data.draw(conditions(of))[0] if data.draw(st.booleans()) else []
+            each = data.draw(st.lists(st.sampled_from(leading), min_size=1, unique=True)) if leading else []
+            values = {name: [*(of.pools | of.computed)[name]] for name in leading}
+            try:
+                query = session.query(of.model).where(*asked).use_index("primary" if index is None else index.name)
+                query = query.where(
+                    *(of.expression(name) == data.draw(st.sampled_from(values[name])) for name in leading if name not in each)
+                )
+                query = query.reversed() if data.draw(st.booleans()) else query
+                keys = data.draw(st.lists(st.tuples(*(st.sampled_from(values[name]) for name in each)), max_size=5))
+                expected = [
+                    query.where(*(of.expression(name) == value for name, value in zip(each, key, strict=True))).first() for key in keys
+                ]
+                found = query.first_of_each([of.expression(name) for name in each], keys)
+            except (QueryError, EncodingError):
+                event("refused")
+                continue
+            event(f"{'primary' if index is None else 'index'}, {sum(item is not None for item in found)} found")
+            assert [item and plain_of(item) for item in found] == [item and plain_of(item) for item in expected]
+
+
+def plain_of(obj: Any) -> dict[str, Any]:
+    """The values of an object, as they compare."""
+    return {name: plain(value) for name, value in vars(obj).items()}
