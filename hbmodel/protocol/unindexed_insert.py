@@ -73,6 +73,7 @@ def insert_unindexed(
             if own:
                 return plan.outcome
             raise RowExists("Another row has taken the place of the one inserted.", table=schema.table, key=write.row)
+        claim = None
         yield LetClockTick()
 
 
