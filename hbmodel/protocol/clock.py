@@ -106,7 +106,7 @@ class ServerClock:
     ) -> None:
         check_grace(grace, longest_call, bound)
         self._probe, self._lease_valid, self._wall, self._running = probe, lease_valid, wall, running
-        self._grace = grace
+        self.grace = grace
         self.bound = bound
         self._shared = SharedOffset() if shared is None else shared
 
@@ -168,4 +168,4 @@ class ServerClock:
             return False
         by_wall = self._wall() + offset.value - since
         by_running = offset.now + self._running() - offset.running - since
-        return -self.bound <= by_wall < self._grace // 2 and by_running < self._grace // 2 and self._lease_valid()
+        return -self.bound <= by_wall < self.grace // 2 and by_running < self.grace // 2 and self._lease_valid()

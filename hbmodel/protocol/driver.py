@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from itertools import chain
 from typing import Any, TypeVar
 from typing import Protocol as Port
 
@@ -17,6 +18,7 @@ from hbmodel.protocol.operations import (
     CheckAndPut,
     CheckLease,
     DeleteRows,
+    FirstRows,
     GetRows,
     LetClockTick,
     MutateRow,
@@ -28,6 +30,7 @@ from hbmodel.protocol.operations import (
 )
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import PipelinedStore, Store
+from hbmodel.store.values import Row, Scan
 
 R = TypeVar("R")
 
@@ -62,6 +65,8 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
             pass
         case GetRows(table, rows, columns):
             return store.get(table, rows, columns)
+        case FirstRows():
+            return _first_rows(store, operation)
         case ReadClock(exact):
             assert clock is not None
             return clock.now(exact)
@@ -84,6 +89,21 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
         case Together(operations):
             _together(store, operations)
     return None
+
+
+def _first_rows(store: Store, asked: FirstRows) -> list[list[Row]]:
+    """One scan for each range, all of them begun at once."""
+    size = max(2, asked.limit)
+    scans = [Scan(of, columns=asked.columns, limit=asked.limit, batch_size=size) for of in asked.ranges]
+    started = store.scan(asked.table, scans)
+    with ExitStack() as closed:
+        for batches in started:
+            closed.callback(getattr(batches, "close", _nothing))
+        return [list(chain.from_iterable(batches)) for batches in started]
+
+
+def _nothing() -> None:
+    """For what need not be closed."""
 
 
 def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRow]) -> None:
@@ -132,7 +152,7 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
             if isinstance(operation, Acknowledge):
                 acknowledged = operation.outcomes
             answer = perform(store, operation, clock)
-            changed = changed or (isinstance(operation, CheckAndMutate) and answer)
+            changed = changed or (isinstance(operation, CheckAndMutate | CheckAndPut) and answer)
             changed = changed or (isinstance(operation, CheckAndMutateRows) and any(answer))
     except StopIteration as stop:
         result: R = stop.value

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
+from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import ConditionalChange, Delete, Put
 
 R = TypeVar("R")
@@ -23,6 +24,16 @@ class GetRows:
     table: str
     rows: Sequence[bytes]
     columns: Sequence[bytes]
+
+
+@frozen
+class FirstRows:
+    """Answer: `list[list[Row]]`, in the order of `ranges`: the first rows of each in key order, `limit` of them at most."""
+
+    table: str
+    ranges: Sequence[KeyRange]
+    columns: Sequence[bytes]
+    limit: int
 
 
 @frozen
@@ -124,7 +135,7 @@ class Acknowledge:
 
 
 Change = PutRows | DeleteRows | MutateRow | CheckAndMutate | CheckAndMutateRows | CheckAndPut | Together
-Question = GetRows | ReadClock | CheckLease
+Question = GetRows | FirstRows | ReadClock | CheckLease
 Operation = Change | Question | LetClockTick | Acknowledge
 
 Protocol = Generator[Operation, Any, R]

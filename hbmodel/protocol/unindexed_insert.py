@@ -4,52 +4,76 @@ from __future__ import annotations
 
 from hbmodel.errors import RowExists
 from hbmodel.mapping.schema import COUNTER_ZERO
-from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, LetClockTick, Protocol
-from hbmodel.protocol.server_time import StampedRow, unstamped
+from hbmodel.protocol.claimed_key import abandoned_claim
+from hbmodel.protocol.clock import GRACE
+from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol
+from hbmodel.protocol.server_time import STAMP, STAMP_LIFE, StampedRow, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.writes import Outcome, PutObject
 from hbmodel.store.values import Delete, Put, Row
 
 
-def insert_unindexed(planner: UnindexedRowPlanner, write: PutObject, column: bytes, bound: int) -> Protocol[Outcome]:
+def insert_unindexed(
+    planner: UnindexedRowPlanner, write: PutObject, column: bytes, bound: int, grace: int = GRACE, *, one_cell: bool = False
+) -> Protocol[Outcome]:
     """Puts an object if `column`, which is never empty in a row, is absent; raises `RowExists`.
 
     Every column is written, counters and None too, over what an update or an increment may have left of a deleted row. A
-    delete of the same millisecond hides what is put, so the row is read once more, and put again if nothing of it is there.
+    delete of the same millisecond hides what is put, so the row is read once more, and put again if nothing of it is there. A cell that
+    soon expires says whose row it is.
 
     Args:
         planner: plans the mutations.
         write: the object.
         column: to check.
         bound: how far a cell may lie ahead of its server's clock, in ms.
+        grace: G in ms: how old the claim of another insert must be to be retaken.
+        one_cell: whether the row is one cell, which a store puts under a condition that can do no more than that.
     """
     schema = planner.schema
     stamped: StampedRow | None = None
+    claim: bytes | None = None
     while True:
-        checked: tuple[bytes, bytes | None] = (column, None)
+        checked: tuple[bytes, bytes | None] = (column, claim)
         if planner.marking:
             checked = yield from _free(planner, write, column)
         if write.ttl is None:
-            plan = _whole(planner, write)
+            plan = whole_row(planner, write)
         else:
             stamped = (yield from planner.stamped([write.row], bound))[write.row]
             plan = planner.plan(write, stamped)
             if plan.outcome.error is not None:
                 raise plan.outcome.error
         assert plan.put is not None
-        applied = yield CheckAndMutate(schema.table, write.row, *checked, plan.joined)
+        mark: bytes | None = None
+        if one_cell:
+            applied = yield CheckAndPut(schema.table, write.row, column, b"", plan.put)
+        else:
+            # What tells the row from one that another insert has put. A row that expires has a time of its own, above every delete, and
+            # an object that is one cell without a name has no room for it.
+            markable = write.ttl is None and (schema.wide_rows is None or not schema.wide_rows.bare)
+            mark = schema.stamp_prefix + planner.draw() if markable else None
+            marks = [] if mark is None else [Put(write.row, {mark: STAMP}, ttl=STAMP_LIFE)]
+            applied = yield CheckAndMutate(schema.table, write.row, *checked, [*plan.joined, *marks])
         if not applied:
             if stamped is not None:
                 yield DeleteRows(schema.table, [unstamped(stamped)])
             if planner.marking:
                 continue
+            if column == schema.exists_column:
+                (row,) = yield GetRows(schema.table, [write.row], (column,))
+                claim = yield from abandoned_claim(schema.table, write.row, None if row is None else row.columns.get(column), grace)
+                continue
             raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
-        (row,) = yield GetRows(schema.table, [write.row], planner.columns)
+        asked = planner.columns
+        (row,) = yield GetRows(schema.table, [write.row], asked if mark is None or asked == schema.family_names else (*asked, mark))
         if row is not None and column in row.columns:
-            if _shows(row, plan.put, {column} if schema.exists_column == column else set()):
+            own = mark in row.columns if mark is not None else shows(row, plan.put, {column} if schema.exists_column == column else set())
+            if own:
                 return plan.outcome
             raise RowExists("Another row has taken the place of the one inserted.", table=schema.table, key=write.row)
+        claim = None
         yield LetClockTick()
 
 
@@ -64,8 +88,8 @@ def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Prot
     return (column, None) if marker is None else (planner.schema.liveness_column, marker.value)
 
 
-def _whole(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPlan:
-    """A put of every column, whatever is left under it of a row that is gone."""
+def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPlan:
+    """A put without a TTL, of every column, whatever is left under it of a row that is gone."""
     schema = planner.schema
     counters = [f.column for f in schema.columns if f.kind == "counter"]
     cells = {**planner.cells(write), **dict.fromkeys(counters, COUNTER_ZERO)}
@@ -74,7 +98,7 @@ def _whole(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPlan:
     return UnindexedRowPlan(Outcome("put", write.row), put, [Delete(write.row, columns=nulls)] if nulls else [], nulls)
 
 
-def _shows(row: Row, put: Put, flag: set[bytes]) -> bool:
+def shows(row: Row, put: Put, flag: set[bytes]) -> bool:
     """Whether any value of the put, flag and zero counters apart, is there."""
     shown = {column: value for column, value in put.cells.items() if column not in flag and value != COUNTER_ZERO} or put.cells
     return any(column in row.columns and row.columns[column].value == value for column, value in shown.items())

@@ -113,6 +113,9 @@ class PlanExecutor:
         if plan.reader.anchor is None:  # a row may have cells of the system alone
             exists = plan.reader.exists
             return sum(sum(map(exists, batch)) for batch in self._one_by_one(plan.buckets, KeyOnly(), plan.reader.columns))
+        if plan.reader.anchor == plan.reader.schema.exists_column:  # its value says whether an insert has only claimed the row
+            exists = plan.reader.exists
+            return sum(sum(map(exists, batch)) for batch in self._one_by_one(plan.buckets, None, plan.reader.columns))
         keys_only = AllOf((FirstCellOnly(), KeyOnly()))
         return sum(map(len, self._one_by_one(plan.buckets, keys_only, plan.reader.columns)))
 
@@ -150,11 +153,7 @@ class PlanExecutor:
     @property
     def scans_exactly(self) -> bool:
         """Whether the rows of the key ranges are items, but for rows that are no objects and entries that are not current."""
-        plan = self.plan
-        if plan.path.salt.random:
-            return False
-        settled = plan.match.consumed if plan.path.index is not None else ()
-        return all(any(p is done for done in settled) for p in plan.residual)
+        return self.plan.settled and not self.plan.path.salt.random
 
     def _scan(self, of: KeyRange, table_filter: Any, columns: Sequence[bytes]) -> Scan:
         limit = self.wanted if self.scans_exactly else None
@@ -221,8 +220,8 @@ class PlanExecutor:
     def _run(self, first: Iterator[Sequence[Row]], scans: Sequence[Scan]) -> Generator[Sequence[Row], None, None]:
         """The batches of one scan after the other, of which the first is started already.
 
-        A limit counts rows that are no objects too, so whoever asks for more than it gets what follows: of a covering index without
-        the marks that have taken up the room.
+        A limit counts rows that are no objects too, so whoever asks for more than it gets what follows, ever more of it: of a covering
+        index without the marks that have taken up the room.
         """
         batches, started = first, True
         try:
@@ -294,9 +293,12 @@ class PlanExecutor:
 
 
 def _behind(scan: Scan, last: bytes) -> Scan | None:
-    """What is left of a scan after the row `last`, or None."""
+    """What is left of a scan after the row `last`, or None; twice as many rows of it, since those before were no objects."""
     rest = KeyRange(scan.range.start, last) if scan.reversed else KeyRange(last + b"\x00", scan.range.stop)
-    return None if rest.empty else evolve(scan, range=rest)
+    if rest.empty or scan.limit is None:
+        return None
+    limit = max(FIRST_GET, min(BATCH, 2 * scan.limit), scan.limit)
+    return evolve(scan, range=rest, limit=limit, batch_size=min(BATCH, limit))
 
 
 def close_started(batches: Iterator[Sequence[Row]]) -> None:

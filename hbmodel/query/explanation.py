@@ -72,6 +72,7 @@ class Explanation:
         unreadable: the declared indexes that no query can use, each with its state.
         lease: seconds after which a running session notices that the state of an index has changed, or None.
         slices: of the rows of a wide model, where they are scanned, else None.
+        limit: rows that are read of each bucket, where nothing but the query's limit bounds the scan, else None.
     """
 
     path: str
@@ -98,6 +99,7 @@ class Explanation:
     unreadable: Mapping[str, str] = field(factory=dict)
     lease: float | None = None
     slices: Slices | None = None
+    limit: int | None = None
 
     def __str__(self) -> str:
         fixed = ", ".join(self.equalities) or "nothing"
@@ -106,7 +108,8 @@ class Explanation:
             f"{self.access} of {self.table} ({', '.join((self.path, *self.kinds))})",
             f"  key:     {fixed} fixed"
             + (f", {self.range_field} bounded" if self.range_field else "")
-            + (" - full scan" if self.full_scan else ""),
+            + (" - full scan" if self.full_scan else "")
+            + (f" - {self.limit} row(s) of each bucket by the limit" if self.limit is not None else ""),
             f"  scans:   {self.ranges} range(s) in {self.buckets} of {self.of_buckets} bucket(s)"
             + (", backwards" if self.backwards else ""),
             f"  server:  {self.server or 'no filter'}",

@@ -179,10 +179,21 @@ class Plan:
         part = () if query.part is None else (query.part.ranges,)
         return digest_of(read, predicate, order, query.backwards, query.maximum, query.skipped, *part)
 
+    @cached_property
+    def settled(self) -> bool:
+        """Whether the key ranges settle every condition: what they hold are items, but for rows that are no objects and stale entries."""
+        settled = self.match.consumed if self.path.index is not None else ()
+        return all(any(p is done for done in settled) for p in self.residual)
+
+    @property
+    def limited(self) -> bool:
+        """Whether the query's limit bounds what is read."""
+        return self.query.maximum is not None and self.settled
+
     @property
     def full_scan(self) -> bool:
         """Whether nothing bounds the scan."""
-        return self.match.open
+        return self.match.open and not self.limited
 
     def after(self, position: bytes) -> Sequence[Bucket]:
         """The part of every bucket that lies behind `position` in the direction of the scan."""

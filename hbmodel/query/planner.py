@@ -65,7 +65,7 @@ def plan(
     Raises:
         UnknownIndex, IndexUnavailable: `use_index` names an index that is not there or cannot be read yet.
         OrderNotAvailable: no path gives the order.
-        FullScanRefused: nothing bounds the scan and the query does not allow that.
+        FullScanRefused: nothing bounds the scan, no limit either that counts every row of it, and the query does not allow that.
         QueryError: a range on a key field whose bytes do not keep its order.
     """
     schema = query.schema
@@ -114,7 +114,8 @@ def plan(
     if made.full_scan:
         _mention_unreadable(query, readable)
         raise FullScanRefused(
-            "The query would read the whole table: bound the leading key fields of the table or an index, or say .allow_full_scan().",
+            "The query would read the whole table: bound the leading key fields of the table or an index, or say .allow_full_scan(). "
+            "first(), last() and limit() need neither where the keys settle every condition.",
             table=schema.table, path=made.path.name, leading=made.path.layout.names[0],
         )  # fmt: skip
     return made
@@ -373,6 +374,7 @@ def explain(
         unreadable={name: state for name, state in known.items() if state != "readable"},
         lease=lease,
         slices=slices,
+        limit=query.skipped + query.maximum if query.maximum is not None and made.match.open and made.limited and made.buckets else None,
     )
 
 

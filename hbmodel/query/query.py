@@ -109,7 +109,7 @@ class Query(Generic[R_co]):
         return evolve(self, predicate=And(tuple(parts)) if parts else None)
 
     def limit(self, count: int) -> Query[R_co]:
-        """At most `count` items, in pages and `count()` too."""
+        """At most `count` items, in pages and `count()` too; a query whose every condition the keys settle is then no full scan."""
         return evolve(self, maximum=whole(count, "limit"))
 
     def offset(self, count: int) -> Query[R_co]:
@@ -200,7 +200,7 @@ class Query(Generic[R_co]):
         return list(self)
 
     def first(self) -> R_co | None:
-        """The first item, or None."""
+        """The first item, or None; as with `limit`, no full scan where the keys settle every condition."""
         maximum = 1 if self.maximum is None else min(self.maximum, 1)
         return next(iter(self.limit(maximum)), None)
 

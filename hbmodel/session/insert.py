@@ -1,15 +1,21 @@
-"""Chooses the protocol by which an object is put only if its key is free."""
+"""Chooses the protocol by which an object is put only if its key is free, and carries it out."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from attrs import define, field
 
 from hbmodel.errors import CapabilityError, SchemaMismatch
 from hbmodel.mapping.mapper import changed_copy, give_version
 from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.protocol.claimed_insert import insert_claimed
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
+from hbmodel.protocol.expiry import family_life
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed
 from hbmodel.protocol.operations import Protocol
@@ -27,96 +33,153 @@ from hbmodel.tables.registration import Binding
 T = TypeVar("T")
 
 
-def insert(
-    store: Store,
-    bind: Callable[[TableSchema], Binding],
-    clock: ServerClock,
-    work: Callable[[], UnitOfWork],
-    obj: T,
-    ttl: int | None,
-) -> T:
-    """Puts an object if its key is free and returns it; see `Session.insert`.
+@define(eq=False)
+class Inserter:
+    """What inserts of objects go by.
 
-    Args:
+    Attributes:
         store: to write to.
         bind: gives the current binding of a model.
         clock: for rows whose time does not come from the server.
         work: opens a unit of work, for a row whose indexes have changed under it.
-        obj: the object.
-        ttl: of its row in ms, or None.
     """
-    schema = schema_of(type(obj))
-    if schema.salt.random:
-        raise CapabilityError(
-            "insert() is not possible under RandomSalt: a free key in one bucket says nothing of the others.", table=schema.table
-        )
-    if not store.capabilities.check_and_mutate:
-        raise CapabilityError(
-            "insert() needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.", table=schema.table
-        )
-    write = put_object(schema, obj, ttl)
-    if schema.versioned:
-        return _insert_versioned(store, bind, clock, obj, write)
-    for _ in range(RESTARTS):
-        try:
-            return _insert(store, bind, clock, work, obj, write)
-        except _Outdated:  # its row is not written yet
-            continue
-    raise SchemaMismatch("The indexes of the table change again and again; insert again.", table=schema.table)
+
+    store: Store
+    bind: Callable[[TableSchema], Binding]
+    clock: ServerClock
+    work: Callable[[], UnitOfWork]
+
+    def insert(self, obj: T, ttl: int | None) -> T:
+        """Puts an object if its key is free and returns it; see `Session.insert`.
+
+        Args:
+            obj: the object.
+            ttl: of its row in ms, or None.
+        """
+        schema = schema_of(type(obj))
+        if schema.salt.random:
+            raise CapabilityError(
+                "insert() is not possible under RandomSalt: a free key in one bucket says nothing of the others.", table=schema.table
+            )
+        attempt = Attempt(self, obj, put_object(schema, obj, ttl))
+        return self.carry_out(schema, attempt.protocol, lambda: attempt)
+
+    def carry_out(self, schema: TableSchema, begin: Callable[[Binding], Protocol[Any]], latest: Callable[[], Attempt[T]]) -> T:
+        """Drives the protocol of an insert, and begins it again where its table is written otherwise by then.
+
+        Args:
+            schema: of the model.
+            begin: makes the protocol, by a binding.
+            latest: gives the attempt to insert that the protocol is at, or has ended with.
+        """
+        for _ in range(RESTARTS):
+            binding = self.bind(schema)
+            binding.check_writable()
+            try:
+                outcome = drive(self.store, begin(binding), self.clock, None if schema.versioned else partial(self._check, binding))
+            except _Outdated:  # its row is not written yet
+                continue
+            except SchemaMismatch as error:
+                return latest().finished_otherwise(error)
+            return latest().inserted(outcome)
+        raise SchemaMismatch("The indexes of the table change again and again; insert again.", table=schema.table)
+
+    def _check(self, binding: Binding) -> None:
+        if not self.bind(binding.schema).writes_like(binding):
+            raise _Outdated
 
 
 class _Outdated(Exception):
     """The table is written otherwise by now than an insert was planned."""
 
 
-def _insert(
-    store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, work: Callable[[], UnitOfWork], obj: T, write: PutObject
-) -> T:
-    schema = schema_of(type(obj))
-    binding = bind(schema)
-    binding.check_writable()
+@define(eq=False)
+class Attempt(Generic[T]):
+    """One object that is put if its key is free.
 
-    def check() -> None:
-        if not bind(schema).writes_like(binding):
-            raise _Outdated
+    Attributes:
+        by: what it goes by.
+        obj: the object.
+        write: its put.
+        sent: the changes of a versioned row that were sent.
+    """
 
-    try:
-        drive(store, _protocol(binding, write, clock.bound), clock, check)
-    except SchemaMismatch:
-        # The lease ran out after the row was in place, and its indexes have changed: write it again as they are now.
-        again = work()
-        again.add(Pending(schema, obj, [write]))
-        again.commit()
-    return obj
+    by: Inserter
+    obj: T
+    write: PutObject
+    sent: SentChanges = field(factory=dict)
+
+    def protocol(self, binding: Binding) -> Protocol[Any]:
+        """The protocol that puts the object; raises `CapabilityError` where the store has none for the model."""
+        schema, write, clock = binding.schema, self.write, self.by.clock
+        if schema.versioned:
+            _need_check_and_mutate(self.by.store, schema)
+            planner = VersionedRowPlanner(schema, binding.written, clock.bound, adopting=binding.adopting)
+            return insert_versioned(planner, write, self.sent)
+        if binding.writes_system_cells:
+            _need_check_and_mutate(self.by.store, schema)
+            writer = IndexedRowPlanner(schema, binding.written, clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed")
+            return insert_indexed(writer, write)
+        protocol = self._unindexed(binding)
+        return behind_entries(schema, binding.written, [write], protocol) if binding.written else protocol
+
+    def _unindexed(self, binding: Binding) -> Protocol[Any]:
+        schema, write, clock, can = binding.schema, self.write, self.by.clock, self.by.store.capabilities
+        planner = UnindexedRowPlanner.of(schema, binding.indexed)
+        column = schema.exists_column or next(
+            (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
+        )
+        if column is None:
+            raise CapabilityError(
+                'insert() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table
+            )
+        if can.check_and_mutate:
+            return insert_unindexed(planner, write, column, clock.bound, clock.grace)
+        one_cell = schema.exists_column is None and len(schema.columns) == 1 and not schema.maps
+        life = family_life(schema)
+        short_claims = not one_cell and (schema.exists_column is None or (life is not None and life < clock.grace))
+        if binding.rows != "unindexed" or binding.written or write.ttl is not None or short_claims:
+            _need_check_and_mutate(self.by.store, schema)
+        if one_cell:
+            return insert_unindexed(planner, write, column, clock.bound, one_cell=True)
+        return insert_claimed(planner, write, column, clock.grace, can, lambda: os.urandom(8))
+
+    def finished_otherwise(self, error: SchemaMismatch) -> T:
+        """Writes the object as its table is kept now: the lease ran out once its row was in place, or its key was claimed.
+
+        Raises:
+            SchemaMismatch: the `error`, where nothing of a versioned row was sent.
+        """
+        by, schema = self.by, schema_of(type(self.obj))
+        if not schema.versioned:
+            again = by.work()
+            again.add(Pending(schema, self.obj, [self.write]))
+            again.commit()
+            return self.obj
+        while self.sent:
+            binding = by.bind(schema)
+            binding.check_writable()
+            try:
+                return self.inserted(drive(by.store, self.protocol(binding), by.clock))
+            except SchemaMismatch as found:
+                error = found
+        raise error
+
+    def inserted(self, outcome: Any) -> T:
+        """The object once it is in place, with its version."""
+        schema = schema_of(type(self.obj))
+        if not schema.versioned:
+            return self.obj
+        (found,) = outcome
+        assert found.version is not None
+        return self.obj if give_version(schema, self.obj, found.version) else changed_copy(self.obj, {}, found.version)
 
 
-def _protocol(binding: Binding, write: PutObject, bound: int) -> Protocol[Any]:
-    schema = binding.schema
-    if binding.writes_system_cells:
-        writer = IndexedRowPlanner(schema, binding.written, bound, adopting=binding.adopting, mixed=binding.rows == "mixed")
-        return insert_indexed(writer, write)
-    column = schema.exists_column or next(
-        (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
-    )
-    if column is None:
-        raise CapabilityError('insert() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table)
-    protocol = insert_unindexed(UnindexedRowPlanner.of(schema, binding.indexed), write, column, bound)
-    return behind_entries(schema, binding.written, [write], protocol) if binding.written else protocol
-
-
-def _insert_versioned(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: T, write: PutObject) -> T:
-    schema, sent = schema_of(type(obj)), SentChanges()
-    while True:
-        binding = bind(schema)
-        binding.check_writable()
-        planner = VersionedRowPlanner(schema, binding.written, clock.bound, adopting=binding.adopting)
-        try:
-            (outcome,) = drive(store, insert_versioned(planner, write, sent), clock)
-        except SchemaMismatch:
-            if not sent:
-                raise
-            continue  # the lease ran out after the row was in place: its entries are put by the indexes as they are now
-        assert outcome.version is not None
-        if give_version(schema, obj, outcome.version):
-            return obj
-        return changed_copy(obj, {}, outcome.version)
+def _need_check_and_mutate(store: Store, schema: TableSchema) -> None:
+    if not store.capabilities.check_and_mutate:
+        raise CapabilityError(
+            "insert() and prepend() need a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway. Through the first "
+            "one they are possible, without a TTL, for models without indexes and version that have one column, which is never empty, or "
+            'a flag: @hb.model(exists=hb.flag("e")).',
+            table=schema.table,
+        )

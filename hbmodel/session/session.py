@@ -26,7 +26,7 @@ from hbmodel.session.columns import MapColumnCalls
 from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
 from hbmodel.session.get_many import get_many
 from hbmodel.session.increment import increment
-from hbmodel.session.insert import insert
+from hbmodel.session.insert_calls import InsertCalls
 from hbmodel.session.known_models import KnownModels
 from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.session.options import check_seconds
@@ -45,7 +45,7 @@ T = TypeVar("T")
 log = logging.getLogger("hbmodel")
 
 
-class Session(MapColumnCalls):
+class Session(InsertCalls, MapColumnCalls):
     """Reads and writes objects of a store.
 
     Writes are pending until `commit()`; reads never see what is pending. As a context manager it commits on a clean exit and
@@ -231,23 +231,6 @@ class Session(MapColumnCalls):
     def _add(self, obj: Any, ttl: timedelta | None) -> None:
         schema = schema_of(type(obj))
         self._work.add(Pending(schema, obj, [put_object(schema, obj, None if ttl is None else milliseconds(schema, ttl))], copy=obj))
-
-    @guarded
-    def insert(self, obj: T, *, ttl: timedelta | None = None) -> T:
-        """Puts an object if its key is free and returns it; atomic, runs at once.
-
-        A versioned object has the row's version then; of one that is frozen a copy is returned.
-
-        Args:
-            obj: the object.
-            ttl: as for `add`.
-
-        Raises:
-            RowExists: it is not.
-            CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty.
-        """
-        schema = schema_of(type(obj))
-        return insert(self._view(schema), self._bind, self._clock, self._work.apart, obj, milliseconds(schema, ttl))
 
     @guarded
     def update(self, obj: T, /, *, if_: Predicate | None = None, **changes: Any) -> T:

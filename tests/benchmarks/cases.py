@@ -27,6 +27,7 @@ from hbmodel.store.ranges import KeyRange
 from tests.benchmarks.comparison import IN_ROW, MANY, REPEATS, Case, Result, compare
 from tests.benchmarks.latest import Measured, latest_cases, measurements
 from tests.benchmarks.mapping import mapping_cases
+from tests.benchmarks.prepend import Comment, prepend_cases
 from tests.benchmarks.wide import MODELS as WIDE_MODELS
 from tests.benchmarks.wide import OBJECTS as WIDE_OBJECTS
 from tests.benchmarks.wide import wide_cases
@@ -80,7 +81,7 @@ class Covered:
     by_owner = hb.index("owner", covers=("kind", "size", "text"))
 
 
-MODELS = (Reading, Event, Covered, Spread, Measured, *WIDE_MODELS)
+MODELS = (Reading, Event, Covered, Spread, Measured, Comment, *WIDE_MODELS)
 
 
 def readings(rows: int) -> Iterator[Reading]:
@@ -122,6 +123,7 @@ def run_all(url: str, thrift2_url: str, rows: int, chosen: Callable[[str], bool]
             cases += [*_gets(first, second, by_hand), *_index_queries(first, second, by_hand)]
             cases += latest_cases(first, second, by_hand)
             cases += wide_cases(first, second, by_hand, embedded)
+            cases += prepend_cases(first, second, where.hostname or "localhost", where.port or 9090)
             cases += [*_single_puts(first, second, by_hand), *_puts(first, second, by_hand), *mapping_cases()]
             cases = [case for case in cases if chosen(case.name)]
             session = hb.Session(first)

@@ -18,9 +18,9 @@ from tests.checker import protocol_map_mutants as mapped
 from tests.checker import protocol_mutants as rows
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_plain_mutants as plain_mutants
+from tests.checker import protocol_prepend, protocol_prepend_mutants, protocol_unindexed, protocol_versions
 from tests.checker import protocol_row_mutants as bare
 from tests.checker import protocol_shared_mutants as shared
-from tests.checker import protocol_unindexed, protocol_versions
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_version_mutants as versions
@@ -86,6 +86,10 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken(
             {f"a table of others: {name}": mutant for name, mutant in plain_mutants.MUTANTS.items()},
             lambda rules: plain.Rules(by_clock=rules.by_clock),
+        ),
+        _broken(
+            {f"prepend: {name}": mutant for name, mutant in protocol_prepend_mutants.MUTANTS.items()},
+            lambda rules: protocol_prepend.SHIPPED,
         ),
     )
 )

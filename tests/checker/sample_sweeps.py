@@ -14,6 +14,7 @@ from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_map_versions as mapped_versions
 from tests.checker import protocol_maps as mapped
 from tests.checker import protocol_plain as plain
+from tests.checker import protocol_prepend as prepended
 from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_shared_sweeps as shared
 from tests.checker import protocol_unique as unique
@@ -256,8 +257,18 @@ PLAIN: Mapping[str, Sweep] = {
     "a table of others, a writer that stands still": lambda: islice(plain.models(plain.Rules(by_clock=True)), 0, None, 211),
 }
 
+PREPENDED: Mapping[str, Sweep] = {
+    "rows of one cell": lambda: islice(prepended.prepends(prepended.Word, (prepended.CLAIMING, prepended.CLAIMING)), 1, None, 5),
+    "checked rows": lambda: islice(prepended.prepends(prepended.Remark, (prepended.ATOMIC, prepended.ATOMIC)), 1, None, 5),
+    "claimed rows": lambda: islice(prepended.prepends(prepended.Remark, (prepended.CLAIMING, prepended.CLAIMING)), 6, 7),
+    "claimed rows beside checked ones": lambda: islice(
+        prepended.prepends(prepended.SaltedRemark, (prepended.CLAIMING, prepended.ATOMIC)), 1, 2
+    ),
+}
+
 SAMPLES: Mapping[str, Sweep] = dict(
     chain(
+        ((f"prepend, {name}", sweep) for name, sweep in PREPENDED.items()),
         ((f"unique build, {name}", sweep) for name, sweep in UNIQUE_BUILD.items()),
         ((f"covering, {name}", sweep) for name, sweep in COVERING.items()),
         PLAIN.items(),

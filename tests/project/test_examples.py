@@ -148,6 +148,18 @@ def test_time_series(url: str) -> None:
     assert "The answers are equal; 1 metric has no value." in done.stdout
 
 
+def test_comments(url: str) -> None:
+    done = run("comments", "--store", url)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "the last of all: 2000   (16 calls, 16 rows)" in done.stdout
+    assert "numbers after deletes: [2, 1]" in done.stdout
+    page = (EXAMPLES.parent / "docs" / "first-last-prepend.md").read_text(encoding="utf-8")
+    shown = re.search(r"```text\n(.*?)```", page, re.DOTALL)
+    assert shown is not None
+    assert shown.group(1) in done.stdout  # the page's figures are the program's, on every store
+
+
 @pytest.mark.hbase
 def test_flights_on_a_running_hbase(local_hbase: object) -> None:
     url = f"{local_hbase.url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]

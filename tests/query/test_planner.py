@@ -317,6 +317,31 @@ def test_full_scans_are_refused_unless_allowed(predicates: list[Any]) -> None:
     assert explain(of, made, one_call_scans=False).full_scan
 
 
+def test_a_limit_bounds_what_nothing_is_checked_of() -> None:
+    for of in (
+        query(Event),
+        query(Event).reversed(),
+        query(Event).use_index("by_size"),
+        query(Plain).offset(3),
+        query(Word, Word.word > ""),
+    ):
+        if of.predicate is None:
+            with pytest.raises(hb.FullScanRefused):
+                planned(of)
+        made = planned(of.limit(5))
+        assert not made.full_scan
+        told = explain(of.limit(5), made, one_call_scans=True)
+        assert not told.full_scan
+        assert told.limit == (5 + of.skipped if of.predicate is None else None)
+        assert ("by the limit" in str(told)) == (of.predicate is None)
+
+
+def test_a_limit_does_not_bound_what_is_checked_row_by_row() -> None:
+    for predicate in (Event.note == "n", Event.serial == 1, Event.user != 1):
+        with pytest.raises(hb.FullScanRefused):
+            planned(query(Event, predicate).limit(1))
+
+
 def test_the_empty_prefix_bounds_nothing() -> None:
     with pytest.raises(hb.FullScanRefused):
         planned(query(Word, Word.word.startswith("")))

@@ -69,6 +69,7 @@ class ReverseLongCodec(FixedWidth[int]):
     order = "descending"
     raw_order = "descending"
     width = 8
+    low, high = 0, LONG_MAX
 
     def encode(self, value: int) -> bytes:
         """Of a number that is not negative."""

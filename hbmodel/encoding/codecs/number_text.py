@@ -40,6 +40,13 @@ class DecimalText(FixedWidth[int]):
     width: int = field(converter=declared_width)
 
     python_type = int
+    low = 0
+
+    @property
+    def high(self) -> int:
+        """The largest number."""
+        largest: int = 10**self.width - 1
+        return largest
 
     def encode(self, value: int) -> bytes:
         """Digits."""
@@ -53,7 +60,7 @@ class DecimalText(FixedWidth[int]):
 
     def floor(self, value: int) -> int | None:
         """The nearest number in range from below."""
-        return floor_integer(value, 0, 10**self.width - 1)
+        return floor_integer(value, self.low, self.high)
 
     @property
     def spec(self) -> dict[str, JSON]:
@@ -68,12 +75,19 @@ class HexText(FixedWidth[int]):
     width: int = field(converter=declared_width)
 
     python_type = int
+    low = 0
+
+    @property
+    def high(self) -> int:
+        """The largest number."""
+        largest: int = 16**self.width - 1
+        return largest
 
     def encode(self, value: int) -> bytes:
         """Hex digits."""
         number = integer(value)
-        if not 0 <= number < 16**self.width:
-            raise out_of_range(0, 16**self.width - 1)
+        if not self.low <= number <= self.high:
+            raise out_of_range(self.low, self.high)
         return b"%0*x" % (self.width, number)
 
     encode_part = encode
@@ -88,7 +102,7 @@ class HexText(FixedWidth[int]):
 
     def floor(self, value: int) -> int | None:
         """The nearest number in range from below."""
-        return floor_integer(value, 0, 16**self.width - 1)
+        return floor_integer(value, self.low, self.high)
 
     @property
     def spec(self) -> dict[str, JSON]:

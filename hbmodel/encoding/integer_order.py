@@ -1,0 +1,41 @@
+"""The order in which the whole numbers of a key field stand in the key: the first and the last of them, and the one before another."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from hbmodel.encoding.key_field import CompiledKeyField
+
+
+@frozen
+class IntegerOrder:
+    """The whole numbers of a key field, in the order of their bytes.
+
+    Attributes:
+        first: of all in key order.
+        last: of all in key order.
+    """
+
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, slot: CompiledKeyField) -> IntegerOrder | None:
+        """The order of a field at its place; None where it holds None too, no whole numbers, or bytes that do not keep their order."""
+        codec = slot.of.codec
+        low, high = getattr(codec, "low", None), getattr(codec, "high", None)
+        if codec.python_type is not int or slot.of.nullable or slot.order is None or low is None or high is None:
+            return None
+        return cls(low, high) if slot.order == "ascending" else cls(high, low)
+
+    @property
+    def _step(self) -> int:
+        return 1 if self.first < self.last else -1
+
+    def before(self, value: int) -> int | None:
+        """The number that stands just before another; None before the first."""
+        return None if value == self.first else value - self._step
+
+    def earlier(self, one: int, other: int) -> int:
+        """Of two numbers the one that stands first."""
+        return min(one, other, key=lambda value: value * self._step)

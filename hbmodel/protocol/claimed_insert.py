@@ -1,0 +1,75 @@
+"""Puts an object only if its key is free where no call changes a row under a condition, as a sans-IO generator.
+
+HBase's first gateway checks a cell and puts one, at the server's time. So an insert first claims the key: it puts a value of its own
+into the existence flag if that is absent, and then the whole row, whose flag says that it is there. A claimed row reads as absent. The
+claim of a program that died is retaken once it is older than the grace time.
+
+Nobody else may put or delete the key meanwhile: a delete ends the claim, and a put of the object is overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hbmodel.errors import RowExists
+from hbmodel.mapping.mapper import FLAG
+from hbmodel.protocol.claimed_key import CLAIMED, abandoned_claim
+from hbmodel.protocol.operations import CheckAndPut, CheckLease, GetRows, LetClockTick, Protocol, ReadClock
+from hbmodel.protocol.unindexed_batch import carry_out
+from hbmodel.protocol.unindexed_insert import shows, whole_row
+from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.writes import Outcome, PutObject
+from hbmodel.store.port import Capabilities
+from hbmodel.store.values import Cell, Put, Row
+
+
+def insert_claimed(
+    planner: UnindexedRowPlanner, write: PutObject, flag: bytes, grace: int, can: Capabilities, draw: Callable[[], bytes]
+) -> Protocol[Outcome]:
+    """Puts an object if its row is neither there nor claimed; raises `RowExists`.
+
+    Args:
+        planner: plans the mutations.
+        write: the object, without a TTL.
+        flag: the existence flag.
+        grace: G in ms: how old a claim must be to be retaken.
+        can: what the store can do in one call.
+        draw: source of nonces, 8 bytes each.
+    """
+    table, row = planner.schema.table, write.row
+    plan = whole_row(planner, write)
+    assert plan.put is not None
+    expected = b""
+    while True:
+        since = yield ReadClock()
+        claim = CLAIMED + draw()
+        yield CheckAndPut(table, row, flag, expected, Put(row, {flag: claim}))
+        held = yield from _flag(table, row, flag)  # whatever was answered: a delete of the same millisecond hides a claim
+        if held is None:
+            yield LetClockTick()
+            expected = b""
+            continue
+        if held.value != claim:
+            expected = yield from abandoned_claim(table, row, held, grace)
+            continue
+        if not (yield CheckLease(since)):
+            expected = claim  # others may soon take it for one that was left: it is made a new one
+            continue
+        yield from carry_out(table, [plan], can)
+        (found,) = yield GetRows(table, [row], planner.columns)
+        if found is not None and flag in found.columns and found.columns[flag].value == FLAG:
+            if shows(found, plan.put, {flag}):
+                return plan.outcome
+            raise RowExists("Another row has taken the place of the one inserted.", table=table, key=row)
+        # A delete has hidden the row, or a server whose clock was set back gave it a time below that of the claim.
+        held = None if found is None else found.columns.get(flag)
+        if held is not None and held.value == claim and (yield CheckAndPut(table, row, flag, claim, Put(row, {flag: FLAG}))):
+            return plan.outcome
+        yield LetClockTick()
+        expected = b""
+
+
+def _flag(table: str, row: bytes, flag: bytes) -> Protocol[Cell | None]:
+    found: Row | None
+    (found,) = yield GetRows(table, [row], (flag,))
+    return None if found is None else found.columns.get(flag)

@@ -1,0 +1,33 @@
+"""The claim of a key that is being inserted on HBase's first gateway: a value of the existence flag, and when others may take it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hbmodel.errors import RowExists
+from hbmodel.mapping.mapper import FLAG
+from hbmodel.protocol.operations import Protocol, ReadClock
+from hbmodel.store.values import Cell
+
+CLAIMED: Final = b"\x00"
+"""What the flag of a claimed row begins with; the nonce of the claim follows."""
+
+
+def abandoned_claim(table: str, row: bytes, held: Cell | None, grace: int) -> Protocol[bytes]:
+    """The claim that a key is held by, if it is older than the grace time; raises `RowExists`.
+
+    Args:
+        table: of the row.
+        row: its key.
+        held: its flag, which was present.
+        grace: G in ms.
+    """
+    if held is None or held.value == FLAG:
+        raise RowExists("There is a row under this key already.", table=table, key=row)
+    now = yield ReadClock()
+    if held.value[:1] != CLAIMED or now - held.timestamp <= grace:
+        raise RowExists(
+            "Another program is inserting a row under this key, or died while it did; the key is free once the grace time is over.",
+            table=table, key=row,
+        )  # fmt: skip
+    return held.value

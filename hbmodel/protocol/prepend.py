@@ -1,0 +1,130 @@
+"""Puts an object before the first live row of a key prefix, as a sans-IO generator.
+
+The row's last key field gets the value before that of the first row, and the key is claimed as every insert claims one. A key that is
+taken is not tried again: the next try is before it and before whatever is the first row by then. So two programs never get one key, and
+what they put follows without a gap, but for keys that were claimed by a program which died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from attrs import frozen
+
+from hbmodel.encoding.integer_order import IntegerOrder
+from hbmodel.errors import CapabilityError, EncodingError, IncompleteKey, RowExists
+from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.operations import FirstRows, Protocol
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.values import Row
+
+R = TypeVar("R")
+
+MOST_ROWS = 1_000
+"""Most rows that are asked for at once in search of a live one."""
+
+
+@frozen(eq=False)
+class KeyPrefix:
+    """The rows that share all key fields but the last one, which holds whole numbers.
+
+    Attributes:
+        schema: of the model.
+        order: of the numbers.
+        ranges: of their row keys: one, or one for each bucket of the salt that can hold them.
+    """
+
+    schema: TableSchema
+    order: IntegerOrder
+    ranges: Sequence[KeyRange]
+
+    @classmethod
+    def of(cls, schema: TableSchema, key: Mapping[str, Any]) -> KeyPrefix:
+        """The prefix that the fields of an object give.
+
+        Args:
+            schema: of the model.
+            key: every key field but the last by name; more does no harm.
+
+        Raises:
+            IncompleteKey: names the missing fields.
+            EncodingError: a value cannot be stored exactly.
+            CapabilityError: the last key field has no whole number before another, or the buckets of the salt are drawn.
+        """
+        layout, salt = schema.layout, schema.salt
+        *names, last = layout.names
+        order = IntegerOrder.of(layout.slots[-1])
+        if order is None:
+            raise CapabilityError(
+                "prepend() needs a last key field of whole numbers, without None, whose bytes keep their order.",
+                table=schema.table, field=last,
+            )  # fmt: skip
+        if salt.random:
+            raise CapabilityError(
+                "prepend() is not possible under RandomSalt: a free key in one bucket says nothing of the others.", table=schema.table
+            )
+        if missing := [name for name in names if name not in key]:
+            raise IncompleteKey("Give every field of the row key but the last.", table=schema.table, missing=missing)
+        try:
+            parts = layout.pack_leading([key[name] for name in names])
+        except EncodingError as error:
+            raise EncodingError(error.message, **{"table": schema.table, **error.details}) from None
+        unsalted = layout.range_of(parts)
+        located = {*salt.by} <= {*names}
+        buckets = [salt.bucket_of_fields(dict(zip(names, parts, strict=True)))] if located else range(salt.buckets)
+        return cls(schema, order, [salt.range_in(bucket, unsalted) for bucket in buckets])
+
+    def number_of(self, row: Row) -> int:
+        """The last key field of a row."""
+        number: int = self.schema.layout.unpack(row.row, self.schema.salt.width)[-1]
+        return number
+
+
+def prepend_row(prefix: KeyPrefix, reader: RowDecoder, insert: Callable[[int], Protocol[R]]) -> Protocol[R]:
+    """Puts an object before the first live row of a prefix, at the end of its numbers where there is none.
+
+    Args:
+        prefix: of the row's key.
+        reader: says which rows are live.
+        insert: the protocol that puts the object under a number, or raises `RowExists`; its result is returned.
+
+    Raises:
+        EncodingError: there is no number before the first row.
+    """
+    order = prefix.order
+    refused: int | None = None
+    while True:
+        first = yield from _first_number(prefix, reader)
+        number = order.last if first is None else order.before(first)
+        if number is not None and refused is not None:
+            before = order.before(refused)
+            number = None if before is None else order.earlier(number, before)
+        if number is None:
+            raise EncodingError(
+                "The first row of the prefix has the first number of the field: there is none before it.",
+                table=prefix.schema.table, field=prefix.schema.layout.names[-1],
+            )  # fmt: skip
+        try:
+            return (yield from insert(number))
+        except RowExists:
+            refused = number
+
+
+def _first_number(prefix: KeyPrefix, reader: RowDecoder) -> Protocol[int | None]:
+    """The last key field of the first live row, or None; rows that are none are passed over, ever more of them at once."""
+    found: int | None = None
+    ranges, limit = prefix.ranges, 1
+    while ranges:
+        answers: Sequence[Sequence[Row]] = yield FirstRows(prefix.schema.table, ranges, reader.columns, limit)
+        unsettled: list[KeyRange] = []
+        for of, rows in zip(ranges, answers, strict=True):
+            live = next(filter(reader.exists, rows), None)
+            if live is not None:
+                number = prefix.number_of(live)
+                found = number if found is None else prefix.order.earlier(found, number)
+            elif len(rows) == limit:
+                unsettled.append(KeyRange(rows[-1].row + b"\x00", of.stop))
+        ranges, limit = unsettled, min(8 * limit, MOST_ROWS)
+    return found

@@ -1,0 +1,69 @@
+"""What a session puts only under keys that are free, at once: objects under keys of their own, and before the first of a prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.expiry import milliseconds
+from hbmodel.session.insert import Inserter
+from hbmodel.session.prepend import prepend
+from hbmodel.session.thread_guard import Guard, guarded
+from hbmodel.session.unit_of_work import UnitOfWork
+from hbmodel.store.port import Store
+from hbmodel.tables.registration import Binding
+
+T = TypeVar("T")
+
+
+class InsertCalls:
+    """The calls of a session that insert."""
+
+    _view: Callable[[TableSchema], Store]
+    _bind: Callable[[TableSchema], Binding]
+    _clock: ServerClock
+    _guard: Guard
+    _work: UnitOfWork
+
+    @guarded
+    def insert(self, obj: T, *, ttl: timedelta | None = None) -> T:
+        """Puts an object if its key is free and returns it; atomic, runs at once.
+
+        A versioned object has the row's version then; of one that is frozen a copy is returned.
+
+        Args:
+            obj: the object.
+            ttl: as for `add`.
+
+        Raises:
+            RowExists: it is not.
+            CapabilityError: the model has no column that is never empty; or the store has no check-and-mutate, and the model has indexes,
+                a version, or several columns and no existence flag, or a TTL is given.
+        """
+        schema = schema_of(type(obj))
+        return self._inserter(schema).insert(obj, milliseconds(schema, ttl))
+
+    @guarded
+    def prepend(self, model: type[T], /, **fields: Any) -> T:
+        """Puts an object before the first row of its key prefix and returns it; runs at once.
+
+        The last key field, of whole numbers, gets the value before that of the first live row, or the last of all where the prefix is
+        empty, and the key is claimed as by `insert`. No two programs get one key. Without deletes the keys of a prefix follow each
+        other, but for one gap for each program that died while it held a claim. The key of a first row that was deleted is used again.
+
+        Args:
+            model: its class.
+            **fields: every field but the last of the key.
+
+        Raises:
+            CapabilityError: as `insert`; or the last key field has no whole number before another.
+            IncompleteKey: names the missing fields.
+            EncodingError: there is no value before the first row's.
+        """
+        return prepend(self._inserter(schema_of(model)), model, fields)
+
+    def _inserter(self, schema: TableSchema) -> Inserter:
+        return Inserter(self._view(schema), self._bind, self._clock, self._work.apart)

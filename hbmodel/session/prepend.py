@@ -1,0 +1,50 @@
+"""Puts an object before the first row of its key prefix, as a session is asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from hbmodel.errors import SessionError
+from hbmodel.mapping.mapper import RowDecoder, changed_copy
+from hbmodel.mapping.schema import schema_of
+from hbmodel.protocol.operations import Protocol
+from hbmodel.protocol.prepend import KeyPrefix, prepend_row
+from hbmodel.protocol.writes import put_object
+from hbmodel.session.insert import Attempt, Inserter
+from hbmodel.tables.registration import Binding
+
+T = TypeVar("T")
+
+
+def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
+    """Puts an object before the first row of its prefix and returns it; see `Session.prepend`.
+
+    Args:
+        by: what inserts go by.
+        model: of the object.
+        fields: of the object, all but the last of the key.
+    """
+    schema = schema_of(model)
+    last = schema.layout.names[-1]
+    if last in fields:
+        raise SessionError("prepend() fills the last key field itself; insert() takes one that is chosen.", table=schema.table, field=last)
+    prefix = KeyPrefix.of(schema, fields)
+    blank = model(**fields, **{last: prefix.order.last})
+    attempts: list[Attempt[T]] = []
+
+    def attempt(number: int) -> Attempt[T]:
+        obj = changed_copy(blank, {last: number})
+        return Attempt(by, obj, put_object(schema, obj))
+
+    def begin(binding: Binding) -> Protocol[Any]:
+        attempt(prefix.order.last).protocol(binding)  # what cannot be stored, or not on this store, is refused before any call
+
+        def insert(number: int) -> Protocol[Any]:
+            attempts[:] = [attempt(number)]
+            return attempts[0].protocol(binding)
+
+        reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
+        return prepend_row(prefix, reader, insert)
+
+    return by.carry_out(schema, begin, lambda: attempts[0])
