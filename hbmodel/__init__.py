@@ -16,6 +16,7 @@ from hbmodel.encoding.codecs import (
     DecimalNumber,
     DecimalText,
     Delimited,
+    Dictionary,
     DigestPrefixed,
     Duration,
     EnumOf,
@@ -59,6 +60,7 @@ from hbmodel.errors import (
     FamilyNotFound,
     FullScanRefused,
     HbmodelError,
+    IdsExhausted,
     IncompleteKey,
     IncompleteRow,
     IndexUnavailable,
@@ -87,9 +89,11 @@ from hbmodel.errors import (
     UniqueViolation,
     UnknownField,
     UnknownIndex,
+    UnknownName,
     UnknownOutcome,
 )
 from hbmodel.mapping.computed import computed
+from hbmodel.mapping.dictionary_tables import dictionary
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family
 from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, each, flag, index, key, version
@@ -121,7 +125,9 @@ from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_sweeps import IndexProgress
 from hbmodel.tables.index_work import IndexTimes
 from hbmodel.tables.indexes import build_index, drop_index, index_status, purge_rows, repair_index, verify_index
+from hbmodel.tables.names import Names
 from hbmodel.tables.region_check import RegionUse, check_regions
+from hbmodel.tables.sequence import Sequence, SequenceIds
 from hbmodel.tables.split_keys import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
 
 __all__ = [
@@ -152,6 +158,7 @@ __all__ = [
     "DecodingError",
     "Delimited",
     "Description",
+    "Dictionary",
     "Diff",
     "Difference",
     "DigestPrefixed",
@@ -174,6 +181,7 @@ __all__ = [
     "IPAddress",
     "IPv4",
     "IPv6",
+    "IdsExhausted",
     "IncompleteKey",
     "IncompleteRow",
     "IndexBuild",
@@ -195,6 +203,7 @@ __all__ = [
     "LocalHBaseError",
     "MapColumns",
     "MsgPack",
+    "Names",
     "NamespaceExists",
     "NamespaceNotFound",
     "NotLoaded",
@@ -219,6 +228,8 @@ __all__ = [
     "RowNotFound",
     "Salt",
     "SchemaMismatch",
+    "Sequence",
+    "SequenceIds",
     "Session",
     "SessionClosed",
     "SessionError",
@@ -244,6 +255,7 @@ __all__ = [
     "UniqueViolation",
     "UnknownField",
     "UnknownIndex",
+    "UnknownName",
     "UnknownOutcome",
     "__version__",
     "alter",
@@ -259,6 +271,7 @@ __all__ = [
     "decode",
     "desc",
     "describe",
+    "dictionary",
     "diff",
     "drop_index",
     "drop_tables",

@@ -7,6 +7,7 @@ from itertools import chain, islice
 from typing import Any
 
 from tests.checker import protocol_covering as held
+from tests.checker import protocol_ids as ids
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_plain as plain
@@ -218,11 +219,15 @@ PLAIN: Mapping[str, Sweep] = {
     "a table of others, a writer that stands still": lambda: islice(plain.models(plain.Rules(by_clock=True)), 0, None, 211),
 }
 
+IDS: Mapping[str, Sweep] = {"claims of names": ids.claims, "blocks of a sequence": ids.blocks}
+
 SAMPLES: Mapping[str, Sweep] = dict(
     chain(
         ((f"unique build, {name}", sweep) for name, sweep in UNIQUE_BUILD.items()),
         ((f"covering, {name}", sweep) for name, sweep in COVERING.items()),
         PLAIN.items(),
+        ((f"ids, {name}", sweep) for name, sweep in IDS.items()),
+        ((f"ids, {name}", sweep) for name, sweep in IDS.items()),
         ((f"row versions, {name}", sweep) for name, sweep in SHARED.items()),
         ((f"one row, {name}", sweep) for name, sweep in WIDE.items()),
         INDEXED.items(),

@@ -13,6 +13,7 @@ from attrs import evolve
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.writes import UpdateFields
 from tests.checker import protocol_covering as held
+from tests.checker import protocol_ids as ids
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_plain as plain
@@ -312,7 +313,14 @@ def _shared() -> Iterator[tuple[str, Sweep]]:
     yield "row versions, a write that takes too long", partial(shared.shared, mine, clocks=TWO_CLOCKS, first={"slow": 1})
 
 
-FAMILIES = (_indexed, _several, _expiring, _versioned, _unique, _unique_build, _bare, _covering, _plain, _wide, _shared)
+def _ids() -> Iterator[tuple[str, Sweep]]:
+    """Names that get ids, and blocks of ids."""
+    for store in ids.STORES:
+        yield f"ids, claims of names: {store}", partial(ids.claims, programs=ids.MORE, stores=(store,), crashes=2)
+    yield "ids, blocks of a sequence", partial(ids.blocks, crashes=2)
+
+
+FAMILIES = (_indexed, _several, _expiring, _versioned, _unique, _unique_build, _bare, _covering, _plain, _wide, _shared, _ids)
 
 WHOLE: Mapping[str, Sweep] = dict(chain.from_iterable(family() for family in FAMILIES))
 """Every whole sweep. A module with further families adds its own here."""
