@@ -7,6 +7,7 @@ python examples/ids.py --store hbase://host:9090    # in a cluster of your own
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -71,7 +72,7 @@ def sell(store: hb.Store, console: Console) -> None:
         session.add_all(Order(number=third.next(), item=f"item {n}") for n in range(10))
     increments = sum(call.operation == "increment" for call in calls)
     numbers = [order.number for order in hb.Session(store).query(Order).allow_full_scan()]
-    gaps = [(a, b) for a, b in zip(numbers, numbers[1:], strict=False) if b > a + 1]
+    gaps = [(a, b) for a, b in itertools.pairwise(numbers) if b > a + 1]
     console.print(f"{len(numbers)} orders, {len(set(numbers))} numbers, {increments} increments of the counter")
     console.print("gaps:", ", ".join(f"{a + 1} to {b - 1}" for a, b in gaps))
 

@@ -133,6 +133,20 @@ def test_series(url: str) -> None:
     assert "Both give equal answers." in done.stdout
 
 
+def test_ids(url: str) -> None:
+    done = run("ids", "--store", url, COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    page = (EXAMPLES.parent / "docs" / "ids.md").read_text(encoding="utf-8")
+    sizes = re.findall(r"^[|│] (rows|bytes[a-z. ]*?) +[|│] ([\d,]+) +[|│] ([\d,]*) +[|│]", done.stdout, re.MULTILINE)
+    assert len(sizes) == 4
+    assert sizes == re.findall(r"^\| (rows|bytes[a-z. ]*?) \| ([\d,]+) \| ([\d,]*) ?\|$", page, re.MULTILINE)
+    for line in done.stdout.splitlines()[:2]:
+        assert f"`{line}`" in page
+    assert "equal answers" in done.stdout
+    assert "after 0 calls to the table of points" in done.stdout
+
+
 @pytest.mark.hbase
 def test_flights_on_a_running_hbase(local_hbase: object) -> None:
     url = f"{local_hbase.url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]
