@@ -147,6 +147,20 @@ def test_ids(url: str) -> None:
     assert "after 0 calls to the table of points" in done.stdout
 
 
+def test_families(url: str) -> None:
+    done = run("families", "--store", url, COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    page = (EXAMPLES.parent / "docs" / "families.md").read_text(encoding="utf-8")
+    sizes = re.findall(r"^[|│] ((?:one|two) model[a-zA-Z,: ]*?) +[|│] +([\d,]+) +[|│]", done.stdout, re.MULTILINE)
+    assert len(sizes) == 6
+    assert sizes == re.findall(r"^\| ((?:one|two) model[a-zA-Z,: ]*?) \| ([\d,]+) \|$", page, re.MULTILINE)
+    assert "equal answers" in done.stdout
+    assert "person0001: no person, a picture" in done.stdout
+    assert "person0003: a person, no picture" in done.stdout
+    assert "each model: 0, 0" in done.stdout
+
+
 @pytest.mark.hbase
 def test_flights_on_a_running_hbase(local_hbase: object) -> None:
     url = f"{local_hbase.url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]

@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.mapping.dictionary_tables import tables_of
 from tests.support.beds import Bed, fresh
+from tests.support.examples import examples
 
 WORDS = hb.dictionary("field_words", hb.UInt16)
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -223,6 +224,7 @@ def test_map_columns_have_no_names() -> None:
 NAMES = st.sampled_from(["a", "b", "cc", "d" * 40, "é"])
 
 
+@settings(max_examples=examples(40))
 @given(written=st.lists(st.tuples(NAMES, st.integers(0, 5), st.none() | NAMES)), asked=st.lists(NAMES | st.just("nothing")))
 def test_queries_answer_as_they_do_for_text(written: list[tuple[str, int, str | None]], asked: list[str]) -> None:
     store = fresh(Point)

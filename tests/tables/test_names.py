@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
@@ -16,6 +16,7 @@ from hbmodel.mapping.dictionary_tables import tables_of
 from hbmodel.store import Delete, Put
 from hbmodel.tables.name_cache import OVERHEAD, NameCache
 from tests.support.beds import Bed, fresh
+from tests.support.examples import examples
 
 METRICS = hb.dictionary("metrics", hb.UInt32)
 TABLES = tables_of(METRICS)
@@ -55,6 +56,7 @@ def test_threads_that_claim_the_same_names(bed: Bed) -> None:
     assert [names.name_of(METRICS, number) for number in found[0]] == words
 
 
+@settings(max_examples=examples(30))
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6), max_size=12))
 def test_a_name_comes_back(words: list[str]) -> None:
     store = fresh(*TABLES.models)

@@ -7,13 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.store import Put
 from hbmodel.tables.repeating import TRIES
 from tests.support.beds import Bed, fresh
+from tests.support.examples import examples
 
 ORDERS = hb.Sequence("orders", block=10)
 
@@ -34,6 +35,7 @@ def test_ids_of_every_store(bed: Bed) -> None:
     assert calls(bed.store) == 4
 
 
+@settings(max_examples=examples(30))
 @given(block=st.integers(1, 7), counts=st.lists(st.integers(0, 20), max_size=12))
 def test_every_id_is_given_once_and_a_block_is_one_call(block: int, counts: list[int]) -> None:
     sequence = hb.Sequence("s", block=block)
