@@ -161,6 +161,18 @@ def test_families(url: str) -> None:
     assert "each model: 0, 0" in done.stdout
 
 
+def test_composite_keys(url: str) -> None:
+    done = run("composite_keys", "--store", url, COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    page = (EXAMPLES.parent / "docs" / "composite-keys.md").read_text(encoding="utf-8")
+    answers = re.findall(r"^[|│] ([a-z]+ .*?) +[|│] (.+?) +[|│]$", done.stdout, re.MULTILINE)
+    assert len(answers) == 5
+    assert answers == re.findall(r"^\| ([a-z]+ [^|]*?) \| ([^|]+) \|$", page.partition("## The program")[2], re.MULTILINE)
+    assert "equal answers" in done.stdout
+    assert "versions after the upgrade: 99, 99, 99; deleted: True" in done.stdout
+
+
 @pytest.mark.hbase
 def test_flights_on_a_running_hbase(local_hbase: object) -> None:
     url = f"{local_hbase.url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]
