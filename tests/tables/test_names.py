@@ -15,7 +15,7 @@ import hbmodel as hb
 from hbmodel.mapping.dictionary_tables import tables_of
 from hbmodel.store import Delete, Put
 from hbmodel.tables.name_cache import OVERHEAD, NameCache
-from tests.support.beds import Bed, fresh
+from tests.support.beds import Bed, cells_of, fresh
 from tests.support.examples import examples
 
 METRICS = hb.dictionary("metrics", hb.UInt32)
@@ -172,3 +172,12 @@ def test_a_dictionary_is_a_value() -> None:
         hb.Names("memory:")  # type: ignore[arg-type]
     with pytest.raises(hb.TableNotFound):
         hb.Names(hb.connect("memory:")).claim(METRICS, "x")
+
+
+def test_the_bytes_of_the_tables() -> None:
+    store = fresh(*TABLES.models)
+    hb.Names(store).claim(METRICS, "é")
+    assert cells_of(store, "metrics.ids") == {"é".encode(): {b"d:i": b"\x00\x00\x00\x01"}}
+    assert cells_of(store, "metrics.names") == {b"\x00\x00\x00\x01": {b"d:n": "é".encode()}}
+    assert cells_of(store, "hbmodel_sequences") == {b"metrics.ids": {b"d:n": bytes(7) + b"\x01"}}
+    assert METRICS.spec == {"codec": "dictionary", "name": "metrics", "ids": hb.UInt32.spec}
