@@ -16,6 +16,7 @@ from hbmodel.encoding.codecs import (
     DecimalNumber,
     DecimalText,
     Delimited,
+    Dictionary,
     DigestPrefixed,
     Duration,
     EnumOf,
@@ -59,6 +60,7 @@ from hbmodel.errors import (
     FamilyNotFound,
     FullScanRefused,
     HbmodelError,
+    IdsExhausted,
     IncompleteKey,
     IncompleteRow,
     IndexUnavailable,
@@ -87,9 +89,11 @@ from hbmodel.errors import (
     UniqueViolation,
     UnknownField,
     UnknownIndex,
+    UnknownName,
     UnknownOutcome,
 )
 from hbmodel.mapping.computed import computed
+from hbmodel.mapping.dictionary_tables import dictionary
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family
 from hbmodel.mapping.fields import Column, Key, asc, column, counter, desc, each, flag, index, key, version
@@ -122,7 +126,9 @@ from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_sweeps import IndexProgress
 from hbmodel.tables.index_work import IndexTimes
 from hbmodel.tables.indexes import build_index, drop_index, index_status, purge_rows, repair_index, verify_index
+from hbmodel.tables.names import Names
 from hbmodel.tables.region_check import RegionUse, check_regions
+from hbmodel.tables.sequence import Sequence, SequenceIds
 from hbmodel.tables.split_keys import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
 
 __all__ = [
@@ -153,6 +159,7 @@ __all__ = [
     "DecodingError",
     "Delimited",
     "Description",
+    "Dictionary",
     "Diff",
     "Difference",
     "DigestPrefixed",
@@ -175,6 +182,7 @@ __all__ = [
     "IPAddress",
     "IPv4",
     "IPv6",
+    "IdsExhausted",
     "IncompleteKey",
     "IncompleteRow",
     "IndexBuild",
@@ -196,6 +204,7 @@ __all__ = [
     "LocalHBaseError",
     "MapColumns",
     "MsgPack",
+    "Names",
     "NamespaceExists",
     "NamespaceNotFound",
     "NotLoaded",
@@ -220,6 +229,8 @@ __all__ = [
     "RowNotFound",
     "Salt",
     "SchemaMismatch",
+    "Sequence",
+    "SequenceIds",
     "Session",
     "SessionClosed",
     "SessionError",
@@ -246,6 +257,7 @@ __all__ = [
     "UniqueViolation",
     "UnknownField",
     "UnknownIndex",
+    "UnknownName",
     "UnknownOutcome",
     "__version__",
     "alter",
@@ -261,6 +273,7 @@ __all__ = [
     "decode",
     "desc",
     "describe",
+    "dictionary",
     "diff",
     "downsample",
     "drop_index",

@@ -73,6 +73,14 @@ class EncodingError(HbmodelError, ValueError):
     """A value cannot be stored exactly: wrong type, out of range, or it would lose precision."""
 
 
+class UnknownName(EncodingError):
+    """A dictionary has no id for a name, so that no row has it."""
+
+
+class IdsExhausted(HbmodelError):
+    """A sequence or a dictionary has given the last id that its counter or its codec allows."""
+
+
 class ComputedFieldError(HbmodelError, ValueError):
     """The function of a computed field raised for the values of a row; the error says where, and holds none of them."""
 

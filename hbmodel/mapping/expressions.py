@@ -43,11 +43,8 @@ class FieldExpression(Generic[T]):
             if not self.of.nullable:
                 raise EncodingError("The field does not allow None, so no object has None there.", field=self.of.name)
             return None
-        codec = self.of.codec
         try:
-            if codec.key:
-                codec.encode_part(value)
-            return codec.decode(codec.encode(value))
+            return self.of.codec.constant(value)
         except EncodingError as error:
             raise EncodingError(error.message, **{**error.details, "field": self.of.name}) from None
 
@@ -70,8 +67,8 @@ class FieldExpression(Generic[T]):
         self._not_a_field(value)
         try:
             floor, exact = below(self.of.codec, value)
-        except EncodingError as error:
-            raise EncodingError(error.message, **{**error.details, "field": self.of.name}) from None
+        except (EncodingError, QueryError) as error:
+            raise type(error)(error.message, **{**error.details, "field": self.of.name}) from None
         if floor is None:  # every storable value is above it
             # Without a None to leave out it is every value there is: negated, none, and nothing that no key could hold.
             return In(self.of, ()) if operator in {"<", "<="} else Not((In(self.of, (None,) if self.of.nullable else ()),))

@@ -13,6 +13,7 @@ from attrs import evolve, frozen
 from hbmodel.encoding.codecs import Codec
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.mapping.prefix_counts import PrefixCounts, prefix_counts
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.mapping.tall_or_wide import CELL_BYTES, Sample, sampled
 from hbmodel.store.port import Store, check_store
@@ -31,6 +32,7 @@ class Description:
         cells: cells per full row, system cells included.
         indexes: the same for the entries of each index.
         sample: what sampled objects take, tall and wide; None where none were asked for.
+        prefixes: rows per prefix of the key and of each index, with hot values, by a sample; nothing where none was asked for.
     """
 
     table: str
@@ -40,11 +42,14 @@ class Description:
     cells: int
     indexes: tuple[Description, ...] = ()
     sample: Sample | None = None
+    prefixes: tuple[PrefixCounts, ...] = ()
 
     def __str__(self) -> str:
         width = f"{self.key_bytes}" if self.key_bytes is not None else f"{self.fixed_key_bytes} + text"
         own = f"{self.table}: key {width} bytes, {self.cells} cells, {self.cell_overhead} bytes of keys and names per row"
-        return "\n".join([own, *(str(index) for index in self.indexes), *([] if self.sample is None else [str(self.sample)])])
+        return "\n".join(
+            [own, *(str(index) for index in self.indexes), *([] if self.sample is None else [str(self.sample)]), *map(str, self.prefixes)]
+        )
 
 
 class _HasStore(Protocol):
@@ -60,7 +65,7 @@ def describe(model: type[Any], sample: Store | _HasStore | None = None) -> Descr
     Args:
         model: the class.
         sample: a store, or a session, with objects of the model: some are read, to compare what they take with more or fewer key
-            fields in the qualifier.
+            fields in the qualifier, and to count rows per prefix of the key and of each index.
     """
     schema = schema_of(model)
     described = _described(schema)
@@ -68,7 +73,7 @@ def describe(model: type[Any], sample: Store | _HasStore | None = None) -> Descr
         return described
     store: Any = getattr(sample, "store", sample)
     check_store(store)
-    return evolve(described, sample=sampled(schema, store))
+    return evolve(described, sample=sampled(schema, store), prefixes=prefix_counts(schema, store))
 
 
 def _described(schema: TableSchema) -> Description:

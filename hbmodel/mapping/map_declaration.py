@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from attrs import evolve, frozen
 
-from hbmodel.encoding.codecs import Codec, codec_for
+from hbmodel.encoding.codecs import Codec, Dictionary, codec_for
 from hbmodel.errors import DeclarationError, QueryError, UnknownField
 from hbmodel.mapping.annotations import allows_none, fits
 from hbmodel.mapping.map_columns import MapField, NotLoaded
@@ -174,6 +174,8 @@ def _codec(codec: object, hint: Any, what: str, mistake: Callable[..., Declarati
             raise mistake(error.message, **error.details) from None
     if not isinstance(codec, Codec):
         raise mistake("A codec is a Codec, such as hb.UInt32 or hb.Text(8); the alias comes before it.", found=repr(codec))
+    if isinstance(codec, Dictionary):
+        raise mistake("Names of a dictionary are for the fields of a model, not for the entries of map columns.", codec=repr(codec))
     if not fits(codec, hint):
         raise mistake(f"The codec of the {what} reads values of another type than the annotation says.", annotation=repr(hint))
     return codec

@@ -228,7 +228,7 @@ class KeyMapper:
         try:
             return self.schema.layout.pack_parts(key)
         except EncodingError as error:
-            raise EncodingError(error.message, **{"table": self.schema.table, **error.details}) from None
+            raise type(error)(error.message, **{"table": self.schema.table, **error.details}) from None
 
     def rows(self, key: Sequence[Any]) -> list[bytes]:
         """Every row key that an object of that key may be stored under: one, or one for each bucket of a random salt."""

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import attrs
 from attrs import frozen
 
+from hbmodel.encoding.codecs import Dictionary
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.encoding.salts import BoundSalt
@@ -127,6 +128,11 @@ class TableSchema:
     def columns(self) -> Sequence[Field]:
         """Fields stored in cells, counters included, in declaration order."""
         return tuple(f for f in self.fields if not f.is_key)
+
+    @cached_property
+    def dictionaries(self) -> Sequence[Dictionary]:
+        """The dictionaries that give names their ids."""
+        return tuple(dict.fromkeys(f.codec for f in (*self.fields, *self.computed) if isinstance(f.codec, Dictionary)))
 
     @cached_property
     def version_field(self) -> Field | None:

@@ -20,6 +20,7 @@ from hbmodel.protocol.operations import (
     DeleteRows,
     FirstRows,
     GetRows,
+    Increment,
     LetClockTick,
     MutateRow,
     Operation,
@@ -86,6 +87,8 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
             return [True if applied else refused for applied in store.check_and_mutate_many(table, changes)]
         case CheckAndPut(table, row, column, expected, put):
             return store.check_and_put(table, row, column, expected, put)
+        case Increment(table, row, column, amount):
+            return store.increment(table, row, column, amount)
         case Together(operations):
             _together(store, operations)
     return None

@@ -94,6 +94,16 @@ class CheckAndPut:
 
 
 @frozen
+class Increment:
+    """Adds to a counter. Answer: its new value. Safe to repeat where a protocol may leave out what was counted twice."""
+
+    table: str
+    row: bytes
+    column: bytes
+    amount: int
+
+
+@frozen
 class Together:
     """Operations without an order between them; all must be done before the protocol goes on. Answer: None."""
 
@@ -134,7 +144,7 @@ class Acknowledge:
     outcomes: Sequence[Any]
 
 
-Change = PutRows | DeleteRows | MutateRow | CheckAndMutate | CheckAndMutateRows | CheckAndPut | Together
+Change = PutRows | DeleteRows | MutateRow | CheckAndMutate | CheckAndMutateRows | CheckAndPut | Increment | Together
 Question = GetRows | FirstRows | ReadClock | CheckLease
 Operation = Change | Question | LetClockTick | Acknowledge
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from attrs import evolve, frozen
 
+from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.errors import HbmodelError, RowNotFound
 from hbmodel.mapping.mapper import LARGE, check_size, entries_of, take, version_of
 from hbmodel.mapping.predicates import Predicate
@@ -75,7 +76,11 @@ RowWrite = PutObject | UpdateFields | DeleteRow
 
 def put_object(schema: TableSchema, obj: Any, ttl: int | None = None) -> PutObject:
     """Encodes a whole object: row key, cells and index entries, so that every mistake shows before any call."""
-    values, row, cells = take(schema, obj)
+    if schema.dictionaries:
+        with claiming():
+            values, row, cells = take(schema, obj)
+    else:
+        values, row, cells = take(schema, obj)
     entries = entries_of(schema, values, row) if schema.indexes else {}
     if sum(map(len, cells.values())) > LARGE:
         for of in schema.columns:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
+from attrs import evolve
+
 from hbmodel.mapping.map_declaration import MapColumns, map_of
-from hbmodel.mapping.mapper import KeyMapper, RowDecoder
+from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.query.column_slice import ColumnSlice, EntryReader
 from hbmodel.query.paging import Seal
+from hbmodel.session.get_many import known_rows
 from hbmodel.session.map_writes import put_changes, remove_changes
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import UnitOfWork
@@ -35,6 +38,7 @@ class MapColumnCalls:
     def columns(self, of: MapColumns[K, V], /, **key: Any) -> ColumnSlice[K, V]: ...
     @overload
     def columns(self, of: Mapping[K, V], /, **key: Any) -> ColumnSlice[K, V]: ...
+    @guarded
     def columns(self, of: Any, /, **key: Any) -> ColumnSlice[Any, Any]:
         """The entries of one object's map column; refine them with `between` and its like, and read them by iterating, `page`, ...
 
@@ -94,7 +98,10 @@ def _slice_of(
     """
     schema = schema_of(getattr(of, "model", None))  # type: ignore[arg-type]
     entries = map_of(schema, of)
-    (row,) = KeyMapper.rows_code(schema)(key)
+    rows = known_rows(schema, key)
+    if not rows:  # for a name in the key that no row has
+        return ColumnSlice(EntryReader(store, evolve(schema, wide=None), entries, b"\x00", lambda: False, seal))
+    (row,) = rows
 
     def exists() -> bool:
         binding = bind(schema)

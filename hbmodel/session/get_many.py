@@ -6,10 +6,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from hbmodel.errors import UnknownName
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.verify_entries import newest_of
 from hbmodel.store.port import Store
+
+
+def known_rows(schema: TableSchema, key: Mapping[str, Any] | Sequence[Any]) -> list[bytes]:
+    """The rows that an object of a key may be stored under; none where a dictionary has no id for a name in the key."""
+    try:
+        return KeyMapper.rows_code(schema)(key)
+    except UnknownName:
+        return []
 
 
 def get_many(
@@ -23,15 +32,20 @@ def get_many(
         keys: each a mapping of key fields, or their values in key order.
         reader: gives what decodes the rows; asked once the keys are known to be right.
     """
-    rows_of = KeyMapper.rows_code(schema)
-    homes = [rows_of(key) for key in keys]
+    if schema.dictionaries:
+        homes = [known_rows(schema, key) for key in keys]
+    else:
+        rows_of = KeyMapper.rows_code(schema)
+        homes = [rows_of(key) for key in keys]
     if not homes:
         return []
     decoder = reader()
     exists, values, make = decoder.exists, decoder.values, decoder.make
     wanted = list(dict.fromkeys(chain.from_iterable(homes)))
+    if not wanted:
+        return [None] * len(homes)
     got = store.get(schema.table, wanted, decoder.columns_of_gets)
-    if len(wanted) == len(homes) and not schema.salt.random:  # each key has one row, and no two have the same
+    if len(wanted) == len(homes) == sum(map(len, homes)) and not schema.salt.random:  # each key has one row, and no two have the same
         return [make(values(row)) if row is not None and exists(row) else None for row in got]
     found = {row.row: row for row in got if row is not None and exists(row)}
     objects: list[Any] = []

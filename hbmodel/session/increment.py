@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.errors import EncodingError, RowNotFound, SessionError, UnknownField
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, key_of
@@ -34,7 +35,8 @@ def increment(store: Store, bind: Callable[[TableSchema], Binding], obj: Any, co
     number = whole_number(amount)
     if number is None or not -(2**63) <= number < 2**63:
         raise EncodingError("A counter takes a whole number of 64 bits.", table=schema.table, field=counter.of.name)
-    (row,) = KeyMapper(schema).rows(key_of(schema, obj))
+    with claiming():  # it may begin a row
+        (row,) = KeyMapper(schema).rows(key_of(schema, obj))
     binding = bind(schema)
     reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
     if binding.indexed or any(f.required for f in schema.columns) or schema.exists_column is not None:

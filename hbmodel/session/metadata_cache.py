@@ -6,6 +6,7 @@ import time
 
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import SharedOffset
+from hbmodel.tables.name_cache import NameCache
 from hbmodel.tables.registration import Binding
 from hbmodel.tables.registry import Registry
 
@@ -14,7 +15,7 @@ UNWRITABLE = 1.0
 
 
 class MetadataCache:
-    """Bindings, each read once in a lease, and the offset of the server's clock.
+    """Bindings, each read once in a lease, the offset of the server's clock, and names with their ids.
 
     Thread-safe without locks: at worst two threads learn the same at the same time.
 
@@ -26,6 +27,7 @@ class MetadataCache:
         self.lease = lease
         self._bindings: dict[TableSchema, tuple[Binding, float]] = {}
         self.offset = SharedOffset()
+        self.names = NameCache()
 
     def binding(self, schema: TableSchema, registry: Registry) -> Binding:
         """The binding of a model, from the registry if the last one is too old; raises what `Registry.bind` raises."""

@@ -17,6 +17,7 @@ from hbmodel.query.query import Query
 from hbmodel.session.batches import Pending
 from hbmodel.session.conflicts import RETRIES, again_upon_conflict, waits_between
 from hbmodel.session.row_batches import row_of
+from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.session.update import update_call
 from hbmodel.store.port import Store
@@ -28,6 +29,8 @@ R = TypeVar("R")
 
 class Reader(Protocol):
     """What a group reads with: a session."""
+
+    _guard: Guard
 
     def get(self, model: type[T], /, **key: Any) -> T | None:
         """See `Session.get`."""
@@ -73,7 +76,7 @@ class RowGroup:
             raise CapabilityError(
                 "A group needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.", table=schema.table
             )
-        self._session, self._store, self._work_of = session, store, work
+        self._session, self._store, self._work_of, self._guard = session, store, work, session._guard
         self._table, self._family = schema.table, schema.family
         self._values = _row_values(schema, key)
         self._row = _row(schema, self._values)
@@ -81,6 +84,7 @@ class RowGroup:
 
     # --- reading --------------------------------------------------------------------------------------------------------
 
+    @guarded
     def get(self, model: type[T], /, **key: Any) -> T | None:
         """The object of the row with the rest of its key, or None.
 
@@ -91,6 +95,7 @@ class RowGroup:
         self._begun()
         return self._session.get(model, **{**dict(zip(self._fields(model), self._values, strict=True)), **key})
 
+    @guarded
     def query(self, model: type[T]) -> Query[T]:
         """A query over the objects of the row that are of a model."""
         self._begun()
@@ -108,11 +113,13 @@ class RowGroup:
 
     # --- writing --------------------------------------------------------------------------------------------------------
 
+    @guarded
     def add(self, obj: Any) -> None:
         """See `Session.add`; the object is of the row."""
         schema = schema_of(type(obj))
         self._take(Pending(schema, obj, [put_object(schema, obj)], copy=obj))
 
+    @guarded
     def update(self, obj: T, /, *, if_: Predicate | None = None, **changes: Any) -> T:
         """See `Session.update`; the object is of the row."""
         call = update_call(obj, changes, if_)
@@ -120,6 +127,7 @@ class RowGroup:
         changed: T = call.copy
         return changed
 
+    @guarded
     def delete(self, obj: Any) -> None:
         """See `Session.delete`; the object is of the row."""
         schema = schema_of(type(obj))
@@ -135,6 +143,7 @@ class RowGroup:
 
     # --- life -----------------------------------------------------------------------------------------------------------
 
+    @guarded
     def commit(self) -> list[Outcome]:
         """Carries out what is pending, and ends the attempt: what is read next begins another one.
 

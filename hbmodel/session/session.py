@@ -24,19 +24,20 @@ from hbmodel.session.batches import Pending
 from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
 from hbmodel.session.columns import MapColumnCalls
 from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
-from hbmodel.session.get_many import get_many
+from hbmodel.session.get_many import get_many, known_rows
 from hbmodel.session.increment import increment
 from hbmodel.session.insert_calls import InsertCalls
 from hbmodel.session.known_models import KnownModels
 from hbmodel.session.metadata_cache import MetadataCache
+from hbmodel.session.named_queries import NamedQueryRunner
 from hbmodel.session.options import check_seconds
-from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.row_group import RowGroup
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.session.update import update_call
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.port import Store, check_store
+from hbmodel.tables.names import Names
 from hbmodel.tables.registration import LEASE, Binding
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
@@ -107,8 +108,9 @@ class Session(InsertCalls, MapColumnCalls):
             shared=self._knowledge.offset,
         )
         self._work = UnitOfWork(store, self._view, self._bind, self._clock, atomic_rows=atomic_rows)
-        self._guard = Guard()
-        self._runner = QueryRunner(self._view, self._planning_binding, self._seal, self._guard, self._knowledge.lease)
+        names = Names(store, registry=registry, cache=self._knowledge.names)
+        self._guard = Guard(names)
+        self._runner = NamedQueryRunner(self._view, self._planning_binding, self._seal, self._guard, self._knowledge.lease, names)
 
     def __reduce__(self) -> NoReturn:
         raise SessionError("A session cannot be pickled: open one in each process, on a store of its own.")
@@ -175,8 +177,8 @@ class Session(InsertCalls, MapColumnCalls):
             IncompleteRow: the row lacks a required column.
         """
         schema = schema_of(model)
-        rows = KeyMapper.rows_code(schema)(key)
-        if len(rows) > 1:  # the buckets of a random salt
+        rows = known_rows(schema, key)
+        if len(rows) != 1:  # the buckets of a random salt, or none for a name that no row has
             return self.get_many(model, (key,))[0]
         reader = self._bind(schema).reader
         (row,) = self._view(schema).get(schema.table, rows, reader.columns_of_gets)
@@ -274,7 +276,9 @@ class Session(InsertCalls, MapColumnCalls):
     def _delete(
         self, schema: TableSchema, subject: Any, key: tuple[Any, ...], version: int = UNKNOWN, condition: Predicate | None = None
     ) -> None:
-        self._work.add(Pending(schema, subject, [DeleteRow(subject, row, version, condition) for row in KeyMapper(schema).rows(key)]))
+        rows = known_rows(schema, key)
+        if rows:  # else no row has a name that is in the key
+            self._work.add(Pending(schema, subject, [DeleteRow(subject, row, version, condition) for row in rows]))
 
     @guarded
     def increment(self, obj: Any, counter: FieldExpression[int], amount: int = 1) -> int:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
 
+from hbmodel.encoding.codecs.dictionary import NameIds, bind_names, unbind_names
 from hbmodel.errors import SessionClosed, SessionThreadError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -15,16 +16,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Guard:
     """A context manager around every call of a session; the thread that is inside may enter again.
 
+    Args:
+        names: of dictionaries.
+
     Attributes:
         closed: whether the session has ended.
+        names: what names of dictionaries are looked up in by what guarded methods encode and decode.
 
     Raises:
         SessionClosed: the session has ended.
         SessionThreadError: another thread is inside.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: NameIds | None = None) -> None:
         self.closed = False
+        self.names = names
         self._lock = threading.RLock()
         self.leave = self._lock.release
         """Ends a call."""
@@ -57,9 +63,11 @@ def guarded(method: F) -> F:
     def inside(self: Guarded, *args: Any, **kwargs: Any) -> Any:
         guard = self._guard
         guard.enter()
+        bound = bind_names(guard.names)
         try:
             return method(self, *args, **kwargs)
         finally:
+            unbind_names(bound)
             guard.leave()
 
     return cast("F", inside)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.errors import SessionError
 from hbmodel.mapping.mapper import KeyMapper, changed_copy, check_size, encode_cell, key_of, version_of
 from hbmodel.mapping.predicates import Predicate
@@ -41,7 +42,8 @@ def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) 
             written[name], merged[name] = merged_entries(schema, obj, name, value, row)
             continue
         declared = schema.by_name[name]
-        cell = encode_cell(schema, declared, value)
+        with claiming():
+            cell = encode_cell(schema, declared, value)
         check_size(schema, declared, cell, row)
         written[name] = declared.decode_cell(cell)  # as it is now: the caller may change a list before the commit
     version = version_of(schema, obj)

@@ -14,6 +14,7 @@ from hbmodel.store.values import FOREVER, Family
 from hbmodel.tables.create import create_tables, shell_line
 from hbmodel.tables.declared import SplitsOption
 from hbmodel.tables.diff import Diff, Difference, diff
+from hbmodel.tables.id_tables import Declared, models_and_ids
 from hbmodel.tables.index_arguments import check_choices, check_work
 from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import Report
@@ -53,7 +54,7 @@ class _FamilyChange:
 
 def alter(
     store: Store,
-    *models: type[Any],
+    *models: Declared,
     splits: SplitsOption = None,
     lossy: bool = False,
     drop: bool = False,
@@ -88,7 +89,7 @@ def alter(
     check_choices(lossy=lossy, drop=drop)
     found = diff(store, *models, splits=splits, registry=registry)
     _check(found, lossy)
-    schemas = dict.fromkeys(schema_of(model) for model in models)
+    schemas = dict.fromkeys(schema_of(model) for some in models_and_ids(models) for model in some)
     changes = _family_changes(found, {schema.table for schema in schemas})
     if changes and not store.capabilities.alter:
         lines = [shell_line(store.add_family if change.added else store.modify_family, change.table, change.family) for change in changes]

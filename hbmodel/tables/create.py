@@ -14,6 +14,7 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.declared import DeclaredTable, SplitsOption, plan_tables
 from hbmodel.tables.diff import UNDECLARED, Difference, compare_families, unbuilt
+from hbmodel.tables.id_tables import Declared, models_and_ids
 from hbmodel.tables.live import as_registered, missing_namespaces, namespace_of, needs_creation, registrations
 from hbmodel.tables.matching import check_layout
 from hbmodel.tables.registration import ABSENT, READABLE, Binding
@@ -67,7 +68,7 @@ class Creation:
         return "\n".join([*told, *map(str, self.differences)])
 
 
-def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None, registry: str = REGISTRY_TABLE) -> Creation:
+def create_tables(store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE) -> Creation:
     """Creates what the models need and is not there: namespaces, the registry table, index tables, primary tables.
 
     Repeating it is safe, also after a crash and beside another program that does the same. An index that is declared on a
@@ -76,7 +77,8 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
 
     Args:
         store: to create them in.
-        models: whose tables; without any, only the registry table is created.
+        models: whose tables; without any, only the registry table is created. Sequences and dictionaries have tables too; those of
+            dictionaries that fields of the models use are created without being named.
         splits: where the regions of new tables begin: one strategy for each model's primary table, or a mapping from model or
             table name to a strategy (the table of an index is `<table>.<index>`). Tables that are there keep their regions.
         registry: name of the registry table.
@@ -90,6 +92,15 @@ def create_tables(store: Store, *models: type[Any], splits: SplitsOption = None,
         DeclarationError: a strategy for splits does not suit its table.
     """
     check_store(store)
+    named, ids = models_and_ids(models)
+    if not ids:
+        return _create(store, named, splits, registry)
+    first = _create(store, ids, None, registry)
+    rest = _create(store, named, splits, registry) if named else ()
+    return Creation((*first, *(outcome for outcome in rest if outcome.table != registry)))
+
+
+def _create(store: Store, models: Sequence[type[Any]], splits: SplitsOption, registry: str) -> Creation:
     planned = plan_tables([schema_of(model) for model in models], splits, registry)
     existing = set(store.tables())
     catalog = Registry(store, registry)

@@ -12,6 +12,7 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Family
 from hbmodel.tables.declared import DeclaredTable, SplitsOption, plan_tables
+from hbmodel.tables.id_tables import Declared, models_and_ids
 from hbmodel.tables.layout_text import differing
 from hbmodel.tables.live import as_registered, is_live, missing_namespaces, namespace_of, needs_creation, registrations, state_of
 from hbmodel.tables.matching import (
@@ -127,7 +128,7 @@ class Diff:
         return "\n".join(map(str, self.differences))
 
 
-def diff(store: Store, *models: type[Any], splits: SplitsOption = None, registry: str = REGISTRY_TABLE) -> Diff:
+def diff(store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE) -> Diff:
     """Compares live tables with what models declare, and changes nothing.
 
     Looked at are tables and families that are missing, the families' options (those that the model gives, and the TTL; of a
@@ -136,7 +137,7 @@ def diff(store: Store, *models: type[Any], splits: SplitsOption = None, registry
 
     Args:
         store: that holds the tables.
-        models: to compare.
+        models: to compare; sequences and dictionaries too, and with models the dictionaries that their fields use.
         splits: as for `create_tables`; where given, the live regions are compared with it too.
         registry: name of the registry table.
 
@@ -147,8 +148,10 @@ def diff(store: Store, *models: type[Any], splits: SplitsOption = None, registry
     check_store(store)
     if not models:
         raise DeclarationError("Give at least one model: without any there is nothing to compare.")
-    planned = plan_tables([schema_of(model) for model in models], splits, registry)
-    return Diff(tuple(_differences(store, planned, Registry(store, registry))))
+    named, ids = models_and_ids(models)
+    planned = [plan_tables([schema_of(model) for model in some], at, registry) for some, at in ((named, splits), (ids, None)) if some]
+    found = [difference for some in planned for difference in _differences(store, some, Registry(store, registry))]
+    return Diff(tuple(difference for at, difference in enumerate(found) if difference not in found[:at]))
 
 
 def _differences(store: Store, planned: Sequence[DeclaredTable], catalog: Registry) -> Iterator[Difference]:

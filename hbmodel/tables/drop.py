@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 from hbmodel.errors import DeclarationError, SchemaMismatch, TableNotFound
+from hbmodel.mapping.dictionary_tables import SEQUENCES, sequence_model
 from hbmodel.mapping.schema import schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Delete
+from hbmodel.tables.id_tables import Declared, models_and_ids
 from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry, registry_row
+from hbmodel.tables.sequence import Sequence
 
 
-def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE) -> list[str]:
+def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE) -> list[str]:
     """Disables and drops the primary tables, with all their rows, the index tables and the registry's entries of models.
 
     What is gone already is passed over, so it can be repeated after a crash. Namespaces and the registry table stay, and so do
@@ -22,20 +24,24 @@ def drop_tables(store: Store, *models: type[Any], registry: str = REGISTRY_TABLE
 
     Args:
         store: that holds the tables.
-        models: whose tables; all models of a table are dropped together.
+        models: whose tables; all models of a table are dropped together. A dictionary, whose names the rows of several models may
+            have, is dropped only where it is named; its counter stays, so that no id is given again.
         registry: name of the registry table.
 
     Returns:
         The names of the tables that were dropped.
 
     Raises:
-        DeclarationError: no model was given.
+        DeclarationError: no model was given, or a sequence was, whose table others share.
         SchemaMismatch: another model lives in one of the tables, and is not named, or one is another model's index table.
     """
     check_store(store)
     if not models:
         raise DeclarationError("Give the models whose tables are to be dropped.")
-    schemas = list(dict.fromkeys(schema_of(model) for model in models))
+    named, ids = models_and_ids(models, used=False)
+    if any(isinstance(each, Sequence) for each in models):
+        raise DeclarationError("Sequences share their table: delete it by the store, once nobody counts there any more.")
+    schemas = list(dict.fromkeys(schema_of(model) for model in (*named, *ids) if model is not sequence_model(SEQUENCES)))
     catalog = Registry(store, registry)
     existing = set(store.tables())
     rows = {registry_row(schema) for schema in schemas}

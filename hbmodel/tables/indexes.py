@@ -20,6 +20,7 @@ from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import Report, Throttle
 from hbmodel.tables.index_work import TIMES, IndexTimes, IndexWork, check_times, waiting
 from hbmodel.tables.matching import check_layout, match_indexes
+from hbmodel.tables.names import within_names
 from hbmodel.tables.range_claims import CLAIM_LIFE, Counts
 from hbmodel.tables.registration import ABSENT, BUILDING, READABLE, VERIFYING, IndexState
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
@@ -28,6 +29,7 @@ BATCH = 500
 """Rows that one round trip of a build or a check reads."""
 
 
+@within_names
 def build_index(
     store: Store,
     model: type[Any],
@@ -147,6 +149,7 @@ def drop_index(
     return IndexStates(store, Registry(store, registry), schema, name, times.drain, waiting(progress)).drop()
 
 
+@within_names
 def verify_index(
     store: Store,
     model: type[Any],
@@ -185,6 +188,7 @@ def verify_index(
     return work.check("verifying", False, sample, Throttle(rows_per_second, bytes_per_second), batch_size)
 
 
+@within_names
 def repair_index(
     store: Store,
     model: type[Any],

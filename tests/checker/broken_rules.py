@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 from tests.checker import protocol_covering as held
 from tests.checker import protocol_covering_mutants as held_mutants
 from tests.checker import protocol_facts as unchanging
+from tests.checker import protocol_ids as ids
 from tests.checker import protocol_joint_mutants as joint
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
@@ -83,6 +84,7 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken({f"several kinds: {name}": mutant for name, mutant in joint.MUTANTS.items()}, lambda rules: JOINT),
         _broken({f"covering: {name}": mutant for name, mutant in held_mutants.MUTANTS.items()}, lambda rules: held.SHIPPED),
         _broken({f"unique build: {name}": mutant for name, mutant in unique_build.MUTANTS.items()}, lambda rules: unique_build.SOUND),
+        _broken({f"ids: {name}": mutant for name, mutant in ids.MUTANTS.items()}, lambda rules: ids.SHIPPED),
         _broken(
             {f"a table of others: {name}": mutant for name, mutant in plain_mutants.MUTANTS.items()},
             lambda rules: plain.Rules(by_clock=rules.by_clock),

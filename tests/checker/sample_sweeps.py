@@ -8,6 +8,7 @@ from itertools import chain, islice
 from typing import Any
 
 from tests.checker import protocol_covering as held
+from tests.checker import protocol_ids as ids
 from tests.checker import protocol_joint as joint
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
@@ -265,6 +266,7 @@ PREPENDED: Mapping[str, Sweep] = {
         prepended.prepends(prepended.SaltedRemark, (prepended.CLAIMING, prepended.ATOMIC)), 1, 2
     ),
 }
+IDS: Mapping[str, Sweep] = {"claims of names": ids.claims, "blocks of a sequence": ids.blocks}
 
 SAMPLES: Mapping[str, Sweep] = dict(
     chain(
@@ -274,6 +276,7 @@ SAMPLES: Mapping[str, Sweep] = dict(
         PLAIN.items(),
         ((f"several kinds, {name}", sweep) for name, sweep in JOINT.items()),
         ((f"maps, {name}", sweep) for name, sweep in MAPS.items()),
+        ((f"ids, {name}", sweep) for name, sweep in IDS.items()),
         ((f"row versions, {name}", sweep) for name, sweep in SHARED.items()),
         ((f"one row, {name}", sweep) for name, sweep in WIDE.items()),
         INDEXED.items(),

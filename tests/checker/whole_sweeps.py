@@ -19,7 +19,6 @@ from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_map_versions as mapped_versions
 from tests.checker import protocol_maps as mapped
 from tests.checker import protocol_plain as plain
-from tests.checker import protocol_prepend as prepended
 from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_shared_sweeps as shared
 from tests.checker import protocol_unique as unique
@@ -28,6 +27,7 @@ from tests.checker import protocol_versions as versions
 from tests.checker import protocol_wide as wide
 from tests.checker.protocol_processes import Rules
 from tests.checker.protocol_sweeps import ACTIONS, CLOCKS, batches, places, purgers, ranges, readers, repairers, two
+from tests.checker.whole_key_sweeps import KEYS
 
 Sweep = Callable[[], Iterable[Any]]
 """Configurations, each a name and a model of the checker; an iterator among them gives further ones, each once the last was run."""
@@ -356,22 +356,22 @@ def _joint() -> Iterator[tuple[str, Sweep]]:
             yield f"several kinds, answer {at} lost: {kind}", partial(joint.joint, kind, clocks=(12,), lost=at)
 
 
-def _prepended() -> Iterator[tuple[str, Sweep]]:
-    """Programs that prepend rows to one prefix, by claims and by checked puts."""
-    claiming, atomic = prepended.CLAIMING, prepended.ATOMIC
-    for model in (prepended.Word, prepended.Remark, prepended.SaltedRemark):
-        for kinds in ((claiming, claiming), (claiming, atomic), (atomic, atomic)):
-            name = f"{model.__name__}, {['checked' if kind else 'claimed' for kind in kinds]}"
-            yield f"prepend, two programs: {name}", partial(prepended.prepends, model, kinds)
-    yield "prepend, one of two calls", partial(prepended.prepends, prepended.Remark, (claiming, claiming), calls=(2, 1))
-    yield "prepend, two programs die", partial(prepended.prepends, prepended.Remark, (claiming, claiming), crashes=2)
-    for model in (prepended.Word, prepended.Remark):
-        yield f"prepend, three programs: {model.__name__}", partial(prepended.prepends, model, (atomic,) * 3, calls=(1, 1, 1))
-
-
 FAMILIES = (
-    _indexed, _several, _expiring, _versioned, _unique, _unique_build, _bare, _covering, _plain, _wide, _shared, _maps, _joint, _prepended,
-)  # fmt: skip
+    _indexed,
+    _several,
+    _expiring,
+    _versioned,
+    _unique,
+    _unique_build,
+    _bare,
+    _covering,
+    _plain,
+    _wide,
+    _shared,
+    _maps,
+    _joint,
+    *KEYS,
+)
 
 WHOLE: Mapping[str, Sweep] = dict(chain.from_iterable(family() for family in FAMILIES))
 """Every whole sweep. A module with further families adds its own here."""

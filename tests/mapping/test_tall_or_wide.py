@@ -132,7 +132,7 @@ def test_calls_are_those_that_are_made(session: hb.Session, bed: Bed) -> None:
 
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)
 def test_it_can_be_printed(session: hb.Session) -> None:
-    assert str(hb.describe(Reading, sample=session)).splitlines()[1:] == [
+    assert str(hb.describe(Reading, sample=session)).splitlines()[1:5] == [
         "60 objects sampled, 60 cells; a get is 1 call",
         "    sensor | at: 2 rows of up to 30 cells, 2400 bytes, page of 20 in 1 call(s), all in 1",
         "  * sensor, at | at: 8 rows of up to 9 cells, 2640 bytes, page of 20 in 1 call(s), all in 1",

@@ -160,6 +160,46 @@ def test_comments(url: str) -> None:
     assert shown.group(1) in done.stdout  # the page's figures are the program's, on every store
 
 
+def test_ids(url: str) -> None:
+    done = run("ids", "--store", url, COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    page = (EXAMPLES.parent / "docs" / "ids.md").read_text(encoding="utf-8")
+    sizes = re.findall(r"^[|│] (rows|bytes[a-z. ]*?) +[|│] ([\d,]+) +[|│] ([\d,]*) +[|│]", done.stdout, re.MULTILINE)
+    assert len(sizes) == 4
+    assert sizes == re.findall(r"^\| (rows|bytes[a-z. ]*?) \| ([\d,]+) \| ([\d,]*) ?\|$", page, re.MULTILINE)
+    for line in done.stdout.splitlines()[:2]:
+        assert f"`{line}`" in page
+    assert "equal answers" in done.stdout
+    assert "after 0 calls to the table of points" in done.stdout
+
+
+def test_families(url: str) -> None:
+    done = run("families", "--store", url, COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    page = (EXAMPLES.parent / "docs" / "families.md").read_text(encoding="utf-8")
+    sizes = re.findall(r"^[|│] ((?:one|two) model[a-zA-Z,: ]*?) +[|│] +([\d,]+) +[|│]", done.stdout, re.MULTILINE)
+    assert len(sizes) == 6
+    assert sizes == re.findall(r"^\| ((?:one|two) model[a-zA-Z,: ]*?) \| ([\d,]+) \|$", page, re.MULTILINE)
+    assert "equal answers" in done.stdout
+    assert "person0001: no person, a picture" in done.stdout
+    assert "person0003: a person, no picture" in done.stdout
+    assert "each model: 0, 0" in done.stdout
+
+
+def test_composite_keys(url: str) -> None:
+    done = run("composite_keys", "--store", url, COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    page = (EXAMPLES.parent / "docs" / "composite-keys.md").read_text(encoding="utf-8")
+    answers = re.findall(r"^[|│] ([a-z]+ .*?) +[|│] (.+?) +[|│]$", done.stdout, re.MULTILINE)
+    assert len(answers) == 5
+    assert answers == re.findall(r"^\| ([a-z]+ [^|]*?) \| ([^|]+) \|$", page.partition("## The program")[2], re.MULTILINE)
+    assert "equal answers" in done.stdout
+    assert "versions after the upgrade: 99, 99, 99; deleted: True" in done.stdout
+
+
 @pytest.mark.hbase
 def test_flights_on_a_running_hbase(local_hbase: object) -> None:
     url = f"{local_hbase.url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ from hbmodel.encoding.codecs.addresses import IPAddress, IPv4, IPv6
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Order
 from hbmodel.encoding.codecs.booleans import Bool
 from hbmodel.encoding.codecs.decimals import DecimalNumber
+from hbmodel.encoding.codecs.dictionary import Dictionary
 from hbmodel.encoding.codecs.enums import EnumOf
 from hbmodel.encoding.codecs.floats import Float64
 from hbmodel.encoding.codecs.infer import codec_for
@@ -29,6 +30,7 @@ __all__ = [
     "DecimalNumber",
     "DecimalText",
     "Delimited",
+    "Dictionary",
     "DigestPrefixed",
     "Duration",
     "EnumOf",

@@ -142,6 +142,16 @@ class Codec(ABC, Generic[T]):
         """
         return value
 
+    def constant(self, value: T) -> T:
+        """A value that a query compares with, as it would read back.
+
+        Raises:
+            EncodingError: the value cannot be stored exactly.
+        """
+        if self.key:
+            self.encode_part(value)
+        return self.decode(self.encode(value))
+
     def order_key(self, value: T) -> Any:
         """What a value is compared by with `<` and its like: bytes where they keep an order, else the value itself.
 

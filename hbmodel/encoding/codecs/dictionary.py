@@ -1,0 +1,127 @@
+"""Names as the short ids that a dictionary in the store gives them: a codec that looks up what it writes and reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from attrs import Factory, field, frozen
+
+from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, declared_codec, wrong_type
+from hbmodel.errors import DeclarationError, DecodingError, EncodingError, QueryError
+from hbmodel.store.values import MAX_ROW_LENGTH
+
+
+class NameIds(Protocol):
+    """Knows the names and ids of dictionaries, or finds them out."""
+
+    def id_of(self, dictionary: Dictionary, name: str) -> int:
+        """The id of a name; raises `UnknownName` for one that has none."""
+        ...
+
+    def claim(self, dictionary: Dictionary, name: str) -> int:
+        """The id of a name, which is given one if it has none."""
+        ...
+
+    def name_of(self, dictionary: Dictionary, number: int) -> str:
+        """The name of an id; raises `DecodingError` for one that has none."""
+        ...
+
+
+_NAMES: ContextVar[NameIds | None] = ContextVar("hbmodel_names", default=None)
+"""What the call under way looks names up in: that of the session whose call it is. Nothing outlives the call."""
+
+_CLAIMS: ContextVar[bool] = ContextVar("hbmodel_claims", default=False)
+"""Whether what is encoded is about to be written, so that a name without an id gets one."""
+
+bind_names = _NAMES.set
+"""Begins the use of names and ids in this thread; gives what `unbind_names` takes."""
+
+unbind_names = _NAMES.reset
+"""Ends it."""
+
+
+@contextmanager
+def claiming() -> Iterator[None]:
+    """Encodes what is about to be written."""
+    token = _CLAIMS.set(True)
+    try:
+        yield
+    finally:
+        _CLAIMS.reset(token)
+
+
+def _name(name: Any) -> Any:
+    if type(name) is not str or not name:
+        raise DeclarationError("A dictionary has a name, which its tables begin with.", found=repr(name))
+    return name
+
+
+def _ids(codec: Any) -> Any:
+    if declared_codec(codec).width is None or codec.python_type is not int or not codec.key:
+        raise DeclarationError("The ids of a dictionary are whole numbers of fixed width, such as hb.UInt32.", codec=repr(codec))
+    return codec
+
+
+@frozen
+class Dictionary(FixedWidth[str]):
+    """Names that are stored as ids. Made by `hb.dictionary`.
+
+    Attributes:
+        name: of the dictionary, which its tables begin with.
+        ids: codec of the ids.
+    """
+
+    name: str = field(converter=_name)
+    ids: Codec[int] = field(converter=_ids)
+    width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.ids.width, takes_self=True))
+
+    python_type = str
+    order = None
+    raw_order = None
+
+    def encode(self, value: str) -> bytes:
+        """The id of a name.
+
+        Raises:
+            UnknownName: it has none, and is not about to be written.
+        """
+        self.constant(value)
+        names = _NAMES.get()
+        if names is None:
+            raise EncodingError("The ids of names are known within the calls of a session; elsewhere use hb.Names(store).", field=self.name)
+        return self.ids.encode(names.claim(self, value) if _CLAIMS.get() else names.id_of(self, value))
+
+    def decode(self, data: bytes) -> str:
+        """The name of an id."""
+        number, names = self.ids.decode(data), _NAMES.get()
+        if names is None:
+            raise DecodingError("The names of ids are known within the calls of a session; elsewhere use hb.Names(store).", field=self.name)
+        return names.name_of(self, number)
+
+    def constant(self, value: str) -> str:
+        """A name, if it can be one; whether it has an id shows when it is looked for."""
+        if type(value) is not str:
+            raise wrong_type(str, value)
+        try:
+            length = len(value.encode())
+        except UnicodeEncodeError:
+            raise EncodingError("Text with a lone surrogate has no UTF-8.") from None
+        if not 0 < length <= MAX_ROW_LENGTH:
+            raise EncodingError("A name has 1 to 32,767 bytes of UTF-8.", length=length)
+        return value
+
+    def floor(self, value: str) -> str:
+        """Refused: rows are in the order of ids, which is that in which names came.
+
+        Raises:
+            QueryError: always.
+        """
+        raise QueryError("The names of a dictionary have no order, their ids have: ask for names by == or in_.", dictionary=self.name)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """Which dictionary, and the layout of its ids."""
+        return {"codec": "dictionary", "name": self.name, "ids": self.ids.spec}

@@ -1,0 +1,135 @@
+"""The tables of dictionaries and sequences, declared as models."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.encoding.codecs import Codec, Dictionary, Text
+from hbmodel.errors import IdsExhausted
+from hbmodel.mapping.fields import Column, Key, column, counter, key
+from hbmodel.mapping.model import model
+from hbmodel.mapping.schema import schema_of
+
+SEQUENCES = "hbmodel_sequences"
+"""The table of counters that sequences take their ids from."""
+
+
+@frozen
+class Counter:
+    """Where a sequence counts: the greatest id that was given."""
+
+    table: str
+    row: bytes
+    column: bytes
+
+
+@cache
+def sequence_model(table: str) -> type[Any]:
+    """The model of a table of counters."""
+
+    @model(table=table, family="d")
+    class Sequenced:
+        """What was counted for one sequence."""
+
+        name: Key[str] = key(Text)
+        last: Column[int] = counter("n")
+
+    return Sequenced
+
+
+def counter_of(table: str, name: str) -> Counter:
+    """The counter of a sequence."""
+    return Counter(table, name.encode(), schema_of(sequence_model(table)).by_name["last"].column)
+
+
+@frozen
+class DictionaryTables:
+    """Where a dictionary is kept: each way one table, and the counter of its ids.
+
+    Attributes:
+        by_name: model of the table from name to id.
+        by_id: model of the table from id to name.
+        ids: codec of the ids.
+        counter: of the ids.
+    """
+
+    by_name: type[Any]
+    by_id: type[Any]
+    ids: Codec[int]
+    counter: Counter
+
+    @property
+    def models(self) -> tuple[type[Any], ...]:
+        """Of every table."""
+        return (sequence_model(self.counter.table), self.by_name, self.by_id)
+
+    @property
+    def name_table(self) -> str:
+        """From name to id."""
+        return schema_of(self.by_name).table
+
+    @property
+    def id_table(self) -> str:
+        """From id to name."""
+        return schema_of(self.by_id).table
+
+    @property
+    def id_column(self) -> bytes:
+        """Of the id, in the table by name."""
+        return schema_of(self.by_name).by_name["id"].column
+
+    @property
+    def name_column(self) -> bytes:
+        """Of the name, in the table by id."""
+        return schema_of(self.by_id).by_name["name"].column
+
+    def packed(self, number: int) -> bytes:
+        """The bytes of an id; raises `IdsExhausted` for one that the codec does not take."""
+        try:
+            return self.ids.encode(number)
+        except ValueError:
+            raise IdsExhausted("Every id that the dictionary's codec has is taken.", table=self.name_table, id=number) from None
+
+
+@cache
+def tables_of(dictionary: Dictionary) -> DictionaryTables:
+    """The tables of a dictionary."""
+    name, ids = dictionary.name, dictionary.ids
+
+    @model(table=f"{name}.ids", family="d")
+    class NameToId:
+        """The id of a name."""
+
+        name: Key[str] = key(Text)
+        id: Column[int] = column("i", ids)
+
+    @model(table=f"{name}.names", family="d")
+    class IdToName:
+        """The name of an id."""
+
+        id: Key[int] = key(ids)
+        name: Column[str] = column("n", Text)
+
+    return DictionaryTables(NameToId, IdToName, ids, counter_of(SEQUENCES, f"{name}.ids"))
+
+
+def dictionary(name: str, ids: Codec[int]) -> Dictionary:
+    """Declares a dictionary: short ids for long names, to be used as the codec of a field.
+
+    A name gets its id when an object with it is first added, whoever adds it: of programs that add the same new name at once one
+    gives the id, and the others take it. Ids count from 1. `create_tables` makes the dictionary's tables, `<name>.ids` and
+    `<name>.names`, with those of every model that uses it.
+
+    Args:
+        name: of the dictionary, `namespace:name` or `name`.
+        ids: codec of the ids, whole numbers of fixed width: `hb.UInt32`, or `hb.Reversed(hb.UInt32)` so that new names lie apart.
+
+    Raises:
+        DeclarationError: it is no name, or the codec is another one.
+    """
+    made = Dictionary(name, ids)
+    tables_of(made)
+    return made

@@ -1,0 +1,109 @@
+"""Rows per prefix: how the rows of a table, and the entries of its indexes, are spread over their leading values, by a sample."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import median_low
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.errors import TableNotFound
+from hbmodel.mapping.schema import PRIMARY, TableSchema
+from hbmodel.mapping.tall_or_wide import REGIONS, SAMPLE
+from hbmodel.store.folded import folded
+from hbmodel.store.port import Store
+from hbmodel.store.values import Scan
+
+HOT = 0.1
+"""Share of the sample from which a leading value counts as hot."""
+
+NAMED = 3
+"""Hot values that are named, at most."""
+
+
+@frozen
+class PrefixCounts:
+    """How many sampled rows have the same leading fields.
+
+    Attributes:
+        path: `primary`, or the name of an index.
+        fields: the leading fields.
+        rows: that were sampled, or entries.
+        prefixes: how many values of these fields there are among them.
+        median: rows of a prefix.
+        percentile: rows of a prefix that 99 of 100 prefixes do not exceed.
+        most: rows of the largest prefix.
+        cut: whether the sample ends within a prefix, so that prefixes may have more rows.
+        hot: values of the first field with a tenth of the sample or more, each with its share, the largest first.
+    """
+
+    path: str
+    fields: Sequence[str]
+    rows: int
+    prefixes: int
+    median: int
+    percentile: int
+    most: int
+    cut: bool
+    hot: Sequence[tuple[Any, float]] = ()
+
+    def __str__(self) -> str:
+        hot = f"; hot: {', '.join(f'{value!r} {share:.0%}' for value, share in self.hot)}" if self.hot else ""
+        least = " or more" if self.cut else ""
+        counts = f"median {self.median}, 99th percentile {self.percentile}, most {self.most}{least}"
+        return f"  {self.path} {', '.join(self.fields)}: {self.rows} rows of {self.prefixes} prefixes, {counts}{hot}"
+
+
+def prefix_counts(schema: TableSchema, store: Store, count: int = SAMPLE) -> tuple[PrefixCounts, ...]:
+    """Counts the rows per prefix of the primary key and of each index that has a table, the first rows of each sampled region.
+
+    Args:
+        schema: of the model.
+        store: with its table.
+        count: of rows in each table, at most.
+    """
+    view, found = folded(store, schema.wide_rows), list[PrefixCounts]()
+    found += _counted(PRIMARY, view, schema.table, schema.layout, schema.salt.width, schema.family_names, count)
+    for index in schema.indexes.values():
+        try:
+            found += _counted(index.name, store, index.table, index.layout, index.salt.width, (), count)
+        except TableNotFound:  # declared and not built
+            continue
+    return tuple(found)
+
+
+def _counted(
+    path: str, store: Store, table: str, layout: KeyLayout | PlaceLayout, start: int, columns: Sequence[bytes], count: int
+) -> Iterator[PrefixCounts]:
+    regions = [region.range for region in store.regions(table)]
+    chosen = regions[:: -(-len(regions) // REGIONS)] if regions else []
+    share = -(-count // max(1, len(chosen)))
+    keys: list[tuple[Any, ...]] = []
+    cut = False
+    for of in chosen:
+        (batches,) = store.scan(table, [Scan(of, columns=columns, limit=share)])
+        read = [layout.unpack(row.row, start) for row in itertools.chain.from_iterable(batches)]
+        keys += read
+        cut |= len(read) == share
+    for length in range(1, len(layout.names)):
+        held = Counter(key[:length] for key in keys)
+        counts = sorted(held.values())
+        if counts:
+            yield PrefixCounts(
+                path=path,
+                fields=tuple(layout.names[:length]),
+                rows=len(keys),
+                prefixes=len(held),
+                median=median_low(counts),
+                percentile=counts[-(-99 * len(counts) // 100) - 1],
+                most=counts[-1],
+                cut=cut,
+                hot=tuple((key[0], many / len(keys)) for key, many in held.most_common(NAMED) if many >= HOT * len(keys))
+                if length == 1
+                else (),
+            )

@@ -1,0 +1,20 @@
+"""Takes a block of consecutive ids from a counter: a sans-IO generator."""
+
+from __future__ import annotations
+
+from hbmodel.errors import IdsExhausted
+from hbmodel.mapping.dictionary_tables import Counter
+from hbmodel.protocol.operations import Increment, Protocol
+
+
+def take_block(counter: Counter, count: int) -> Protocol[range]:
+    """Returns ids that nobody else is given. Of a call that is repeated since its answer was lost the ids may be lost: a gap.
+
+    Args:
+        counter: to take them from.
+        count: how many.
+    """
+    last: int = yield Increment(counter.table, counter.row, counter.column, count)
+    if last < count:  # the counter has gone round
+        raise IdsExhausted("The counter of the sequence is at its end.", table=counter.table, key=counter.row)
+    return range(last - count + 1, last + 1)

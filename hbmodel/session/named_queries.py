@@ -1,0 +1,148 @@
+"""Queries of models whose fields have names of dictionaries: what is asked is looked up first, and what is read when it is handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from attrs import evolve
+
+from hbmodel.encoding.codecs import Dictionary
+from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, conjuncts
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.query.explanation import Explanation
+from hbmodel.query.paging import Page, Seal
+from hbmodel.query.part import QueryPart
+from hbmodel.query.query import Query
+from hbmodel.session.query_runner import QueryRunner
+from hbmodel.session.thread_guard import Guard
+from hbmodel.store.port import Store
+from hbmodel.tables.names import Names
+from hbmodel.tables.registration import Binding
+
+END = object()
+
+
+class NamedQueryRunner(QueryRunner):
+    """Carries out queries within reach of the names of dictionaries.
+
+    Names that no dictionary has an id for are left out of what is asked: no row has them, so that a query for nothing else reads no
+    row.
+
+    Args:
+        view: as for `QueryRunner`.
+        bind: as for `QueryRunner`.
+        seal: as for `QueryRunner`.
+        guard: as for `QueryRunner`.
+        lease: as for `QueryRunner`.
+        names: of dictionaries.
+    """
+
+    def __init__(
+        self,
+        view: Callable[[TableSchema], Store],
+        bind: Callable[[TableSchema], Binding],
+        seal: Seal | None,
+        guard: Guard,
+        lease: float | None,
+        names: Names,
+    ) -> None:
+        super().__init__(view, bind, seal, guard, lease)
+        self._names = names
+
+    def _with_ids(self, query: Query[Any]) -> Query[Any]:
+        """The query without names that have no id; the same one again, so that its plan is remembered, as long as none was unknown."""
+        if query.predicate is None:
+            return query
+        wanted: dict[Dictionary, set[str]] = {}
+        for dictionary, names in _names_in(query.predicate):
+            wanted.setdefault(dictionary, set()).update(names)
+        ids = {dictionary: self._names.find(dictionary, sorted(names)) for dictionary, names in wanted.items()}
+        if all(len(ids[dictionary]) == len(names) for dictionary, names in wanted.items()):
+            return query
+        predicate = _known(query.predicate, ids)
+        if any(isinstance(part, In) and not part.values for part in conjuncts(predicate)):
+            # Nothing satisfies it, whatever field it is about: said of the first field of the key, it leaves no range to read.
+            predicate = And((*conjuncts(predicate), In(query.schema.key_fields[0], ())))
+        return evolve(query, predicate=predicate)
+
+    def stream(self, query: Query[Any]) -> Iterator[Any]:
+        """The items, as they come."""
+        if not query.schema.dictionaries:
+            return super().stream(query)
+        with self._names.bound():
+            items = super().stream(self._with_ids(query))
+        return self._each_bound(items)
+
+    def _each_bound(self, items: Iterator[Any]) -> Iterator[Any]:
+        """Items that are decoded as they are asked for; what is between them is the caller's."""
+        with closing(items):  # type: ignore[type-var]
+            while True:
+                with self._names.bound():
+                    item = next(items, END)
+                if item is END:
+                    return
+                yield item
+
+    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+        """One page."""
+        if not query.schema.dictionaries:
+            return super().page(query, size, after)
+        with self._names.bound():
+            return super().page(self._with_ids(query), size, after)
+
+    def count(self, query: Query[Any]) -> int:
+        """How many items there are."""
+        if not query.schema.dictionaries:
+            return super().count(query)
+        with self._names.bound():
+            return super().count(self._with_ids(query))
+
+    def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
+        """At most `count` parts."""
+        with self._names.bound():
+            return super().split(self._with_ids(query) if query.schema.dictionaries else query, count)
+
+    def of_part(self, part: QueryPart[Any]) -> Query[Any]:
+        """The query of a part."""
+        with self._names.bound():
+            return super().of_part(part)
+
+    def explain(self, query: Query[Any]) -> Explanation:
+        """How a query would be carried out."""
+        with self._names.bound():
+            return super().explain(self._with_ids(query) if query.schema.dictionaries else query)
+
+
+def _names_in(predicate: Predicate) -> Iterator[tuple[Dictionary, Iterable[str]]]:
+    match predicate:
+        case Comparison(of, _, value) if isinstance(of.codec, Dictionary):
+            yield of.codec, (value,)
+        case In(of, values) if isinstance(of.codec, Dictionary):
+            yield of.codec, [value for value in values if value is not None]
+        case And(parts) | Or(parts) | Not(parts):
+            for part in parts:
+                yield from _names_in(part)
+        case _:
+            pass
+
+
+def _known(predicate: Predicate, ids: Mapping[Dictionary, Mapping[str, int]]) -> Predicate:
+    """A predicate that the same rows satisfy, without names that have no id."""
+    match predicate:
+        case Comparison(of, operator, value) if isinstance(of.codec, Dictionary) and value not in ids[of.codec]:
+            return In(of, ()) if operator == "=" else Not((In(of, ()),))
+        case In(of, values) if isinstance(of.codec, Dictionary):
+            return In(of, tuple(value for value in values if value is None or value in ids[of.codec]))
+        case And(parts):
+            return And(_all_known(parts, ids))
+        case Or(parts):
+            return Or(_all_known(parts, ids))
+        case Not((part,)):
+            return Not((_known(part, ids),))
+    return predicate
+
+
+def _all_known(parts: Sequence[Predicate], ids: Mapping[Dictionary, Mapping[str, int]]) -> tuple[Predicate, ...]:
+    return tuple(_known(part, ids) for part in parts)

@@ -1,0 +1,170 @@
+"""The names and ids of dictionaries, looked up in a store and claimed there."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar, cast
+
+from hbmodel.encoding.codecs import Dictionary
+from hbmodel.encoding.codecs.dictionary import bind_names, unbind_names
+from hbmodel.errors import DeclarationError, DecodingError, UnknownName
+from hbmodel.mapping.dictionary_tables import tables_of
+from hbmodel.mapping.schema import schema_of
+from hbmodel.protocol.name_claim import claim_name
+from hbmodel.store.port import Store, check_store
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.values import Row, Scan
+from hbmodel.tables.name_cache import NameCache
+from hbmodel.tables.registry import REGISTRY_TABLE, Registry
+from hbmodel.tables.repeating import drive_repeating
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+READ_AHEAD = 100
+"""Names that are read from the one asked for on: rows are in the order of ids, so those are likely to be asked for next."""
+
+AT_ONCE = 1_000
+"""Names that are looked up in one call."""
+
+
+def within_names(function: Callable[P, R]) -> Callable[P, R]:
+    """Runs a function, which takes a store first and maybe `registry`, within reach of the names of the store's dictionaries."""
+
+    @functools.wraps(function)
+    def inside(*args: P.args, **kwargs: P.kwargs) -> R:
+        store = cast("Store", args[0] if args else kwargs.get("store"))
+        with Names(store, registry=cast("str", kwargs.get("registry", REGISTRY_TABLE))).bound():
+            return function(*args, **kwargs)
+
+    return inside
+
+
+class Names:
+    """The names and ids of the dictionaries in a store. Thread-safe.
+
+    A session looks them up by itself. This is for work outside of sessions, and for what no query asks: which names there are.
+    What was found is remembered, in bounded memory, and never changes.
+
+    Args:
+        store: that holds the dictionaries, or a session.
+        registry: name of the registry table.
+        cache: of what is remembered, to be shared.
+    """
+
+    def __init__(self, store: Store, *, registry: str = REGISTRY_TABLE, cache: NameCache | None = None) -> None:
+        self._store: Store = getattr(store, "store", store)
+        check_store(self._store)
+        self._registry = Registry(self._store, registry)
+        self._cache = NameCache() if cache is None else cache
+
+    def id_of(self, dictionary: Dictionary, name: str) -> int:
+        """The id of a name.
+
+        Raises:
+            UnknownName: it has none.
+            EncodingError: it cannot have one.
+        """
+        found = self._cache.id_of(dictionary, name)
+        if found is None:
+            found = self.find(dictionary, (name,)).get(name)
+        if found is None:
+            raise UnknownName("The dictionary has no id for the name, so no row has it.", dictionary=dictionary.name)
+        return found
+
+    def find(self, dictionary: Dictionary, names: Iterable[str]) -> Mapping[str, int]:
+        """The ids of those of the names that have one, in as few calls as can be."""
+        found: dict[str, int] = {}
+        missing: list[str] = []
+        for name in dict.fromkeys(names):
+            known = self._cache.id_of(dictionary, name)
+            if known is None:
+                missing.append(dictionary.constant(name))
+            else:
+                found[name] = known
+        of = tables_of(dictionary)
+        for at in range(0, len(missing), AT_ONCE):
+            self._check(dictionary)
+            asked = missing[at : at + AT_ONCE]
+            rows = self._store.get(of.name_table, [name.encode() for name in asked], [of.id_column])
+            for name, row in zip(asked, rows, strict=True):
+                if row is not None:
+                    found[name] = of.ids.decode(row.columns[of.id_column].value)
+                    self._cache.keep(dictionary, name, found[name])
+        return found
+
+    def claim(self, dictionary: Dictionary, name: str) -> int:
+        """The id of a name, which gets one if it has none.
+
+        Raises:
+            IdsExhausted: every id that the dictionary's codec has is taken.
+        """
+        found = self._cache.id_of(dictionary, dictionary.constant(name))
+        if found is None:
+            self._check(dictionary)
+            found = drive_repeating(self._store, claim_name(tables_of(dictionary), name))
+            self._cache.keep(dictionary, name, found)
+        return found
+
+    def name_of(self, dictionary: Dictionary, number: int) -> str:
+        """The name of an id.
+
+        Raises:
+            DecodingError: it has none.
+        """
+        found = self._cache.name_of(dictionary, number)
+        if found is None:
+            self._check(dictionary)
+            for at, name in self._named(dictionary, number):
+                self._cache.keep(dictionary, name, at)
+                if at == number:
+                    found = name
+        if found is None:
+            raise DecodingError("The dictionary has no name for a stored id.", dictionary=dictionary.name, id=number)
+        return found
+
+    def _named(self, dictionary: Dictionary, number: int) -> Iterator[tuple[int, str]]:
+        """Ids with their names, from one on."""
+        of = tables_of(dictionary)
+        scan = Scan(KeyRange(of.ids.encode(number)), columns=[of.name_column], limit=READ_AHEAD, batch_size=READ_AHEAD)
+        for row in self._rows(of.id_table, scan):
+            yield of.ids.decode(row.row), row.columns[of.name_column].value.decode()
+
+    def starting_with(self, dictionary: Dictionary, prefix: str = "", *, limit: int | None = None) -> Iterator[str]:
+        """The names that begin with a prefix, in order.
+
+        Args:
+            dictionary: whose names.
+            prefix: of the names; all by default.
+            limit: at most so many.
+        """
+        self._check(dictionary)
+        of = tables_of(dictionary)
+        scan = Scan(KeyRange.prefix(prefix.encode()), columns=[of.id_column], limit=limit)
+        return (row.row.decode() for row in self._rows(of.name_table, scan))
+
+    def _rows(self, table: str, scan: Scan) -> Iterator[Row]:
+        (batches,) = self._store.scan(table, [scan])
+        return (row for batch in batches for row in batch)
+
+    @contextmanager
+    def bound(self) -> Iterator[None]:
+        """Lets keys be encoded and decoded in this thread as in the calls of a session: `hb.row_key`, `hb.decode`."""
+        token = bind_names(self)
+        try:
+            yield
+        finally:
+            unbind_names(token)
+
+    def _check(self, dictionary: Dictionary) -> None:
+        """Raises `SchemaMismatch` where the dictionary's ids have another codec in the store, and `TableNotFound` where it has none."""
+        if dictionary in self._cache.checked:
+            return
+        if not isinstance(dictionary, Dictionary):
+            raise DeclarationError("This is no dictionary: declare one by hb.dictionary().", found=repr(dictionary))
+        of = tables_of(dictionary)
+        for model in (of.by_name, of.by_id):
+            self._registry.bind(schema_of(model))
+        self._cache.checked.add(dictionary)

@@ -1,0 +1,45 @@
+"""Carries out protocols whose every operation may be repeated, and repeats those whose outcome is not known."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from hbmodel.errors import UnknownOutcome
+from hbmodel.protocol.driver import perform
+from hbmodel.protocol.operations import Operation, Protocol
+from hbmodel.store.port import Store
+
+R = TypeVar("R")
+
+TRIES = 3
+"""How often an operation is tried, at most."""
+
+
+def drive_repeating(store: Store, protocol: Protocol[R]) -> R:
+    """Runs a protocol to its end.
+
+    Args:
+        store: to run it against.
+        protocol: to run.
+
+    Raises:
+        UnknownOutcome: an operation was tried several times, and its outcome is not known yet.
+    """
+    answer: Any = None
+    try:
+        while True:
+            answer = _performed(store, protocol.send(answer))
+    except StopIteration as stop:
+        result: R = stop.value
+        return result
+    finally:
+        protocol.close()
+
+
+def _performed(store: Store, operation: Operation) -> Any:
+    for _ in range(TRIES - 1):
+        try:
+            return perform(store, operation)
+        except UnknownOutcome:
+            continue
+    return perform(store, operation)

@@ -1,0 +1,35 @@
+"""Whole sweeps of what gives out, moves and changes keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from tests.checker import protocol_ids as ids
+from tests.checker import protocol_prepend as prepended
+
+Sweep = Callable[[], Iterable[Any]]
+
+
+def _prepended() -> Iterator[tuple[str, Sweep]]:
+    """Programs that prepend rows to one prefix, by claims and by checked puts."""
+    claiming, atomic = prepended.CLAIMING, prepended.ATOMIC
+    for model in (prepended.Word, prepended.Remark, prepended.SaltedRemark):
+        for kinds in ((claiming, claiming), (claiming, atomic), (atomic, atomic)):
+            name = f"{model.__name__}, {['checked' if kind else 'claimed' for kind in kinds]}"
+            yield f"prepend, two programs: {name}", partial(prepended.prepends, model, kinds)
+    yield "prepend, one of two calls", partial(prepended.prepends, prepended.Remark, (claiming, claiming), calls=(2, 1))
+    yield "prepend, two programs die", partial(prepended.prepends, prepended.Remark, (claiming, claiming), crashes=2)
+    for model in (prepended.Word, prepended.Remark):
+        yield f"prepend, three programs: {model.__name__}", partial(prepended.prepends, model, (atomic,) * 3, calls=(1, 1, 1))
+
+
+def _ids() -> Iterator[tuple[str, Sweep]]:
+    """Names that get ids, and blocks of ids."""
+    for store in ids.STORES:
+        yield f"ids, claims of names: {store}", partial(ids.claims, programs=ids.MORE, stores=(store,), crashes=2)
+    yield "ids, blocks of a sequence", partial(ids.blocks, crashes=2)
+
+
+KEYS = (_prepended, _ids)

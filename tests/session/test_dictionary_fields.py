@@ -1,0 +1,246 @@
+"""Fields whose values are names of a dictionary: written, read and asked for by name, stored as ids."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hbmodel as hb
+from hbmodel.mapping.dictionary_tables import tables_of
+from tests.support.beds import Bed, fresh
+from tests.support.examples import examples
+
+WORDS = hb.dictionary("field_words", hb.UInt16)
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@hb.model(table="dictionary_points", family="d", salt=hb.HashSalt(4, by=("metric",)))
+class Point:
+    metric: hb.Key[str] = hb.key(WORDS)
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True)
+    value: hb.Column[float] = hb.column("v")
+    host: hb.Column[str | None] = hb.column("h", codec=WORDS, default=None)
+    hits: hb.Column[int] = hb.counter("n")
+    by_host = hb.index("host", "at")
+
+
+@hb.model(table="dictionary_places", family="d", kind=b"p")
+class Place:
+    owner: hb.Key[str] = hb.key(WORDS)
+    name: hb.Key[str | None] = hb.key(WORDS, nullable=True, desc=True, part="column")
+    size: hb.Column[int] = hb.column("s")
+    notes: hb.Columns[str, str] = hb.columns("t")
+
+
+def point(metric: str, second: int, host: str | None = None) -> Point:
+    return Point(metric=metric, at=START + timedelta(seconds=second), value=float(second), host=host)
+
+
+def use(bed: Bed) -> hb.Session:
+    session = bed.use(*tables_of(WORDS).models[1:], Point, Place)
+    hb.create_tables(bed.store, Point)
+    bed.store.calls.clear()
+    return session
+
+
+def data_calls(store: Any) -> list[str]:
+    return [str(call) for call in store.calls if "dictionary_" in str(call)]
+
+
+def test_every_call_of_a_session(bed: Bed) -> None:
+    writer = use(bed)
+    writer.add_all(point(metric, n, f"web{n % 2}") for metric in ("sys.cpu", "sys.mem") for n in range(4))
+    writer.commit()
+    session = hb.Session(bed.store)
+    points = session.query(Point)
+    cpu = points.where(Point.metric == "sys.cpu")
+    assert [each.value for each in cpu] == [3.0, 2.0, 1.0, 0.0]
+    assert {each.metric for each in points.allow_full_scan()} == {"sys.cpu", "sys.mem"}
+    assert session.get(Point, metric="sys.mem", at=START) == point("sys.mem", 0, "web0")
+    assert session.get_many(Point, [("nothing", START), ("sys.cpu", START)]) == [None, point("sys.cpu", 0, "web0")]
+    hosts = points.where(Point.host == "web1")
+    assert "by_host" in str(hosts.explain())
+    assert sorted((each.metric, each.value) for each in hosts) == [(m, v) for m in ("sys.cpu", "sys.mem") for v in (1.0, 3.0)]
+    first = cpu.page(3)
+    assert [each.value for each in (*first.items, *cpu.page(3, after=first.next_token).items)] == [3.0, 2.0, 1.0, 0.0]
+    assert sorted(each.value for part in cpu.split(3) for each in session.read(part)) == [0.0, 1.0, 2.0, 3.0]
+    assert cpu.select(Point.host).all() == [("web1",), ("web0",), ("web1",), ("web0",)]
+    assert session.increment(point("sys.cpu", 0), Point.hits, 3) == 3
+    session.update(point("sys.cpu", 1), host="a new one")
+    session.delete(point("sys.cpu", 2))
+    session.delete_key(Point, metric="nothing", at=START)
+    assert [outcome.action for outcome in session.commit()] == ["put", "deleted"]
+    assert [(each.value, each.host, each.hits) for each in cpu] == [(3.0, "web1", 0), (1.0, "a new one", 0), (0.0, "web0", 3)]
+    assert points.where(Point.host == "a new one").count() == 1
+    assert hb.verify_index(bed.store, Point, "by_host").sound
+    if bed.atomic:
+        session.insert(point("inserted", 0))
+        with pytest.raises(hb.RowExists):
+            session.insert(point("inserted", 0))
+    assert session.load(point("loaded", n) for n in range(5)) == 5
+    assert points.where(Point.metric.in_(["loaded", "nothing", "sys.mem"])).count() == 9
+
+
+def test_objects_that_share_rows(bed: Bed) -> None:
+    writer = use(bed)
+    writer.add_all(Place(owner=f"o{n % 2}", name=None if n == 4 else f"n{n}", size=n) for n in range(6))
+    writer.commit()
+    session = hb.Session(bed.store)
+    places = session.query(Place).where(Place.owner == "o0")
+    assert [(each.name, each.size) for each in places] == [("n2", 2), ("n0", 0), (None, 4)]
+    assert [each.size for each in places.where(Place.name == "n2")] == [2]
+    assert places.where(Place.name.is_(None)).count() == 1
+    place = session.get(Place, owner="o1", name="n3")
+    assert place is not None
+    session.put_columns(place, Place.notes, {"a": "b"})
+    session.commit()
+    assert list(session.columns(Place.notes, owner="o1", name="n3")) == [("a", "b")]
+    assert list(session.columns(Place.notes, owner="nobody", name="n3")) == []
+
+
+def test_a_local_transaction() -> None:
+    @hb.model(table="groups", family="d", kind=b"p")
+    class Part:
+        owner: hb.Key[str] = hb.key(WORDS)
+        name: hb.Key[str] = hb.key(WORDS, part="column")
+        size: hb.Column[int] = hb.column("s")
+        version: hb.Column[int] = hb.version()
+
+    session = hb.Session(fresh(Part))
+    session.add(Part(owner="ann", name="a", size=1))
+    session.commit()
+
+    def change(group: hb.RowGroup) -> int:
+        for part in group.query(Part):
+            group.update(part, size=part.size + 1)
+        group.add(Part(owner="ann", name="b", size=group.get(Part, name="a").size))
+        return 7
+
+    assert session.group(Part, owner="ann").retry(change) == 7
+    assert [(part.name, part.size) for part in session.query(Part).where(Part.owner == "ann")] == [("a", 2), ("b", 1)]
+
+
+def test_a_query_for_an_unknown_name_reads_no_row() -> None:
+    store = fresh(Point)
+    session = hb.Session(store)
+    session.add(point("known", 1, "here"))
+    session.commit()
+    session.query(Point).where(Point.metric == "known").all()
+    store.calls.clear()
+    points = session.query(Point).allow_full_scan()
+    for query in (
+        points.where(Point.metric == "nothing"),
+        points.where(Point.metric.in_(["nothing", "neither"])),
+        points.where(Point.metric == "known", Point.host == "nothing"),
+        points.where((Point.metric == "nothing") & (Point.value > 1)),
+    ):
+        assert (query.all(), query.count(), query.exists(), query.first(), query.page(5).next_token) == ([], 0, False, None, None)
+    assert session.get(Point, metric="nothing", at=START) is None
+    assert data_calls(store) == []
+    assert points.where(Point.metric != "nothing").count() == 1
+    assert points.where((Point.metric == "nothing") | (Point.value == 1.0)).count() == 1
+    assert points.where(~(Point.metric == "nothing")).count() == 1
+    assert hb.Names(store).find(WORDS, ["nothing", "neither"]) == {}
+
+
+def test_names_have_no_order() -> None:
+    session = hb.Session(fresh(Point))
+    for ask in (
+        lambda: Point.metric < "x",
+        lambda: Point.metric >= "x",
+        lambda: Point.metric.between("a", "b"),
+        lambda: Point.host > "x",
+        lambda: session.query(Point).order_by(Point.metric).all(),
+    ):
+        with pytest.raises(hb.QueryError, match="order"):
+            ask()
+    session.add_all([point("sys.cpu", 0), point("sys.mem", 0), point("net", 0)])
+    session.commit()
+    some = session.query(Point).where(Point.metric.startswith("sys."))
+    with pytest.raises(hb.FullScanRefused):
+        some.all()
+    assert some.allow_full_scan().count() == 2
+    names = hb.Names(session).starting_with(WORDS, "sys.")
+    assert session.query(Point).where(Point.metric.in_(names)).count() == 2
+
+
+def test_names_are_looked_up_within_calls_only() -> None:
+    store = fresh(Point)
+    session = hb.Session(store)
+    session.add_all(point("known", n) for n in range(3))
+    session.commit()
+    items = iter(session.query(Point).where(Point.metric == "known"))
+    next(items)
+    for ask in (lambda: hb.row_key(Point, metric="known", at=START), lambda: WORDS.decode(bytes((0, 1)))):
+        with pytest.raises((hb.EncodingError, hb.DecodingError), match="session"):
+            ask()
+    assert len(list(items)) == 2
+    with hb.Names(store).bound():
+        (row,) = store.get("dictionary_points", [hb.row_key(Point, metric="known", at=START)])
+        found = hb.decode(Point, row)
+    assert found is not None
+    assert found.metric == "known"
+
+
+def test_each_session_asks_its_own_store() -> None:
+    stores = [fresh(Point), fresh(Point)]
+    for store, words in zip(stores, (["a", "b"], ["b", "a"]), strict=True):
+        session = hb.Session(store)
+        session.add_all(point(word, 0) for word in words)
+        session.commit()
+    one, two = (iter(hb.Session(store).query(Point).allow_full_scan()) for store in stores)
+    assert [(a.metric, b.metric) for a, b in zip(one, two, strict=True)] == [("a", "b"), ("b", "a")]
+    seen: list[Any] = []
+    thread = threading.Thread(target=lambda: seen.append(hb.Session(stores[1]).get(Point, metric="a", at=START)))
+    thread.start()
+    thread.join()
+    assert seen == [point("a", 0)]
+
+
+def test_sessions_of_one_program_share_what_they_know() -> None:
+    store = fresh(Point)
+    sessions = hb.Sessions(store)
+    with sessions() as session:
+        session.add(point("known", 1))
+    store.calls.clear()
+    assert sessions().query(Point).where(Point.metric == "known").count() == 1
+    assert all("field_words" not in str(call) for call in store.calls)
+
+
+def test_map_columns_have_no_names() -> None:
+    with pytest.raises(hb.DeclarationError):
+
+        @hb.model(table="maps", family="d")
+        class Mapped:
+            owner: hb.Key[str] = hb.key()
+            notes: hb.Columns[int, str] = hb.columns("n", value=WORDS)
+
+
+NAMES = st.sampled_from(["a", "b", "cc", "d" * 40, "é"])
+
+
+@settings(max_examples=examples(40))
+@given(written=st.lists(st.tuples(NAMES, st.integers(0, 5), st.none() | NAMES)), asked=st.lists(NAMES | st.just("nothing")))
+def test_queries_answer_as_they_do_for_text(written: list[tuple[str, int, str | None]], asked: list[str]) -> None:
+    store = fresh(Point)
+    session = hb.Session(store)
+    session.add_all(point(*values) for values in written)
+    session.commit()
+    rows = {(metric, second): host for metric, second, host in written}
+    session = hb.Session(store)
+    points = session.query(Point).allow_full_scan()
+
+    def found(*predicates: Any) -> set[tuple[str, int]]:
+        return {(each.metric, int(each.value)) for each in points.where(*predicates)}
+
+    assert found(Point.metric.in_(asked)) == {key for key in rows if key[0] in asked}
+    assert found(~Point.metric.in_(asked)) == {key for key in rows if key[0] not in asked}
+    assert found(Point.host.in_(asked)) == {key for key, host in rows.items() if host in asked}
+    for name in asked:
+        assert found(Point.host != name) == {key for key, host in rows.items() if host != name}
+        assert found((Point.metric == name) | (Point.host == name)) == {k for k, host in rows.items() if name in {k[0], host}}

@@ -1,0 +1,32 @@
+"""A program that gives names ids and takes ids of a sequence until it is killed: `python -m tests.support.names_writer URL SEED`.
+
+It prints every id before it goes on: `name id` of a name, `- id` of the sequence.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import hbmodel as hb
+
+WORDS = hb.dictionary("killed_words", hb.UInt32)
+NUMBERS = hb.Sequence("killed_numbers", block=7)
+COUNT = 400
+
+
+def main() -> None:
+    url, seed = sys.argv[1:]
+    draw = random.Random(int(seed))
+    with hb.connect(url) as store:
+        numbers = NUMBERS.on(store)
+        while True:
+            names = hb.Names(store)  # which has no id in memory
+            for _ in range(20):
+                name = f"word{draw.randrange(COUNT)}"
+                print(name, names.claim(WORDS, name), flush=True)
+                print("-", numbers.next(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
