@@ -106,7 +106,7 @@ class EntryDecoder:
         A region server that picks columns out of a row by name takes about 9 microseconds more for the row than one that gives it whole.
         """
         in_key = frozenset(self.index.layout.names)
-        if {self.schema.by_name[name].column for name in self.index.covers if name not in in_key} - {*self.columns}:
+        if self.index.unique or {self.schema.by_name[name].column for name in self.index.covers if name not in in_key} - {*self.columns}:
             return self.columns
         return tuple(sorted({column.partition(b":")[0] for column in self.columns}))
 

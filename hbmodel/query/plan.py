@@ -152,8 +152,9 @@ class Plan:
         schema, index = self.reader.schema, self.path.index
         if self.covering is not None:
             return self.covering.scanned
-        # Of a covering index, entries that are but marked as deleted are left out so; others have this one cell.
-        return (schema.version_column,) if index is not None and index.name in schema.covering else (schema.family,)
+        if index is not None and (index.unique or index.name in schema.covering):
+            return (schema.version_column,)  # so that claims of values, and marks of entries that were deleted, are left out
+        return (schema.family,)
 
     @cached_property
     def filter_of_rest(self) -> Filter | None:
