@@ -10,8 +10,9 @@ from attrs import evolve
 
 from hbmodel.encoding.codecs import Dictionary
 from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, conjuncts
-from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.query.explanation import Explanation
+from hbmodel.query.first_of_each import Key
 from hbmodel.query.paging import Page, Seal
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
@@ -98,6 +99,19 @@ class NamedQueryRunner(QueryRunner):
             return super().count(query)
         with self._names.bound():
             return super().count(self._with_ids(query))
+
+    def first_of_each(self, query: Query[Any], fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
+        """The first item of each key, None for one with a name that has no id."""
+        named = [(at, of.codec) for at, of in enumerate(fields) if isinstance(of.codec, Dictionary)]
+        if not query.schema.dictionaries:
+            return super().first_of_each(query, fields, keys)
+        with self._names.bound():
+            ids = {at: self._names.find(of, [key[at] for key in keys if key[at] is not None]) for at, of in named}
+            known = [n for n, key in enumerate(keys) if all(key[at] is None or key[at] in ids[at] for at, _ in named)]
+            found: list[Any] = [None] * len(keys)
+            for n, item in zip(known, super().first_of_each(self._with_ids(query), fields, [keys[n] for n in known]), strict=True):
+                found[n] = item
+        return found
 
     def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
         """At most `count` parts."""

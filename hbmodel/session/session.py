@@ -8,7 +8,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
-from hbmodel.errors import SessionError
+from hbmodel.errors import SessionError, UnknownName
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.predicates import Predicate
@@ -177,8 +177,11 @@ class Session(InsertCalls, MapColumnCalls):
             IncompleteRow: the row lacks a required column.
         """
         schema = schema_of(model)
-        rows = known_rows(schema, key)
-        if len(rows) != 1:  # the buckets of a random salt, or none for a name that no row has
+        try:
+            rows = KeyMapper.rows_code(schema)(key)
+        except UnknownName:  # no row has it
+            return None
+        if len(rows) > 1:  # the buckets of a random salt
             return self.get_many(model, (key,))[0]
         reader = self._bind(schema).reader
         (row,) = self._view(schema).get(schema.table, rows, reader.columns_of_gets)
@@ -276,8 +279,7 @@ class Session(InsertCalls, MapColumnCalls):
     def _delete(
         self, schema: TableSchema, subject: Any, key: tuple[Any, ...], version: int = UNKNOWN, condition: Predicate | None = None
     ) -> None:
-        rows = known_rows(schema, key)
-        if rows:  # else no row has a name that is in the key
+        if rows := known_rows(schema, key):  # else no row has a name that is in the key
             self._work.add(Pending(schema, subject, [DeleteRow(subject, row, version, condition) for row in rows]))
 
     @guarded

@@ -148,6 +148,16 @@ def test_a_query_for_an_unknown_name_reads_no_row() -> None:
     assert hb.Names(store).find(WORDS, ["nothing", "neither"]) == {}
 
 
+def test_the_first_item_of_each_name() -> None:
+    session = hb.Session(fresh(Point))
+    session.add_all(point(metric, n) for metric in ("a", "b") for n in range(3))
+    session.commit()
+    points = session.query(Point).order_by(Point.at.desc())
+    found = points.first_of_each(Point.metric, ["b", "nothing", "a", "b"])
+    assert [None if each is None else (each.metric, each.value) for each in found] == [("b", 2.0), None, ("a", 2.0), ("b", 2.0)]
+    assert points.first_of_each(Point.metric, ["nothing"]) == [None]
+
+
 def test_names_have_no_order() -> None:
     session = hb.Session(fresh(Point))
     for ask in (
