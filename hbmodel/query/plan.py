@@ -152,8 +152,10 @@ class Plan:
         schema, index = self.reader.schema, self.path.index
         if self.covering is not None:
             return self.covering.scanned
-        # Of a covering index, entries that are but marked as deleted are left out so; others have this one cell.
-        return (schema.version_column,) if index is not None and index.name in schema.covering else (schema.family,)
+        # Of a covering index, entries that are but marked as deleted are left out so, and of a unique one its claims; others have this
+        # one cell.
+        apart = index is not None and (index.unique or index.name in schema.covering)
+        return (schema.version_column,) if apart else (schema.family,)
 
     @cached_property
     def filter_of_rest(self) -> Filter | None:
