@@ -48,6 +48,7 @@ VERSION_QUALIFIER = b"_v"
 LIVENESS_QUALIFIER = b"_l"
 EXPIRY_QUALIFIER = b"_t"
 STAMP_QUALIFIER = b"_p"
+MOVE_QUALIFIER = STAMP_QUALIFIER + b"m"  # a stamp is longer
 CLAIM_QUALIFIER = b"_u"
 STATUS_QUALIFIER = b"_s"
 ROW_VERSION_QUALIFIER = b"_r"
@@ -205,6 +206,11 @@ class TableSchema:
         return self.family + b":" + STAMP_QUALIFIER
 
     @cached_property
+    def move_column(self) -> bytes:
+        """`family:qualifier` of the mark of an object that is being moved to another key; see `protocol.move_marks`."""
+        return self.family + b":" + MOVE_QUALIFIER
+
+    @cached_property
     def _system_columns(self) -> frozenset[bytes]:
         row_version = () if self.row_version_column is None else (self.row_version_column,)
         maps = (of.column for of in self.maps)
@@ -230,7 +236,8 @@ class TableSchema:
         if not self.maps:
             return self.family_names
         flag = () if self.exists_column is None else (self.exists_column,)
-        return tuple(sorted({*self._system_columns, *flag, *(f.column for f in self.columns)}))
+        moving = (self.move_column,) if self.versioned else ()
+        return tuple(sorted({*self._system_columns, *flag, *moving, *(f.column for f in self.columns)}))
 
     def is_system(self, column: bytes) -> bool:
         """Whether a cell is none of an object's own; a row with no other cell is not an object."""

@@ -218,13 +218,16 @@ class IndexedRowPlanner:
             cells = dict(write.cells)
         cells |= {schema.version_column: version, **self.marks}
         if not old.live and self.needs_read(write):
-            cells.update((f.column, COUNTER_ZERO) for f in schema.columns if f.kind == "counter")
+            cells = {**{f.column: COUNTER_ZERO for f in schema.columns if f.kind == "counter"}, **cells}
             if old.row is not None:
                 spared = {*cells, *schema.kept_columns}
                 cells.update((column, b"") for column in old.row.columns if column not in spared)
         return cells
 
     def _full(self, write: PutObject, old: OldRow, timestamp: int) -> RowPlan:
+        write = write.at(timestamp)
+        if write.ttl is not None and write.ttl <= 0:
+            raise not_found(self.schema, write.row)
         version = self.version(nonce := self.nonce(), old, timestamp)
         places = [(index, entry) for index in self.indexes for entry in write.entries[index.name]]
         entries = self._puts(places, write.cells, version, timestamp, write.ttl)
@@ -240,7 +243,7 @@ class IndexedRowPlanner:
             cells[self.schema.expiry_column] = end_value(end)
         return cells
 
-    def _end(self, row: Row) -> int | None:
+    def end_of(self, row: Row) -> int | None:
         """When a live row expires, or None."""
         return end_of_adopted(self.schema, row) if self.adopting else end_of_live(row, self.schema.liveness_column)
 
@@ -265,7 +268,7 @@ class IndexedRowPlanner:
         if not old.live or old.row is None:
             return RowPlan(Outcome("failed", write.row, error=not_found(schema, write.row)))
         cells = cells_of_changes(schema, write.changes)
-        end = self._end(old.row) if write.ttl is None else timestamp + write.ttl
+        end = self.end_of(old.row) if write.ttl is None else timestamp + write.ttl
         if end is not None or family_life(schema) is not None or self.mixed:
             return self._rewritten(write, old.row, cells, timestamp, end)
         if not self.group.intersection(write.changes):

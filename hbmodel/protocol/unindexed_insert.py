@@ -92,7 +92,7 @@ def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPla
     """A put without a TTL, of every column, whatever is left under it of a row that is gone."""
     schema = planner.schema
     counters = [f.column for f in schema.columns if f.kind == "counter"]
-    cells = {**planner.cells(write), **dict.fromkeys(counters, COUNTER_ZERO)}
+    cells = {**dict.fromkeys(counters, COUNTER_ZERO), **planner.cells(write)}
     nulls = tuple(column for column, value in cells.items() if not value and column in planner.gone)
     put = Put(write.row, {column: value for column, value in cells.items() if column not in nulls})
     return UnindexedRowPlan(Outcome("put", write.row), put, [Delete(write.row, columns=nulls)] if nulls else [], nulls)

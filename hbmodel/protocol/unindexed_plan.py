@@ -155,12 +155,16 @@ class UnindexedRowPlanner:
 
     def _end(self, write: PutObject | UpdateFields, row: Row | None) -> End | None:
         """When the row will end that a write makes of `row`."""
+        if isinstance(write, PutObject) and write.end is not None:
+            return End(at=write.end)
         if write.ttl is not None:
             return End(after=write.ttl)
-        if row is None:
-            return None
-        at = end_of_adopted(self.schema, row) if self.marking else end_of_unindexed(row, self.schema.expiry_column)
+        at = None if row is None else self.end_of(row)
         return None if at is None else End(at=at)
+
+    def end_of(self, row: Row) -> int | None:
+        """When a row expires that was read with every column of the model, or None."""
+        return end_of_adopted(self.schema, row) if self.marking else end_of_unindexed(row, self.schema.expiry_column)
 
     def _kept(self, found: Mapping[bytes, Cell], end: End | None) -> dict[bytes, bytes]:
         """What an update writes unchanged: all of a row ends at once (rule 10), or all that ends by its family's TTL."""

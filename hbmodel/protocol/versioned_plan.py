@@ -11,6 +11,7 @@ from hbmodel.errors import ConditionFailed, ConflictError
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCell, entry_version
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
+from hbmodel.protocol.move_marks import mark_of
 from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields
 from hbmodel.store.values import ConditionalChange, Delete, Put
 
@@ -44,11 +45,13 @@ class VersionedRowPlanner(IndexedRowPlanner):
         patience: in how many rounds a write waits for another one that has claimed the same unique value.
         claim_rounds: how many rounds a write that wants unique values may take.
         pinned: the version that the row of each object must have; then the first write that cannot be carried out ends them all.
+        moving: whether it plans a move to another key, which alone may write the rows that the move has marked.
     """
 
     patience: int = 20
     claim_rounds: int = 50
     pinned: RowVersion | None = None
+    moving: bool = False
 
     def needs_read(self, write: RowWrite) -> bool:
         """Always: the version cell that was read is what a write is checked against."""
@@ -119,6 +122,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
     def _check_version(self, write: RowWrite, old: OldRow) -> None:
         """Raises `ConflictError` for a row of another version; what an update or delete does without a row, it says itself."""
         self.check_pinned(write.row, old)
+        self._check_unmoved(write.row, old)
         found = self.cell(old).version if old.live else UNKNOWN
         if write.version in {UNKNOWN, found} or (not old.live and not isinstance(write, PutObject)):
             return
@@ -126,6 +130,15 @@ class VersionedRowPlanner(IndexedRowPlanner):
             "The row has been written since the object was read: read it again.",
             table=self.schema.table, key=write.row, expected=write.version, found=found,
         )  # fmt: skip
+
+    def _check_unmoved(self, row: bytes, old: OldRow) -> None:
+        """Raises `ConflictError` for an object that is being moved to another key, in its old row and in its new one."""
+        mark = mark_of(self.schema, old.row) if old.live and not self.moving else None
+        if mark is not None:
+            raise ConflictError(
+                "The object is being moved to another key; if the program that moves it has died, call rekey() again.",
+                table=self.schema.table, key=row, other=mark.other,
+            )  # fmt: skip
 
     def _partial(self, write: UpdateFields, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._partial(write, old, timestamp)

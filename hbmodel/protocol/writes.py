@@ -26,6 +26,7 @@ class PutObject:
         entries: row keys of the entries in each declared index, by the index's name.
         ttl: of the row and its entries in ms, or None.
         version: that the row must have, or 0 for any.
+        end: when the row expires, in ms since 1970, where that is fixed before its time is; `ttl` only says then that it does.
     """
 
     subject: Any
@@ -34,6 +35,11 @@ class PutObject:
     entries: Mapping[str, Sequence[bytes]]
     ttl: int | None = None
     version: int = UNKNOWN
+    end: int | None = None
+
+    def at(self, timestamp: int) -> PutObject:
+        """The same put at this time: its TTL is what is left until its end, and not positive where that has passed."""
+        return self if self.end is None else evolve(self, ttl=self.end - timestamp)
 
     def over(self, earlier: PutObject) -> PutObject:
         """This put with the entries of map columns that an earlier one of the same row puts: both count."""

@@ -126,13 +126,7 @@ class Attempt(Generic[T]):
     def _unindexed(self, binding: Binding) -> Protocol[Any]:
         schema, write, clock, can = binding.schema, self.write, self.by.clock, self.by.store.capabilities
         planner = UnindexedRowPlanner.of(schema, binding.indexed)
-        column = schema.exists_column or next(
-            (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
-        )
-        if column is None:
-            raise CapabilityError(
-                'insert() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table
-            )
+        column = never_empty_column(schema, "insert")
         if can.check_and_mutate:
             return insert_unindexed(planner, write, column, clock.bound, clock.grace)
         one_cell = schema.exists_column is None and len(schema.columns) == 1 and not schema.maps
@@ -173,6 +167,16 @@ class Attempt(Generic[T]):
         (found,) = outcome
         assert found.version is not None
         return self.obj if give_version(schema, self.obj, found.version) else changed_copy(self.obj, {}, found.version)
+
+
+def never_empty_column(schema: TableSchema, call: str) -> bytes:
+    """A column by which a row without system cells shows that it is there; raises `CapabilityError`, which names the call."""
+    column = schema.exists_column or next(
+        (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
+    )
+    if column is None:
+        raise CapabilityError(f'{call}() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")).', table=schema.table)
+    return column
 
 
 def _need_check_and_mutate(store: Store, schema: TableSchema) -> None:

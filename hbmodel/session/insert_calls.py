@@ -1,4 +1,4 @@
-"""What a session puts only under keys that are free, at once: objects under keys of their own, and before the first of a prefix."""
+"""What a session puts only under keys that are free, at once: new objects, before the first of a prefix, and objects that move."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.session.insert import Inserter
 from hbmodel.session.prepend import prepend
+from hbmodel.session.rekey import rekey
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.store.port import Store
@@ -20,7 +21,7 @@ T = TypeVar("T")
 
 
 class InsertCalls:
-    """The calls of a session that insert."""
+    """The calls of a session that insert, or move."""
 
     _view: Callable[[TableSchema], Store]
     _bind: Callable[[TableSchema], Binding]
@@ -64,6 +65,26 @@ class InsertCalls:
             EncodingError: there is no value before the first row's.
         """
         return prepend(self._inserter(schema_of(model)), model, fields)
+
+    @guarded
+    def rekey(self, obj: T, /, **key: Any) -> T:
+        """Moves an object to another key and returns it as it is there; runs at once, and takes only key and version from `obj`.
+
+        All that is stored of it moves: columns, counters, the entries of map columns, and when it expires. Whoever looks under the
+        old key and then under the new one finds it; for a while it is under both. If the program dies meanwhile, the same call ends
+        the move.
+
+        Args:
+            obj: whose key says which row. An object of a versioned model that was read demands the version that it was read with.
+            **key: new values of key fields by name; the others stay.
+
+        Raises:
+            RowNotFound: there is no such object.
+            RowExists: there is another one under the new key.
+            ConflictError: the object is on its way to another key, or of another version.
+            CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty.
+        """
+        return rekey(self._view(schema_of(type(obj))), self._bind, self._clock, obj, key)
 
     def _inserter(self, schema: TableSchema) -> Inserter:
         return Inserter(self._view(schema), self._bind, self._clock, self._work.apart)

@@ -19,7 +19,8 @@ from tests.checker import protocol_map_mutants as mapped
 from tests.checker import protocol_mutants as rows
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_plain_mutants as plain_mutants
-from tests.checker import protocol_prepend, protocol_prepend_mutants, protocol_unindexed, protocol_versions
+from tests.checker import protocol_prepend, protocol_prepend_mutants, protocol_rekey, protocol_unindexed, protocol_versions
+from tests.checker import protocol_rekey_mutants as rekey_mutants
 from tests.checker import protocol_row_mutants as bare
 from tests.checker import protocol_shared_mutants as shared
 from tests.checker import protocol_unique as unique
@@ -93,6 +94,7 @@ BROKEN: Mapping[str, Broken] = dict(
             {f"prepend: {name}": mutant for name, mutant in protocol_prepend_mutants.MUTANTS.items()},
             lambda rules: protocol_prepend.SHIPPED,
         ),
+        _broken({f"rekey: {name}": mutant for name, mutant in rekey_mutants.MUTANTS.items()}, lambda rules: protocol_rekey.SHIPPED),
     )
 )
 """Every mutant. A module with further rules adds its own here."""

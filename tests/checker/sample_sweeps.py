@@ -16,6 +16,7 @@ from tests.checker import protocol_map_versions as mapped_versions
 from tests.checker import protocol_maps as mapped
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_prepend as prepended
+from tests.checker import protocol_rekey as moved
 from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_shared_sweeps as shared
 from tests.checker import protocol_unique as unique
@@ -268,6 +269,15 @@ PREPENDED: Mapping[str, Sweep] = {
 }
 IDS: Mapping[str, Sweep] = {"claims of names": ids.claims, "blocks of a sequence": ids.blocks}
 
+REKEY: Mapping[str, Sweep] = {
+    "one program": lambda: moved.moves(also=("one",)),
+    "two keys": lambda: moved.moves(
+        ("indexed", "versioned", "wide", "wide versioned"), ("nobody", "a delete of the old key"), ("two ways",)
+    ),
+    "the same call again": lambda: moved.moves(("bare", "versioned", "wide", "wide bare"), ("nobody",), ("twice",)),
+    "a unique value": lambda: moved.values(calls=("take", "tag m")),
+}
+
 SAMPLES: Mapping[str, Sweep] = dict(
     chain(
         ((f"prepend, {name}", sweep) for name, sweep in PREPENDED.items()),
@@ -283,6 +293,7 @@ SAMPLES: Mapping[str, Sweep] = dict(
         ((f"versions, {name}", sweep) for name, sweep in VERSIONED.items()),
         ((f"unique, {name}", sweep) for name, sweep in UNIQUE.items()),
         ((f"no index, {name}", sweep) for name, sweep in BARE_SAMPLES.items()),
+        ((f"rekey, {name}", sweep) for name, sweep in REKEY.items()),
     )
 )
 """Every sample. A module with further families adds its own here."""

@@ -200,6 +200,20 @@ def test_composite_keys(url: str) -> None:
     assert "versions after the upgrade: 99, 99, 99; deleted: True" in done.stdout
 
 
+def test_rekey(url: str) -> None:
+    done = run("rekey", "--store", url, COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    if url.startswith("hbase:"):
+        assert "rekey() needs a store with check-and-mutate" in done.stdout
+        return
+    page = (EXAMPLES.parent / "docs" / "changing-keys.md").read_text(encoding="utf-8")
+    calls = re.findall(r"^[|│] ([a-z ,]+?) +[|│] (\d+) +[|│] (\d+) ", done.stdout, re.MULTILINE)
+    assert len(calls) == 5
+    assert calls == re.findall(r"^\| ([a-z ,]+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
+    assert "always found them" in done.stdout
+
+
 @pytest.mark.hbase
 def test_flights_on_a_running_hbase(local_hbase: object) -> None:
     url = f"{local_hbase.url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]

@@ -1,0 +1,185 @@
+"""Moves an object to another key, as a sans-IO generator.
+
+The row under the old key is marked first, so that no two programs move the object to different keys. Then the row is copied to the new
+key, its unique values are claimed for the new row, and the old row is deleted. So whoever looks under the old key and then under the new
+one finds the object, wherever the program that moves it dies; what it leaves says how far it came, and the next call goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import ConflictError, RowExists, RowNotFound
+from hbmodel.mapping.mapper import RowDecoder, changed_copy
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.version_cell import UNKNOWN
+from hbmodel.protocol.move_marks import COPIED, LEAVING, MoveMark, digest_of, mark_of, moved_cells
+from hbmodel.protocol.operations import Acknowledge, GetRows, Protocol
+from hbmodel.protocol.rekey_rows import RowMover
+from hbmodel.protocol.writes import Outcome, PutObject, put_object
+from hbmodel.store.values import Row
+
+
+@frozen(eq=False)
+class Move:
+    """An object and where it is to go.
+
+    Attributes:
+        old: the row key that it has.
+        new: the row key that it is to have.
+        changes: the key fields that change.
+        version: that it must have, or 0 for any.
+        one_row: whether both are objects of one row of the table.
+    """
+
+    old: bytes
+    new: bytes
+    changes: Mapping[str, Any]
+    version: int = UNKNOWN
+    one_row: bool = False
+
+
+@frozen(eq=False)
+class Moved:
+    """An object under its new key.
+
+    Attributes:
+        outcome: as for a put of it.
+        obj: the object.
+    """
+
+    outcome: Outcome
+    obj: Any
+
+
+def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
+    """Moves an object; can be begun again after any error, and goes on from what it finds.
+
+    Args:
+        mover: carries out the steps, as rows of the model are written.
+        move: says which object and where.
+
+    Raises:
+        RowNotFound: there is no object under the old key.
+        RowExists: there is another one under the new key.
+        ConflictError: the object is on its way to another key, or has another version than asked for.
+    """
+    schema, columns = mover.schema, mover.columns
+    stood = False  # whether the copy was seen beside the old row
+    while True:
+        (old,) = yield GetRows(schema.table, [move.old], columns)
+        (new,) = yield GetRows(schema.table, [move.new], columns)  # afterwards: an object that was gone from the old row is here
+        leaving, copied = _mark(schema, old, LEAVING), _mark(schema, new, COPIED)
+        if not mover.live(old):
+            return (yield from _arrived(mover, move, stood, (old, leaving), (new, copied)))
+        mine = leaving is not None and copied is not None and copied.belongs_to(leaving) and mover.live(new)
+        if mover.live(new) and not mine:
+            if copied is not None and copied.other == move.old and (yield from _overtaken(mover, move, copied)):
+                continue
+            if leaving is not None and leaving.other == move.new:
+                yield from mover.unmark(old, leaving)
+            raise RowExists("There is a row under the new key already.", table=schema.table, key=move.new)
+        write = copy_of(mover.reader, old, move, mover.end_of(old))
+        within = move.one_row and mover.moves_within_rows
+        if leaving is None:
+            yield from _part_with_earlier(mover, old)
+        if leaving is None and not (within and schema.versioned):  # the version of the row stands for the mark
+            yield from mover.mark(old, MoveMark(LEAVING, mover.nonce(), move.new), move.version)
+            continue
+        if leaving is not None and leaving.other != move.new:
+            raise ConflictError(
+                "The object is on its way to another key: call rekey() with that key to end the move.",
+                table=schema.table, key=move.old, other=leaving.other,
+            )  # fmt: skip
+        if within or leaving is None:
+            outcome = yield from mover.move_within_row(old, new, write, move.version)
+            if outcome is not None:
+                return (yield from _done(mover, outcome, changed_copy(write.subject, {}, outcome.version or UNKNOWN)))
+            continue
+        digest = digest_of(schema, write.cells)
+        if not mine:
+            trace = MoveMark(COPIED, leaving.nonce, move.old, digest)
+            with suppress(RowExists):  # another program was faster: with the same move, or with an object of its own
+                yield from mover.copy(evolve(write, cells={**write.cells, schema.move_column: trace.value}))
+            continue
+        assert copied is not None
+        stood = True
+        if copied.digest != digest and mover.copies_again:
+            if digest_of(schema, moved_cells(schema, new)) == copied.digest:
+                yield from mover.take_back(new)
+                continue
+            if not schema.versioned:
+                yield from mover.unmark(old, leaving)
+                yield from mover.clear(copied, move.new)
+                raise RowExists(
+                    "The object was written under both keys since a program began to move it: delete one of them.",
+                    table=schema.table, key=move.new,
+                )  # fmt: skip
+        if not (yield from mover.claim(old, new)):
+            continue
+        if (yield from mover.leave(old)):
+            yield from mover.clear(copied, move.new)
+            return (yield from _done(mover, mover.outcome(new), mover.reader.make(mover.reader.values(new))))
+
+
+def copy_of(reader: RowDecoder, row: Row, move: Move, end: int | None = None) -> PutObject:
+    """What puts the object of a row under its new key: as an object of its own, but with every cell as it is stored, and its end."""
+    schema = reader.schema
+    obj = reader.make({**reader.values(row), **move.changes})
+    write = evolve(put_object(schema, obj, None if end is None else 1), version=UNKNOWN, end=end)
+    return evolve(write, cells={**write.cells, **moved_cells(schema, row)})
+
+
+def _mark(schema: TableSchema, row: Row | None, kind: bytes) -> MoveMark | None:
+    mark = mark_of(schema, row)
+    return mark if mark is not None and mark.kind == kind else None
+
+
+def _arrived(
+    mover: RowMover, move: Move, stood: bool, old: tuple[Row | None, MoveMark | None], new: tuple[Row | None, MoveMark | None]
+) -> Protocol[Moved]:
+    """Ends a move whose old row is gone; by whose hand does not matter, since the copy stands."""
+    table = mover.schema.table
+    (left, leaving), (row, copied) = old, new
+    if left is not None and leaving is not None:
+        yield from mover.clear(leaving, move.old)
+    came = copied is not None and copied.other == move.old
+    if row is None or not mover.live(row) or not (came or stood):
+        raise RowNotFound("There is no such row to move.", table=table, key=move.old)
+    if copied is not None:
+        yield from mover.clear(copied, move.new)
+    return (yield from _done(mover, mover.outcome(row), mover.reader.make(mover.reader.values(row))))
+
+
+def _overtaken(mover: RowMover, move: Move, copied: MoveMark) -> Protocol[bool]:
+    """Whether the copy is of a move that began after the old row was read."""
+    (old,) = yield GetRows(mover.schema.table, [move.old], mover.columns)
+    leaving = _mark(mover.schema, old, LEAVING)
+    return not mover.live(old) or (leaving is not None and copied.belongs_to(leaving))
+
+
+def _part_with_earlier(mover: RowMover, row: Row) -> Protocol[None]:
+    """An object that came here from another key, by a move that was not ended, is here for good once its old row is gone."""
+    schema = mover.schema
+    copied = _mark(schema, row, COPIED)
+    if copied is None:
+        return
+    (before,) = yield GetRows(schema.table, [copied.other], mover.columns)
+    leaving = _mark(schema, before, LEAVING)
+    if mover.live(before) and leaving is not None and copied.belongs_to(leaving):
+        raise ConflictError(
+            "The object has come here by a move that has not ended: call rekey() for its old key first.",
+            table=schema.table, key=row.row, other=copied.other,
+        )  # fmt: skip
+    yield from mover.clear(copied, row.row)
+
+
+def _done(mover: RowMover, outcome: Outcome, obj: Any) -> Protocol[Moved]:
+    moved = Moved(outcome, obj)
+    yield Acknowledge([moved])
+    yield from mover.finish()
+    return moved

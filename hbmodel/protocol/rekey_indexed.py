@@ -1,0 +1,247 @@
+"""The steps by which an object moves to another key, for rows with system cells: the last write wins, or they are versioned."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from attrs import define, evolve, field
+
+from hbmodel.mapping.version_cell import UNKNOWN, VersionCell
+from hbmodel.protocol.clock import time_above
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
+from hbmodel.protocol.indexed_write import at_time, finish, insert_indexed
+from hbmodel.protocol.move_marks import MoveMark
+from hbmodel.protocol.operations import (
+    CheckAndMutate,
+    CheckAndMutateRows,
+    CheckLease,
+    GetRows,
+    Protocol,
+    PutRows,
+    ReadClock,
+)
+from hbmodel.protocol.rekey_rows import RowMover, without_acknowledgement
+from hbmodel.protocol.unique_claim import CLAIMED, RowClaims, change_claim, claim_values, held_claims, owner_of, read_claims
+from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.versioned_write import insert_versioned, put_entries
+from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, UpdateFields
+from hbmodel.store.values import ConditionalChange, Delete, Put, Row
+
+P = TypeVar("P", bound=IndexedRowPlanner)
+
+
+@define(eq=False)
+class IndexedMover(RowMover, Generic[P]):
+    """Moves objects of a model with live indexes, where the last write wins.
+
+    Attributes:
+        planner: plans the mutations.
+        stale: entries to delete in the end.
+        verifications: of entries, in the end.
+    """
+
+    planner: P
+    stale: list[tuple[str, Delete]] = field(factory=list, kw_only=True)
+    verifications: list[tuple[str, Put]] = field(factory=list, kw_only=True)
+
+    def end_of(self, row: Row) -> int | None:
+        """See `RowMover.end_of`."""
+        return self.planner.end_of(row)
+
+    def mark(self, row: Row, mark: MoveMark, version: int) -> Protocol[bool]:
+        """See `RowMover.mark`; the mark expires with its row."""
+        schema, end = self.schema, self.end_of(row)
+        now = yield ReadClock(self.planner.mixed)
+        timestamp = self._after(row, now)
+        put = Put(row.row, {schema.move_column: mark.value}, timestamp, None if end is None else max(1, end - timestamp))
+        applied: bool = yield CheckAndMutate(schema.table, row.row, schema.move_column, None, [put])
+        return applied
+
+    def _after(self, row: Row, now: int) -> int:
+        timestamp, error = time_above(self.schema.table, row.row, self.planner.old(row).newest, now, self.planner.bound)
+        if error is not None:
+            raise error
+        return timestamp
+
+    def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
+        """Blanks the mark: what is put there next has a later time, and so is not hidden by a delete."""
+        yield PutRows(self.schema.table, [Put(row.row, {self.schema.move_column: b""}, mark.timestamp + 1)])
+
+    def copy(self, write: PutObject) -> Protocol[Any]:
+        """See `RowMover.copy`."""
+        return without_acknowledgement(insert_indexed(self.planner, write))
+
+    def take_back(self, row: Row) -> Protocol[Any]:
+        """See `RowMover.take_back`."""
+        return self._deleted(row)
+
+    def leave(self, row: Row) -> Protocol[bool]:
+        """See `RowMover.leave`."""
+        return self._deleted(row)
+
+    def _deleted(self, row: Row) -> Protocol[bool]:
+        """Deletes a row of which nobody has written a column that an index reads."""
+        old = self.planner.old(row)
+        plan = self._gone(old, (yield ReadClock(self.planner.mixed)))
+        if plan.marks:
+            yield put_entries(plan.marks)
+        if not (yield from self._changed(plan, old)):
+            return False
+        self.stale += plan.stale
+        return True
+
+    def _gone(self, old: OldRow, now: int) -> RowPlan:
+        assert old.row is not None
+        plan = self.planner.plan(DeleteRow(None, old.row.row), old, now)
+        if plan.outcome.error is not None:
+            raise plan.outcome.error
+        return plan
+
+    def _changed(self, plan: RowPlan, old: OldRow) -> Protocol[bool]:
+        """Carries out the plan of a row that is as it was read; its mark stands for the version of a row that has none."""
+        assert old.row is not None
+        schema, columns = self.schema, old.row.columns
+        column = schema.version_column if schema.version_column in columns else schema.move_column
+        applied: bool = yield CheckAndMutate(schema.table, old.row.row, column, columns[column].value, _mutations(plan))
+        return applied
+
+    def move_within_row(self, old: Row, new: Row | None, write: PutObject, version: int) -> Protocol[Outcome | None]:
+        """See `RowMover.move_within_row`."""
+        before = self.planner.old(new)
+        now = yield ReadClock(self.planner.mixed)
+        plan = self.planner.plan(write, before, now)
+        self._check(old, version)
+        gone = self._gone(self.planner.old(old), now)
+        if plan.outcome.error is not None:
+            raise plan.outcome.error
+        if entries := [*plan.entries, *plan.marks, *gone.marks]:
+            yield put_entries(entries)
+        if not (yield from self._changed_together(plan, before, gone, old)):
+            return None
+        self.verifications += self.planner.verifications(plan.entries)
+        while not (yield CheckLease(now)):  # a repairer may have taken the entries for orphans
+            self.verifications = []
+            now = yield ReadClock(self.planner.mixed)
+            if plan.entries:
+                yield put_entries([(name, at_time(put, max(now, (put.timestamp or 0) + 1))) for name, put in plan.entries])
+        self.stale += gone.stale
+        return plan.outcome
+
+    def _check(self, row: Row, version: int) -> None:
+        """Raises `ConflictError` for a row of another version."""
+
+    def _changed_together(self, plan: RowPlan, before: OldRow, gone: RowPlan, old: Row) -> Protocol[bool]:
+        schema, row = self.schema, plan.outcome.key
+        seen = None if before.row is None else before.row.columns.get(schema.liveness_column)
+        expected = None if seen is None else seen.value
+        applied = yield CheckAndMutate(schema.table, row, schema.liveness_column, expected, [*_mutations(plan), *_mutations(gone)])
+        return bool(applied) or (yield from self._landed(plan))
+
+    def _landed(self, plan: RowPlan) -> Protocol[bool]:
+        """Whether a change that was refused had been carried out before, by a call whose answer was lost."""
+        assert plan.put is not None
+        column, row = self.schema.version_column, plan.outcome.key
+        (found,) = yield GetRows(self.schema.table, [row], [column])
+        value = None if found is None or column not in found.columns else found.columns[column].value
+        put = plan.put.cells[column]
+        return value == put or (value is not None and {*VersionCell.of(put).nonces[:1]} & {*VersionCell.of(value).nonces} != set())
+
+    def finish(self) -> Protocol[None]:
+        """See `RowMover.finish`."""
+        yield from finish(self.verifications, self.stale)
+
+
+@define(eq=False)
+class VersionedMover(IndexedMover[VersionedRowPlanner]):
+    """Moves objects of a versioned model: nobody else writes an object while it moves."""
+
+    @property
+    def _unique(self) -> bool:
+        return any(index.unique for index in self.planner.indexes)
+
+    @property
+    def moves_within_rows(self) -> bool:
+        """Not where a value must be claimed for the new row before the old one goes."""
+        return not self._unique
+
+    @property
+    def copies_again(self) -> bool:
+        """Not where its values may be claimed for the copy already; nothing but counters can have changed."""
+        return not self._unique
+
+    def outcome(self, row: Row) -> Outcome:
+        """Of the put of the new row, with its version."""
+        return Outcome("put", row.row, version=self.planner.cell(self.planner.old(row)).version)
+
+    def mark(self, row: Row, mark: MoveMark, version: int) -> Protocol[bool]:
+        """Marks the old row under its version: writes that have read it before are refused."""
+        old = self.planner.old(row)
+        plan = yield from self._counted_on(old, version)
+        assert plan.put is not None
+        marked = evolve(plan.put, cells={**plan.put.cells, self.schema.move_column: mark.value})
+        return (yield from self._changed(evolve(plan, put=marked), old))
+
+    def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
+        """Takes the mark away under the version."""
+        old = self.planner.old(row)
+        plan = yield from self._counted_on(old, UNKNOWN)
+        taken = Delete(row.row, columns=(self.schema.move_column,), timestamp=mark.timestamp)
+        yield from self._changed(evolve(plan, row_delete=taken), old)
+
+    def _counted_on(self, old: OldRow, version: int) -> Protocol[RowPlan]:
+        assert old.row is not None
+        now = yield ReadClock()
+        plan = self.planner.plan(UpdateFields(None, old.row.row, {}, {}, version=version), old, now)
+        if plan.outcome.error is not None:
+            raise plan.outcome.error
+        return plan
+
+    def copy(self, write: PutObject) -> Protocol[Any]:
+        """Puts the new row; its values are claimed afterwards."""
+        planner = evolve(self.planner, indexes=tuple(evolve(index, unique=False) for index in self.planner.indexes))
+        return without_acknowledgement(insert_versioned(planner, write, {}))
+
+    def claim(self, old: Row, new: Row) -> Protocol[bool]:
+        """Hands the claims of the old row over to the new one: both rows hold the values, and neither can be written."""
+        planner = self.planner
+        claims = held_claims(planner, planner.old(new))
+        if not claims:
+            return True
+        cells = yield from read_claims(planner, claims)
+        now = yield ReadClock()
+        owners = {claim: owner_of(cells[claim].value) if claim in cells else None for claim in claims}
+        moved = [claim for claim, owner in owners.items() if owner == old.row]
+        for claim in moved:
+            change = change_claim(planner, claim, cells[claim], CLAIMED + planner.nonce() + new.row, now)
+            yield CheckAndMutateRows(claim.table, [change])
+        if moved:
+            return False
+        wanted = [claim for claim, owner in owners.items() if owner != new.row]
+        if not wanted:
+            return True
+        claimed = yield from claim_values(planner, {new.row: RowClaims(wanted)}, now)
+        if (error := claimed[new.row].error) is not None:
+            raise error
+        return False
+
+    def _changed(self, plan: RowPlan, old: OldRow) -> Protocol[bool]:
+        (applied,) = yield CheckAndMutateRows(self.schema.table, [self.planner.change(plan, old)])
+        return bool(applied)
+
+    def _check(self, row: Row, version: int) -> None:
+        old = self.planner.old(row)
+        error = self.planner.plan(UpdateFields(None, row.row, {}, {}, version=version), old, old.newest).outcome.error
+        if error is not None:
+            raise error
+
+    def _changed_together(self, plan: RowPlan, before: OldRow, gone: RowPlan, old: Row) -> Protocol[bool]:
+        change = self.planner.change(plan, before)
+        expected = self.planner.row_version(self.planner.old(old))  # of the first of the two reads: neither has changed since
+        both = ConditionalChange(change.row, change.column, expected, [*change.mutations, *_mutations(gone)])
+        (applied,) = yield CheckAndMutateRows(self.schema.table, [both])
+        return bool(applied) or (yield from self._landed(plan))
+
+
+def _mutations(plan: RowPlan) -> list[Put | Delete]:
+    assert plan.put is not None
+    return [plan.put] if plan.row_delete is None else [plan.put, plan.row_delete]

@@ -1,0 +1,97 @@
+"""Chooses the protocol by which an object moves to another key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from hbmodel.errors import CapabilityError, SchemaMismatch, SessionError, UnknownField
+from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.driver import drive
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.rekey import Move, Moved
+from hbmodel.protocol.rekey import rekey as moved_to
+from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
+from hbmodel.protocol.rekey_rows import RowMover, UnindexedMover
+from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.session.insert import never_empty_column
+from hbmodel.session.unit_of_work import RESTARTS
+from hbmodel.store.port import Store
+from hbmodel.tables.registration import Binding
+
+T = TypeVar("T")
+
+
+def rekey(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: T, changes: Mapping[str, Any]) -> T:
+    """Moves an object to another key and returns it as it is there; see `Session.rekey`.
+
+    Args:
+        store: to write to.
+        bind: gives the current binding of a model.
+        clock: for rows whose time does not come from the server.
+        obj: whose key says which row.
+        changes: new values of key fields.
+    """
+    schema = schema_of(type(obj))
+    move = _move(store, schema, obj, changes)
+    for _ in range(RESTARTS):
+        binding = bind(schema)
+        binding.check_writable()
+
+        def check(planned: Binding = binding) -> None:
+            if not bind(schema).writes_like(planned):
+                raise SchemaMismatch("The indexes of the table changed; call rekey() again.", table=schema.table)
+
+        try:
+            done: Moved = drive(store, moved_to(_mover(binding, clock.bound), move), clock, check)
+        except SchemaMismatch:  # what is done is found again
+            continue
+        found: T = (done[0] if isinstance(done, list) else done).obj
+        return found
+    raise SchemaMismatch("The indexes of the table change again and again; call rekey() again.", table=schema.table)
+
+
+def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any]) -> Move:
+    """The move that is asked for, checked before any call."""
+    if schema.salt.random:
+        raise CapabilityError(
+            "rekey() is not possible under RandomSalt: a free key in one bucket says nothing of the others.", table=schema.table
+        )
+    if not store.capabilities.check_and_mutate:
+        raise CapabilityError(
+            "rekey() needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.", table=schema.table
+        )
+    names = schema.layout.names
+    unknown = sorted(changes.keys() - set(names))
+    if unknown:
+        message = "rekey() takes fields of the key; the others are for update()."
+        raise UnknownField(message, table=schema.table, field=unknown[0], known=[*names])
+    if not changes:
+        raise SessionError("rekey() takes at least one field of the key.", table=schema.table)
+    key = dict(zip(names, key_of(schema, obj), strict=True))
+    mapper = KeyMapper(schema)
+    (old,), (new,) = mapper.rows(tuple(key.values())), mapper.rows(tuple({**key, **changes}.values()))
+    if old == new:
+        raise SessionError("The object has this key already.", table=schema.table)
+    wide = schema.wide
+    one_row = wide is not None and wide.form.cut(old)[0] == wide.form.cut(new)[0]
+    if wide is not None and wide.qualifiers.raw and not one_row:
+        raise CapabilityError(
+            "Objects of one cell move within their row only: they have no room for the mark of an object that moves.", table=schema.table
+        )
+    return Move(old, new, dict(changes), version_of(schema, obj), one_row)
+
+
+def _mover(binding: Binding, bound: int) -> RowMover:
+    schema, reader = binding.schema, binding.reader
+    if schema.versioned:
+        planner = VersionedRowPlanner(schema, binding.written, bound, adopting=binding.adopting, moving=True)
+        return VersionedMover(reader, planner)
+    if binding.writes_system_cells:
+        mixed = binding.rows == "mixed"
+        return IndexedMover(reader, IndexedRowPlanner(schema, binding.written, bound, adopting=binding.adopting, mixed=mixed))
+    unindexed = UnindexedRowPlanner.of(schema, binding.indexed)
+    return UnindexedMover(reader, unindexed, never_empty_column(schema, "rekey"), bound, binding.written)

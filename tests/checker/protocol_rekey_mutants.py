@@ -1,0 +1,165 @@
+"""The rules of moves to another key broken on purpose; the checker must notice every one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
+from hbmodel.protocol.move_marks import COPIED, MoveMark
+from hbmodel.protocol.operations import CheckAndMutate, CheckAndMutateRows, MutateRow, Protocol, PutRows, ReadClock
+from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
+from hbmodel.protocol.unique_claim import CLAIMED, change_claim, claim_of, read_claims
+from hbmodel.protocol.writes import PutObject
+from hbmodel.store import ConditionalChange, Put, Row
+from tests.checker.protocol_rekey import Rules, moves, values
+
+
+@frozen
+class Mutant:
+    """One rule broken; see `protocol_mutants.Mutant`."""
+
+    rules: Rules
+    where: Callable[[Rules], Iterable[Any]]
+    violation: str
+
+
+class OldFirst(IndexedMover[IndexedRowPlanner]):
+    """The old row is deleted before the new one is there."""
+
+    def mark(self, row: Row, mark: MoveMark, version: int) -> Protocol[bool]:
+        """Marks the row, and deletes it."""
+        yield from super().mark(row, mark, version)
+        return (yield from self._deleted(row))
+
+
+class MarkedByForce(IndexedMover[IndexedRowPlanner]):
+    """A mark is put over that of another program."""
+
+    def mark(self, row: Row, mark: MoveMark, version: int) -> Protocol[bool]:
+        """Puts the mark unchecked."""
+        timestamp = self._after(row, (yield ReadClock()))
+        yield PutRows(self.schema.table, [Put(row.row, {self.schema.move_column: mark.value}, timestamp)])
+        return True
+
+
+class MarksStay(IndexedMover[IndexedRowPlanner]):
+    """No mark is taken away."""
+
+    def clear(self, mark: MoveMark, row: bytes) -> Protocol[None]:
+        """Does nothing."""
+        return
+        yield
+
+
+class TwoMutations(IndexedMover[IndexedRowPlanner]):
+    """An object moves within its row as between rows."""
+
+    @property
+    def moves_within_rows(self) -> bool:
+        """Never."""
+        return False
+
+
+class SecondRead(VersionedMover):
+    """The version of the row that is checked is not that of the first read."""
+
+    def _changed_together(self, plan: RowPlan, before: OldRow, gone: RowPlan, old: Row) -> Protocol[bool]:
+        change = self.planner.change(plan, before)
+        assert gone.put is not None
+        left = [gone.put] if gone.row_delete is None else [gone.put, gone.row_delete]
+        both = ConditionalChange(change.row, change.column, change.expected, [*change.mutations, *left])
+        (applied,) = yield CheckAndMutateRows(self.schema.table, [both])
+        return bool(applied)
+
+
+class ClaimsFirst(VersionedMover):
+    """A value is claimed for the new row before that is there."""
+
+    def copy(self, write: PutObject) -> Protocol[Any]:
+        """Claims, and puts the row."""
+        planner = self.planner
+        found = [claim_of(index, entry) for index in planner.indexes for entry in write.entries[index.name]]
+        claims = [claim for claim in found if claim is not None]
+        cells = yield from read_claims(planner, claims)
+        for claim in claims:
+            change = change_claim(planner, claim, cells.get(claim), CLAIMED + planner.nonce() + write.row, 12)
+            yield CheckAndMutateRows(claim.table, [change])
+        return (yield from super().copy(write))
+
+
+class ClaimsStay(VersionedMover):
+    """A value stays claimed for the old row."""
+
+    def claim(self, old: Row, new: Row) -> Protocol[bool]:
+        """Claims nothing."""
+        return True
+        yield
+
+
+def _around(change: Callable[[CheckAndMutate], Protocol[Any]]) -> Rules:
+    """Conditional changes are carried out by `change`."""
+
+    def changed(protocol: Protocol[Any]) -> Protocol[Any]:
+        answer: Any = None
+        while True:
+            try:
+                operation = protocol.send(answer)
+            except StopIteration as stop:
+                return stop.value
+            answer = yield from change(operation) if isinstance(operation, CheckAndMutate) else _as_it_is(operation)
+
+    return Rules(around=changed)
+
+
+def _as_it_is(operation: Any) -> Protocol[Any]:
+    return (yield operation)
+
+
+def _over_whatever(operation: CheckAndMutate) -> Protocol[Any]:
+    """The new row is put unchecked."""
+    if operation.column != b"d:_l":
+        return (yield operation)
+    yield MutateRow(operation.table, operation.mutations)
+    return True
+
+
+def _unmarked(operation: CheckAndMutate) -> Protocol[Any]:
+    """The new row does not say where it comes from."""
+    kept = [
+        evolve(one, cells={c: v for c, v in one.cells.items() if c != b"d:_pm" or v[:1] != COPIED}) if isinstance(one, Put) else one
+        for one in operation.mutations
+    ]
+    return (yield evolve(operation, mutations=kept))
+
+
+def _where(kind: str, beside: str = "nobody", also: str = "one") -> Callable[[Rules], Iterable[Any]]:
+    return lambda rules: moves((kind,), (beside,), (also,), rules)
+
+
+def _values(*calls: str) -> Callable[[Rules], Iterable[Any]]:
+    return lambda rules: values(rules, calls=calls)
+
+
+OLD, NEW, DELETED, INSERTED = (
+    "an update of the old key", "an update of the new key", "a delete of the old key", "an insert of the new key",
+)  # fmt: skip
+
+MUTANTS: Mapping[str, Mutant] = {
+    "the old row first": Mutant(Rules(indexed=OldFirst), _where("indexed"), "NEITHER"),
+    "a mark over another": Mutant(Rules(indexed=MarkedByForce), _where("indexed", also="two ways"), "DOUBLED"),
+    "marks stay": Mutant(Rules(indexed=MarksStay), _where("indexed"), "LEFT"),
+    "a copy over whatever is there": Mutant(_around(_over_whatever), _where("indexed", INSERTED), "TAKEN"),
+    "a copy without a mark": Mutant(_around(_unmarked), _where("indexed", also="twice"), "STUCK"),
+    "two mutations of one row": Mutant(Rules(indexed=TwoMutations), _where("wide"), "BOTH"),
+    "the version of the second read": Mutant(Rules(versioned=SecondRead), _where("wide versioned", OLD), "LOST"),
+    "marks that nobody heeds": Mutant(Rules(frozen=False), _where("versioned", DELETED), "BACK"),
+    "marks that nobody heeds, and a unique value": Mutant(Rules(frozen=False), _values("tag m"), "DUPLICATE"),
+    "claims before the copy": Mutant(Rules(versioned=ClaimsFirst), _values("take"), "DUPLICATE"),
+    "claims that stay": Mutant(Rules(versioned=ClaimsStay), _values("take"), "DUPLICATE"),
+    "a reader that looks under the new key first": Mutant(Rules(new_first=True), _where("versioned"), "MISSED"),
+    "the last write wins, and none may be lost": Mutant(Rules(exact=True), _where("indexed", OLD), "LOST"),
+}
+"""The last two are no rules of the code: they say what the documentation says that a reader, or a writer, cannot count on."""
