@@ -10,6 +10,7 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.session.insert import Inserter
+from hbmodel.session.moves import Moves
 from hbmodel.session.prepend import prepend
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import UnitOfWork
@@ -26,6 +27,7 @@ class InsertCalls:
     _bind: Callable[[TableSchema], Binding]
     _clock: ServerClock
     _guard: Guard
+    _moves: Moves
     _work: UnitOfWork
 
     @guarded
@@ -66,4 +68,5 @@ class InsertCalls:
         return prepend(self._inserter(schema_of(model)), model, fields)
 
     def _inserter(self, schema: TableSchema) -> Inserter:
+        self._moves.check_insert(schema)
         return Inserter(self._view(schema), self._bind, self._clock, self._work.apart)

@@ -18,6 +18,7 @@ from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_map_versions as mapped_versions
 from tests.checker import protocol_maps as mapped
+from tests.checker import protocol_migration as migration
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_shared_sweeps as shared
@@ -356,6 +357,12 @@ def _joint() -> Iterator[tuple[str, Sweep]]:
             yield f"several kinds, answer {at} lost: {kind}", partial(joint.joint, kind, clocks=(12,), lost=at)
 
 
+def _migration() -> Iterator[tuple[str, Sweep]]:
+    """Changing the key of a table."""
+    for way in migration.WAYS:
+        yield f"migration: {way}", partial(migration.models, ways=(way,))
+
+
 FAMILIES = (
     _indexed,
     _several,
@@ -371,6 +378,7 @@ FAMILIES = (
     _maps,
     _joint,
     *KEYS,
+    _migration,
 )
 
 WHOLE: Mapping[str, Sweep] = dict(chain.from_iterable(family() for family in FAMILIES))
