@@ -126,6 +126,8 @@ from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_sweeps import IndexProgress
 from hbmodel.tables.index_work import IndexTimes
 from hbmodel.tables.indexes import build_index, drop_index, index_status, purge_rows, repair_index, verify_index
+from hbmodel.tables.migrate import Migration, migrate
+from hbmodel.tables.migration_report import MigrationProgress, MigrationReport
 from hbmodel.tables.names import Names
 from hbmodel.tables.region_check import RegionUse, check_regions
 from hbmodel.tables.sequence import Sequence, SequenceIds
@@ -203,6 +205,9 @@ __all__ = [
     "KeyTooLong",
     "LocalHBaseError",
     "MapColumns",
+    "Migration",
+    "MigrationProgress",
+    "MigrationReport",
     "MsgPack",
     "Names",
     "NamespaceExists",
@@ -284,6 +289,7 @@ __all__ = [
     "index",
     "index_status",
     "key",
+    "migrate",
     "mixin",
     "model",
     "purge_rows",

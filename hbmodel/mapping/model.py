@@ -23,7 +23,8 @@ from hbmodel.mapping.fields import Column, FieldSpec, FlagSpec, Key, column, cou
 from hbmodel.mapping.index_kinds.part import DeclaredPart
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.map_declaration import Columns, MapColumns, MapSpec, columns, resolve_map
-from hbmodel.mapping.schema import REQUIRED, VERSION_QUALIFIER, Field, TableSchema
+from hbmodel.mapping.replaced import earlier_layout
+from hbmodel.mapping.schema import REQUIRED, VERSION_QUALIFIER, Field, TableSchema, schema_of
 from hbmodel.store.values import Family
 
 C = TypeVar("C", bound=type[Any])
@@ -47,6 +48,7 @@ def model(
     row: bytes | None = None,
     kind: bytes | None = None,
     frozen: bool = False,
+    replaces: type[Any] | None = None,
 ) -> Callable[[C], C]:
     """Makes an attrs class of the decorated one and resolves its declarations.
 
@@ -68,6 +70,7 @@ def model(
         kind: one byte that the model's column qualifiers begin with, so that several models share rows in one family, such
             as an owner and his pets. It cannot be added later.
         frozen: instances cannot be changed (and can be hashed).
+        replaces: the model with another key, or salt, from whose table the objects move into this one, see `hb.migrate`.
 
     Raises:
         DeclarationError: names the field and says what to do.
@@ -89,6 +92,8 @@ def model(
         made = _attrs_class(cls, fields, maps, frozen)
         computed = {name: spec for name, spec in specs.items() if isinstance(spec, ComputedSpec)}
         schema = build_schema(made, fields, indexes, options, computed, maps)
+        if replaces is not None:
+            schema = attrs.evolve(schema, replaces=earlier_layout(schema, schema_of(replaces)))
         for declared in fields:
             descriptor = Key if declared.is_key else Column
             setattr(made, declared.name, descriptor(FieldExpression(of=declared, model=made.__name__)))

@@ -87,6 +87,8 @@ class TableSchema:
         kind: the byte that the model's qualifiers begin with, or nothing.
         wide: where the objects of a wide model stand; None where each has a row of its own.
         maps: map columns, which are not among the fields.
+        replaces: the layout from which the model's objects move into this one, or None; its rows are read as objects of this model.
+        successor: of such an earlier layout, the table to which they move; else empty.
         compiled: functions that were generated for the model, by what they are for; see `keep`.
     """
 
@@ -106,6 +108,8 @@ class TableSchema:
     kind: bytes = b""
     wide: WideLayout | None = None
     maps: tuple[MapField, ...] = ()
+    replaces: TableSchema | None = None
+    successor: str = ""
     compiled: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
 
     def keep(self, what: Hashable, made: T) -> T:

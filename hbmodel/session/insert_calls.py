@@ -10,6 +10,7 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.session.insert import Inserter
+from hbmodel.session.moves import Moves
 from hbmodel.session.prepend import prepend
 from hbmodel.session.rekey import rekey
 from hbmodel.session.thread_guard import Guard, guarded
@@ -27,6 +28,7 @@ class InsertCalls:
     _bind: Callable[[TableSchema], Binding]
     _clock: ServerClock
     _guard: Guard
+    _moves: Moves
     _work: UnitOfWork
 
     @guarded
@@ -82,9 +84,13 @@ class InsertCalls:
             RowNotFound: there is no such object.
             RowExists: there is another one under the new key.
             ConflictError: the object is on its way to another key, or of another version.
-            CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty.
+            CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty; or the objects of
+                the model move to another table.
         """
-        return rekey(self._view(schema_of(type(obj))), self._bind, self._clock, obj, key)
+        schema = schema_of(type(obj))
+        self._moves.check_insert(schema)
+        return rekey(self._view(schema), self._bind, self._clock, obj, key)
 
     def _inserter(self, schema: TableSchema) -> Inserter:
+        self._moves.check_insert(schema)
         return Inserter(self._view(schema), self._bind, self._clock, self._work.apart)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.migration import DONE, PHASES
 from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.store.folded import folded
 from hbmodel.store.port import Store
@@ -26,9 +27,23 @@ class KnownModels:
         self._views: dict[TableSchema, Store] = {}
 
     def bind(self, schema: TableSchema) -> Binding:
-        """The binding of a model, read again where its lease has run out."""
+        """The binding of a model, read again where its lease has run out.
+
+        Raises:
+            SchemaMismatch: it cannot be used as it is declared, or its objects are still in the table that it replaces.
+        """
+        if schema.replaces is not None and not self._in_use(schema, schema.replaces):
+            raise SchemaMismatch(
+                "The objects are still in the table that the model replaces: see hb.migrate().",
+                table=schema.table, replaces=schema.replaces.table,
+            )  # fmt: skip
         binding = self._bindings[schema] = self._knowledge.binding(schema, self._registry)
         return binding
+
+    def _in_use(self, schema: TableSchema, replaced: TableSchema) -> bool:
+        """Whether the table of a model that replaces another is read by now."""
+        phase = PHASES[self.bind(replaced).phase]
+        return "new" in phase.reads and (schema.immutable or phase.name == DONE)
 
     def view(self, schema: TableSchema) -> Store:
         """The store as a model sees it: each object is a row."""
@@ -46,6 +61,9 @@ class KnownModels:
             SchemaMismatch: it does not; the next commit begins again, by the new binding.
         """
         for schema, binding in list(self._bindings.items()):
+            if schema.replaces is not None and not self._in_use(schema, schema.replaces):
+                del self._bindings[schema]  # the migration was rolled back; what was under way is written into the old table then
+                continue
             current = self.bind(schema)
             if not current.writes_like(binding):
                 raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=schema.table)

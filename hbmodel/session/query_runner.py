@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -10,7 +10,7 @@ from attrs import evolve
 
 from hbmodel.errors import QueryError, SchemaMismatch, SessionClosed
 from hbmodel.mapping.schema import PRIMARY, Field, TableSchema, schema_of
-from hbmodel.query.executor import PlanExecutor, read_page, read_token, shape
+from hbmodel.query.executor import Found, PlanExecutor, read_page, read_token, shape
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.first_of_each import Key, conditions_of, first_of_each, in_plans, portions_of
 from hbmodel.query.loaded_maps import load_maps, with_maps
@@ -85,6 +85,35 @@ class QueryRunner:
                 raise _Outdated
 
         return check
+
+    @property
+    def seal(self) -> Seal | None:
+        """For continuation tokens."""
+        return self._seal
+
+    def planned(self, query: Query[Any]) -> Plan:
+        """The plan of a query."""
+        return self._plan(query)
+
+    def token(self, query: Query[Any], text: str) -> tuple[Token, Plan]:
+        """What a continuation token says, and the plan that it continues."""
+        return read_token(text, query, lambda path: self._plan(query, path), self._seal)
+
+    def found(self, query: Query[Any], made: Plan, wanted: int | None, after: bytes | None) -> Generator[Found, None, None]:
+        """The items of a plan that follow a position on its path, `wanted` at most being taken, as positions and values.
+
+        Raises:
+            SchemaMismatch: the path that is read is used no longer.
+        """
+        binding = self._bind(query.schema)
+        try:
+            with closing(PlanExecutor(self._view(query.schema), made, wanted, self._check(query, made, binding)).items(after)) as found:
+                for item in found:
+                    if self._guard.closed:
+                        raise SessionClosed("The session was closed while a query was being read.")
+                    yield item
+        except _Outdated:
+            raise SchemaMismatch("The indexes of the table changed during a query; ask again.", table=query.schema.table) from None
 
     def stream(self, query: Query[Any]) -> Iterator[Any]:
         """The items, as they come."""

@@ -8,7 +8,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
-from hbmodel.errors import SessionError, UnknownName
+from hbmodel.errors import SessionError
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.predicates import Predicate
@@ -24,11 +24,13 @@ from hbmodel.session.batches import Pending
 from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
 from hbmodel.session.columns import MapColumnCalls
 from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
-from hbmodel.session.get_many import get_many, known_rows
+from hbmodel.session.get_many import known_rows
 from hbmodel.session.increment import increment
 from hbmodel.session.insert_calls import InsertCalls
 from hbmodel.session.known_models import KnownModels
+from hbmodel.session.merging import MergingQueries
 from hbmodel.session.metadata_cache import MetadataCache
+from hbmodel.session.moves import Moves
 from hbmodel.session.named_queries import NamedQueryRunner
 from hbmodel.session.options import check_seconds
 from hbmodel.session.row_group import RowGroup
@@ -111,6 +113,8 @@ class Session(InsertCalls, MapColumnCalls):
         names = Names(store, registry=registry, cache=self._knowledge.names)
         self._guard = Guard(names)
         self._runner = NamedQueryRunner(self._view, self._planning_binding, self._seal, self._guard, self._knowledge.lease, names)
+        self._moves = Moves(self._planning_binding, self._view)
+        self._merging = MergingQueries(self._runner, self._moves)
 
     def __reduce__(self) -> NoReturn:
         raise SessionError("A session cannot be pickled: open one in each process, on a store of its own.")
@@ -177,11 +181,8 @@ class Session(InsertCalls, MapColumnCalls):
             IncompleteRow: the row lacks a required column.
         """
         schema = schema_of(model)
-        try:
-            rows = KeyMapper.rows_code(schema)(key)
-        except UnknownName:  # no row has it
-            return None
-        if len(rows) > 1:  # the buckets of a random salt
+        rows = known_rows(schema, key)
+        if len(rows) != 1 or schema.replaces is not None:  # buckets of a random salt, no row of an unknown name, or two tables
             return self.get_many(model, (key,))[0]
         reader = self._bind(schema).reader
         (row,) = self._view(schema).get(schema.table, rows, reader.columns_of_gets)
@@ -195,12 +196,12 @@ class Session(InsertCalls, MapColumnCalls):
             model: their class.
             keys: each a mapping of key fields, or their values in key order.
         """
-        schema = schema_of(model)
-        return get_many(self._view(schema), schema, keys, lambda: self._bind(schema).reader)
+        return self._moves.get_many(schema_of(model), keys)
 
     def query(self, model: type[T]) -> Query[T]:
         """A query over a model; refine it with `where` and read it by iterating, `all`, `page`, ..."""
-        return Query(schema_of(model), self._runner)
+        schema = schema_of(model)
+        return Query(schema, self._runner if schema.replaces is None else self._merging)
 
     def read(self, part: QueryPart[T]) -> Query[T]:
         """The query of a part that `split` gave, here or in another process; every use of it reads anew.
@@ -279,7 +280,9 @@ class Session(InsertCalls, MapColumnCalls):
     def _delete(
         self, schema: TableSchema, subject: Any, key: tuple[Any, ...], version: int = UNKNOWN, condition: Predicate | None = None
     ) -> None:
-        if rows := known_rows(schema, key):  # else no row has a name that is in the key
+        self._moves.check_changes(schema, "delete()")
+        rows = known_rows(schema, key)
+        if rows:  # else no row has a name that is in the key
             self._work.add(Pending(schema, subject, [DeleteRow(subject, row, version, condition) for row in rows]))
 
     @guarded

@@ -21,6 +21,7 @@ from hbmodel.protocol.versioned_write import write_versioned_batch
 from hbmodel.protocol.writes import Outcome
 from hbmodel.session.batches import Batch, Pending, split_batches
 from hbmodel.session.joint_commit import JointCommit, Part
+from hbmodel.session.moves import Moves
 from hbmodel.session.row_batches import JointBatch, joint_batches
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
@@ -70,6 +71,7 @@ class UnitOfWork:
         pinned: RowVersion | None = None,
         unswept: list[tuple[Store, Unswept]] | None = None,
     ) -> None:
+        self._moves = Moves(bind, view)
         self._store, self._view, self._bind, self._clock, self._atomic_rows = store, view, bind, clock, atomic_rows
         self._pinned = pinned
         self._pending: list[Pending] = []
@@ -176,6 +178,9 @@ class UnitOfWork:
         if isinstance(current, JointBatch):
             self._run_joint(current)
             return
+        moving = current.owners[0].schema.replaces is not None
+        if moving:
+            self._moves.route(current)
         if current.running is None:
             current.running = Resumable(lambda: self._protocol(current), self._clock, lambda: self._check_bound(current))
         running = current.running
@@ -188,6 +193,10 @@ class UnitOfWork:
             # which reads get the row until then. Both carry the time of their write, so they are as right at the next commit as now.
             log.warning("index entries of table %s could not be brought up to date: %s", current.schema.table, error.message)
             self._unswept.append((self._view(current.schema), running))
+        if moving and not self._moves.stayed(current):
+            current.running = None
+            self._run(current)
+            return
         if current.schema.salt.random:
             # Of the rows of one key in several buckets the newest counts: the next one must not have the same time.
             let_tick_pass()

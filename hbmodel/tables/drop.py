@@ -6,10 +6,13 @@ from contextlib import suppress
 
 from hbmodel.errors import DeclarationError, SchemaMismatch, TableNotFound
 from hbmodel.mapping.dictionary_tables import SEQUENCES, sequence_model
-from hbmodel.mapping.schema import schema_of
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.protocol.migration import BEFORE, DONE
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Delete
 from hbmodel.tables.id_tables import Declared, models_and_ids
+from hbmodel.tables.moves import FROM
+from hbmodel.tables.registration import Registration
 from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry, registry_row
 from hbmodel.tables.sequence import Sequence
 
@@ -33,7 +36,8 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
 
     Raises:
         DeclarationError: no model was given, or a sequence was, whose table others share.
-        SchemaMismatch: another model lives in one of the tables, and is not named, or one is another model's index table.
+        SchemaMismatch: another model lives in one of the tables, and is not named, or one is another model's index table; or objects
+            are being moved from or to one of the tables.
     """
     check_store(store)
     if not models:
@@ -54,6 +58,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
                 if row not in rows:
                     family = Place.of_row(schema.table, row).family.decode()
                     raise SchemaMismatch("Another model lives in the table: drop both together.", table=schema.table, family=family)
+            _check_at_rest(schema, entry)
             if entry is not None:  # an index may live under another name than the declared one
                 for _, state in sorted(entry.indexes.items()):
                     index_tables.update(dict.fromkeys((state.table, *state.entry.get("left", ()), *state.entry.get("strays", ()))))
@@ -69,3 +74,11 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
     if registry in existing and rows:
         store.delete(registry, [Delete(row) for row in sorted({*rows, *catalog.work_rows(rows)})])
     return dropped
+
+
+def _check_at_rest(schema: TableSchema, entry: Registration | None) -> None:
+    """Raises `SchemaMismatch` where objects are being moved from, or to, a table."""
+    if entry is None:
+        return
+    if entry.cells.get(FROM) or (entry.move is not None and entry.move.phase not in {BEFORE, DONE}):
+        raise SchemaMismatch("Objects are being moved between tables: cut over or roll back first, see hb.migrate.", table=schema.table)

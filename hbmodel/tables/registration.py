@@ -11,6 +11,8 @@ from attrs import evolve, field, frozen
 from hbmodel.errors import IndexUnavailable, SchemaMismatch
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.migration import BEFORE
+from hbmodel.tables.moves import Move
 
 ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE = "absent", "write-only", "building", "verifying", "readable"
 STATES = (ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE)
@@ -93,6 +95,7 @@ class Registration:
         rows: how rows say that they are live.
         cells: of the registry's row.
         rows_since: when the registry took `rows` in, in ms by its server's clock.
+        move: how far its objects have moved into another table, or None.
     """
 
     layout: Mapping[str, Any]
@@ -100,6 +103,7 @@ class Registration:
     rows: RowState
     cells: Mapping[bytes, bytes] = field(repr=False)
     rows_since: int = 0
+    move: Move | None = None
 
     def named(self, name: str) -> IndexState | None:
         """The index that has a name, else the one that has had it."""
@@ -119,6 +123,7 @@ class Binding:
         rows: which rows of the table are live.
         states: of the declared indexes, by name.
         unregistered: columns that the registry does not know.
+        phase: how far the objects of the table have moved into another one, see `protocol.migration`.
     """
 
     schema: TableSchema
@@ -128,6 +133,7 @@ class Binding:
     rows: RowState = "unindexed"
     states: Mapping[str, str] = field(factory=dict)
     unregistered: Sequence[str] = ()
+    phase: str = BEFORE
 
     @property
     def indexed(self) -> bool:

@@ -16,6 +16,7 @@ from attrs import frozen
 
 from hbmodel.errors import DeclarationError, SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
 from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.migration import DONE
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Cell, Family, Put, Row, Scan
@@ -30,6 +31,7 @@ from hbmodel.tables.matching import (
     renamed_layout,
     same_entries,
 )
+from hbmodel.tables.moves import FROM, MOVE, check_moves, read_move
 from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, Binding, IndexState, Registration, RowState, as_live
 
 REGISTRY_TABLE = "hbmodel"
@@ -107,7 +109,8 @@ class Registry:
             state = row.columns.get(ROWS)
             rows = _row_state(None if state is None else state.value, indexes)
             if isinstance(layout, dict) and rows is not None:
-                return Registration(layout, indexes, rows, _cells_of(row), 0 if state is None else state.timestamp)
+                since, move = 0 if state is None else state.timestamp, read_move(schema.table, row.columns)
+                return Registration(layout, indexes, rows, _cells_of(row), since, move)
         except (ValueError, TypeError, KeyError):
             pass  # reported below, as for JSON of another shape
         raise StoreError("The registry entry of the table cannot be read.", table=schema.table, registry=self.table)
@@ -120,6 +123,8 @@ class Registry:
         """
         found = self.read(schema)
         if found is None:
+            if schema.successor:
+                return self._bind_replaced(schema)
             if schema.indexes or schema.versioned:
                 raise SchemaMismatch(
                     "A model with indexes or a version needs a table that is registered in this registry: call hb.create_tables() first.",
@@ -127,6 +132,7 @@ class Registry:
                     registry=self.table,
                 )
             return Binding(schema, (), (), ())
+        phase = check_moves(schema, found.move, found.cells)
         _check_rows(schema, found)
         check_layout(schema, found)
         matched = match_indexes(schema, found)
@@ -142,7 +148,17 @@ class Registry:
             rows=found.rows,
             states={name: matched.states[name].state if name in matched.states else ABSENT for name in schema.indexes},
             unregistered=sorted(declared - known),
+            phase=phase,
         )
+
+    def _bind_replaced(self, schema: TableSchema) -> Binding:
+        """Of an earlier layout that is not registered: its table was dropped, or has never been there."""
+        if schema.table in self._store.tables():
+            raise SchemaMismatch(
+                "The table that the model replaces is not registered: call hb.create_tables() with the model of that table first.",
+                table=schema.table, registry=self.table,
+            )  # fmt: skip
+        return Binding(schema, (), (), (), phase=DONE)
 
     def register(self, schema: TableSchema, new_state: str) -> None:
         """Writes what is not there yet: the layout, columns that are new, indexes in `new_state`; checks the rest.
@@ -236,6 +252,15 @@ class Registry:
         column = INDEX_PREFIX + name.encode()
         entry = dict(found.indexes[name].entry) if name in found.indexes else {}
         return self._change(registry_row(schema), column, found.cells.get(column), canonical_json({**entry, **changes}))
+
+    def change_move(self, old: TableSchema, new: TableSchema, found: Registration, phase: str, offline: bool = False) -> bool:
+        """Changes how far the objects of a table have moved, if nobody has since it was read; returns whether it is so."""
+        value = canonical_json({"phase": phase, "to": new.table, **({"offline": True} if offline else {})})
+        return self._change(registry_row(old), MOVE, found.cells.get(MOVE), value)
+
+    def mark_moving(self, old: TableSchema, new: TableSchema, *, moving: bool) -> None:
+        """Says of the new table that objects of the old one are being moved into it, or no longer."""
+        self._store.put(self.table, [Put(registry_row(new), {FROM: old.table.encode() if moving else b""})])
 
     def _change(self, row: bytes, column: bytes, expected: bytes | None, value: bytes) -> bool:
         with suppress(UnknownOutcome):  # the cell says

@@ -16,6 +16,7 @@ from tests.checker import protocol_joint_mutants as joint
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_map_mutants as mapped
+from tests.checker import protocol_migration as migration
 from tests.checker import protocol_mutants as rows
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_plain_mutants as plain_mutants
@@ -86,6 +87,7 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken({f"covering: {name}": mutant for name, mutant in held_mutants.MUTANTS.items()}, lambda rules: held.SHIPPED),
         _broken({f"unique build: {name}": mutant for name, mutant in unique_build.MUTANTS.items()}, lambda rules: unique_build.SOUND),
         _broken({f"ids: {name}": mutant for name, mutant in ids.MUTANTS.items()}, lambda rules: ids.SHIPPED),
+        _broken({f"migration: {name}": mutant for name, mutant in migration.MUTANTS.items()}, lambda rules: migration.SHIPPED),
         _broken(
             {f"a table of others: {name}": mutant for name, mutant in plain_mutants.MUTANTS.items()},
             lambda rules: plain.Rules(by_clock=rules.by_clock),

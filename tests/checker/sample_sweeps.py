@@ -14,6 +14,7 @@ from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_map_versions as mapped_versions
 from tests.checker import protocol_maps as mapped
+from tests.checker import protocol_migration as migration
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_prepend as prepended
 from tests.checker import protocol_rekey as moved
@@ -268,6 +269,11 @@ PREPENDED: Mapping[str, Sweep] = {
     ),
 }
 IDS: Mapping[str, Sweep] = {"claims of names": ids.claims, "blocks of a sequence": ids.blocks}
+MIGRATION: Mapping[str, Sweep] = {
+    "puts and queries": lambda: migration.models(ways=("there",), crews=migration.CREWS[1:3]),
+    "deletes": lambda: migration.models(crews=migration.CREWS[4:6]),
+    "copies into a table with an index": migration.indexed,
+}
 
 REKEY: Mapping[str, Sweep] = {
     "one program": lambda: moved.moves(also=("one",)),
@@ -287,6 +293,7 @@ SAMPLES: Mapping[str, Sweep] = dict(
         ((f"several kinds, {name}", sweep) for name, sweep in JOINT.items()),
         ((f"maps, {name}", sweep) for name, sweep in MAPS.items()),
         ((f"ids, {name}", sweep) for name, sweep in IDS.items()),
+        ((f"migration, {name}", sweep) for name, sweep in MIGRATION.items()),
         ((f"row versions, {name}", sweep) for name, sweep in SHARED.items()),
         ((f"one row, {name}", sweep) for name, sweep in WIDE.items()),
         INDEXED.items(),

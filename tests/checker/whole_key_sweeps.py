@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from tests.checker import protocol_ids as ids
+from tests.checker import protocol_migration as migration
 from tests.checker import protocol_prepend as prepended
+from tests.checker import protocol_rekey as moved
 
 Sweep = Callable[[], Iterable[Any]]
 
@@ -32,4 +35,18 @@ def _ids() -> Iterator[tuple[str, Sweep]]:
     yield "ids, blocks of a sequence", partial(ids.blocks, crashes=2)
 
 
-KEYS = (_prepended, _ids)
+def _rekey() -> Iterator[tuple[str, Sweep]]:
+    """Moves to another key."""
+    for kind, ways in itertools.product(moved.MODELS, moved.ALSO):
+        yield f"rekey, {kind}, {ways}", partial(moved.moves, (kind,), also=(ways,))
+    yield "rekey, two crashes", partial(moved.moves, beside=("nobody",), also=("twice", "two ways"), crashes=2)
+    yield "rekey, a unique value", moved.values
+
+
+def _migration() -> Iterator[tuple[str, Sweep]]:
+    """Changing the key of a table."""
+    for way in migration.WAYS:
+        yield f"migration: {way}", partial(migration.models, ways=(way,))
+
+
+KEYS = (_prepended, _ids, _rekey, _migration)

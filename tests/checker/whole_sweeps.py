@@ -19,7 +19,6 @@ from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_map_versions as mapped_versions
 from tests.checker import protocol_maps as mapped
 from tests.checker import protocol_plain as plain
-from tests.checker import protocol_rekey as moved
 from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_shared_sweeps as shared
 from tests.checker import protocol_unique as unique
@@ -357,14 +356,6 @@ def _joint() -> Iterator[tuple[str, Sweep]]:
             yield f"several kinds, answer {at} lost: {kind}", partial(joint.joint, kind, clocks=(12,), lost=at)
 
 
-def _rekey() -> Iterator[tuple[str, Sweep]]:
-    """Moves to another key."""
-    for kind, ways in itertools.product(moved.MODELS, moved.ALSO):
-        yield f"rekey, {kind}, {ways}", partial(moved.moves, (kind,), also=(ways,))
-    yield "rekey, two crashes", partial(moved.moves, beside=("nobody",), also=("twice", "two ways"), crashes=2)
-    yield "rekey, a unique value", moved.values
-
-
 FAMILIES = (
     _indexed,
     _several,
@@ -379,7 +370,6 @@ FAMILIES = (
     _shared,
     _maps,
     _joint,
-    _rekey,
     *KEYS,
 )
 

@@ -214,6 +214,30 @@ def test_rekey(url: str) -> None:
     assert "always found them" in done.stdout
 
 
+def check_changing_the_key(*arguments: str) -> None:
+    done = run("changing_the_key", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    page = (EXAMPLES.parent / "docs" / "migrating.md").read_text(encoding="utf-8")
+    assert f"```text\n{done.stdout}```" in page
+
+
+def test_changing_the_key() -> None:
+    check_changing_the_key()
+
+
+@pytest.mark.slow
+@pytest.mark.hbase
+def test_changing_the_key_on_a_running_hbase(local_hbase: object) -> None:
+    url = f"{local_hbase.thrift2_url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]
+    try:
+        check_changing_the_key("--store", url)
+    finally:
+        with hb.connect(url) as store:
+            for table in store.tables():
+                store.delete_table(table)
+
+
 @pytest.mark.hbase
 def test_flights_on_a_running_hbase(local_hbase: object) -> None:
     url = f"{local_hbase.url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]

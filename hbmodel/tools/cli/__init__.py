@@ -10,6 +10,7 @@ from hbmodel._version import __version__
 from hbmodel.errors import HbmodelError
 from hbmodel.tools.cli.hbase import hbase as hbase_commands
 from hbmodel.tools.cli.index import index as index_commands
+from hbmodel.tools.cli.migrate import migrate as migrate_commands
 
 
 class OneLineErrors(click.Group):
@@ -31,3 +32,4 @@ def main() -> None:
 
 main.add_command(hbase_commands)
 main.add_command(index_commands)
+main.add_command(migrate_commands)

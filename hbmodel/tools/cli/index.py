@@ -56,7 +56,7 @@ def _time(name: str, default: float | None, text: str) -> Callable[[Command], Co
     return click.option(name, default=default, type=click.UNPROCESSED, callback=_seconds, metavar="TIME", show_default=shown, help=text)
 
 
-def _common(command: Command) -> Command:
+def common_options(command: Command) -> Command:
     """Options of every command."""
     options: list[Callable[[Command], Command]] = [
         click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_STORE", help="Store, as for hb.connect()."),
@@ -76,7 +76,8 @@ def _model(required: bool = True) -> Callable[[Command], Command]:
     return click.option("--model", "named", required=required, metavar="MODULE:CLASS", help="The model that declares the index.")
 
 
-def _speed(command: Command) -> Command:
+def speed_options(command: Command) -> Command:
+    """Options of commands that read whole tables."""
     rows = click.option("--rows-per-second", type=click.FloatRange(min=0, min_open=True), help="Read no more rows than that.")
     return rows(
         click.option("--bytes-per-second", type=click.FloatRange(min=0, min_open=True), help="Read no more bytes than that.")(command)
@@ -87,7 +88,8 @@ _every = _time("--every", None, "Do it again and again, so long after the last t
 _dry_run = click.option("--dry-run", is_flag=True, help="Only report what would be done.")
 
 
-def _times(options: Mapping[str, Any]) -> IndexTimes:
+def times_of(options: Mapping[str, Any]) -> IndexTimes:
+    """The times that were given as options."""
     return IndexTimes(options["lease"], options["longest_call"], options["grace"], options["clock_bound"])
 
 
@@ -159,9 +161,9 @@ def _repeatedly(every: float | None, work: Callable[[], int]) -> int:
 @click.argument("table")
 @click.argument("name", metavar="INDEX")
 @_model()
-@_speed
+@speed_options
 @_dry_run
-@_common
+@common_options
 @click.pass_context
 def build(
     ctx: click.Context, /, table: str, name: str, named: str, url: str, registry: str, as_json: bool, dry_run: bool,
@@ -174,7 +176,7 @@ def build(
     with connect(url) as store, _shown(as_json) as progress:
         built: IndexBuild = build_index(
             store, load_model(named, table), name, rows_per_second=rows_per_second, bytes_per_second=bytes_per_second,
-            dry_run=dry_run, progress=progress, times=_times(options), registry=registry,
+            dry_run=dry_run, progress=progress, times=times_of(options), registry=registry,
         )  # fmt: skip
     _print(built, as_json)
     ctx.exit(1 if built.refused or built.duplicates else 0)
@@ -196,10 +198,10 @@ def _checked(
 @click.argument("table")
 @click.argument("name", metavar="INDEX")
 @_model()
-@_speed
+@speed_options
 @click.option("--sample", type=click.IntRange(min=1), help="Look at about so many rows only.")
 @_every
-@_common
+@common_options
 @click.pass_context
 def verify(
     ctx: click.Context, /, table: str, name: str, named: str, url: str, registry: str, as_json: bool, sample: int | None,
@@ -209,7 +211,7 @@ def verify(
     model = load_model(named, table)
     _checked(ctx, every, url, as_json, lambda store, progress: verify_index(
         store, model, name, sample=sample, rows_per_second=rows_per_second, bytes_per_second=bytes_per_second, progress=progress,
-        times=_times(options), registry=registry,
+        times=times_of(options), registry=registry,
     ))  # fmt: skip
 
 
@@ -217,10 +219,10 @@ def verify(
 @click.argument("table")
 @click.argument("name", metavar="INDEX")
 @_model()
-@_speed
+@speed_options
 @_dry_run
 @_every
-@_common
+@common_options
 @click.pass_context
 def repair(
     ctx: click.Context, /, table: str, name: str, named: str, url: str, registry: str, as_json: bool, dry_run: bool, every: float | None,
@@ -230,7 +232,7 @@ def repair(
     model = load_model(named, table)
     _checked(ctx, every, url, as_json, lambda store, progress: repair_index(
         store, model, name, dry_run=dry_run, rows_per_second=rows_per_second, bytes_per_second=bytes_per_second, progress=progress,
-        times=_times(options), registry=registry,
+        times=times_of(options), registry=registry,
     ))  # fmt: skip
 
 
@@ -240,7 +242,7 @@ def repair(
 @click.option("--rows-per-second", type=click.FloatRange(min=0, min_open=True), help="Read no more rows than that.")
 @_dry_run
 @_every
-@_common
+@common_options
 @click.pass_context
 def purge(
     ctx: click.Context, /, table: str, named: str, url: str, registry: str, as_json: bool, dry_run: bool, every: float | None,
@@ -251,7 +253,7 @@ def purge(
 
     def once() -> int:
         with connect(url) as store:
-            purged = purge_rows(store, model, dry_run=dry_run, rows_per_second=rows_per_second, times=_times(options), registry=registry)
+            purged = purge_rows(store, model, dry_run=dry_run, rows_per_second=rows_per_second, times=times_of(options), registry=registry)
         click.echo(json.dumps({"table": table, "purged": purged, "dry_run": dry_run}) if as_json else f"{table}: {purged} markers")
         return 0
 
@@ -266,7 +268,7 @@ def purge(
     "--threshold", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="Largest share that may be missing or stale."
 )
 @_every
-@_common
+@common_options
 @click.pass_context
 def status(
     ctx: click.Context, /, table: str, named: str | None, url: str, registry: str, as_json: bool, sample: int, threshold: float,
@@ -282,7 +284,7 @@ def status(
             if named is None:
                 reports = _registered(store, table, registry)
             else:
-                reports = index_status(store, load_model(named, table), sample=sample, times=_times(options), registry=registry)
+                reports = index_status(store, load_model(named, table), sample=sample, times=times_of(options), registry=registry)
         if as_json:
             click.echo(json.dumps([report.as_json for report in reports]))
         for report in () if as_json else reports:
@@ -307,10 +309,10 @@ def _registered(store: Store, table: str, registry: str) -> list[IndexReport]:
 @click.argument("table")
 @click.argument("name", metavar="INDEX")
 @_model(required=False)
-@_common
+@common_options
 def drop(table: str, name: str, named: str | None, url: str, registry: str, as_json: bool, **options: Any) -> None:
     """Drop an index and its table, which the model need not declare any more; waits until no session uses it."""
-    times = _times(options)
+    times = times_of(options)
     with connect(url) as store, _shown(as_json) as progress:
         if named is not None:
             dropped = drop_index(store, load_model(named, table), name, times=times, progress=progress, registry=registry)

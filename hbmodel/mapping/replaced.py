@@ -1,0 +1,62 @@
+"""The earlier layout of a model whose key changes: what it must have in common with the new one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from hbmodel.errors import DeclarationError
+from hbmodel.mapping.schema import TableSchema
+
+
+def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
+    """The schema of the table that a model replaces, which makes objects of the new model of its rows.
+
+    Raises:
+        DeclarationError: objects of the one cannot be moved into the other; says why.
+    """
+    check_movable(schema, schema)
+    check_movable(schema, earlier)
+    if schema.table == earlier.table:
+        raise _mistake(schema, "The new layout needs a table of its own: give it another name than the one that it replaces.")
+    if earlier.replaces is not None:
+        raise _mistake(schema, "The replaced model still replaces another one: finish that migration, then remove its replaces=.")
+    if sorted(schema.layout.names) != sorted(earlier.layout.names):
+        raise _mistake(
+            schema,
+            "Both layouts must have the same key fields, in whatever order: else one key could stand for several objects of the other.",
+            fields=sorted({*schema.layout.names} ^ {*earlier.layout.names}),
+        )
+    mine, theirs = ({of.name: of.kind for of in each.columns} for each in (schema, earlier))
+    if mine != theirs:
+        raise _mistake(
+            schema, "Both layouts must have the same columns.", fields=sorted({name for name, _ in mine.items() ^ theirs.items()})
+        )
+    if schema.immutable != earlier.immutable:
+        raise _mistake(schema, "Both layouts are immutable, or neither.")
+    return evolve(earlier, model=schema.model, successor=schema.table)
+
+
+def check_movable(schema: TableSchema, of: TableSchema) -> None:
+    """Raises `DeclarationError` for a layout that cannot be moved from, or to."""
+    if of.versioned:
+        raise _mistake(
+            schema,
+            "The key of a versioned model cannot be changed this way: stop the programs that write it, read every object, add it under "
+            "the new model, and start them with that.",
+        )
+    if of.wide is not None or of.maps:
+        raise _mistake(schema, "Objects that share rows, or have map columns, cannot be moved: each object must have a row of its own.")
+    if of.salt.random:
+        raise _mistake(schema, "A table with a random salt cannot be moved: a copy that is made again would lie in another bucket.")
+    if of.dictionaries:
+        raise _mistake(schema, "A table with fields of a dictionary cannot be moved.")
+    if not of.immutable and any((family.max_versions or 1) > 1 for family in of.families):
+        raise _mistake(schema, "A table whose cells keep several versions cannot be moved: only the newest would be there.")
+    if of.foreign:
+        raise _mistake(schema, "A table that other programs write cannot be moved: they would go on writing the old one.")
+
+
+def _mistake(schema: TableSchema, message: str, **details: Any) -> DeclarationError:
+    return DeclarationError(message, model=schema.model.__name__, table=schema.table, **details)

@@ -1,0 +1,188 @@
+"""Changing the key of a living table: its phases, and the sans-IO generator that copies rows from one layout into another.
+
+Rows of models that move while programs run never change, and nobody deletes while both tables are read. So each table only ever gains
+rows, and what is in both is the same: whatever order calls land in, the two tables together hold every row that was acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from attrs import field, frozen
+
+from hbmodel.errors import HbmodelError
+from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, check_size, encode_cell
+from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.expiry import end_of_adopted, end_of_live, end_of_unindexed, end_value, live_value
+from hbmodel.protocol.index_build import ADOPTED, RowIndexer
+from hbmodel.protocol.indexed_batch import by_table
+from hbmodel.protocol.operations import CheckLease, Protocol, PutRows, Together
+from hbmodel.protocol.unindexed_plan import nothing_to_store
+from hbmodel.protocol.writes import without_nulls
+from hbmodel.store.values import Put, Row
+
+Side = Literal["old", "new"]
+
+BEFORE, PREPARED, MOVING, CUT, DONE = "before", "prepared", "moving", "cut", "done"
+RETURNING, RETURNED, CLOSED = "returning", "returned", "closed"
+
+
+@frozen
+class Phase:
+    """How programs use the two tables. Those of a phase and of the next one may run at the same time, those of no two others.
+
+    Attributes:
+        name: of the phase.
+        reads: the tables that are read, in this order.
+        writes: the table that new objects go to; None: programs are refused.
+        changes: whether objects may be deleted: that needs one table which says what is there.
+        ends: whether a delete that began in the phase before may be acknowledged: all objects are in the one table still.
+    """
+
+    name: str
+    reads: tuple[Side, ...]
+    writes: Side | None
+    changes: bool = False
+    ends: bool = False
+
+
+PHASES: Mapping[str, Phase] = {
+    phase.name: phase
+    for phase in (
+        Phase(BEFORE, ("old",), "old", changes=True, ends=True),
+        Phase(PREPARED, ("new", "old"), "old", ends=True),  # all must read both tables before the first one writes to the new one
+        Phase(MOVING, ("new", "old"), "new"),  # once nobody writes to the old one any more, its rows are copied
+        Phase(CUT, ("new",), "new"),
+        Phase(DONE, ("new",), "new", changes=True, ends=True),  # nobody reads the old table, where what is deleted would still be seen
+        Phase(RETURNING, ("new", "old"), "old"),  # the way back: rows of the new table are copied into the old one
+        Phase(RETURNED, ("old",), "old"),
+        Phase(CLOSED, (), None),  # a maintenance window
+    )
+}
+"""The phases by name."""
+
+
+@frozen(eq=False)
+class MovedRow:
+    """A row as the other table is to hold it.
+
+    Attributes:
+        source: its row key in the table that it comes from.
+        put: of the row, at the time of the row that it comes from.
+        entries: puts of its index entries, by index table.
+        error: why it cannot be made, or None.
+    """
+
+    source: bytes
+    put: Put | None
+    entries: Sequence[tuple[str, Put]] = ()
+    error: HbmodelError | None = None
+
+
+@frozen
+class _CopiedCell:
+    value: bytes
+    timestamp: int
+
+
+@frozen
+class _CopiedRow:
+    row: bytes
+    columns: Mapping[bytes, _CopiedCell]
+
+
+@frozen(eq=False)
+class RowMover:
+    """Makes rows of one layout out of rows of another.
+
+    Attributes:
+        reader: decodes whole rows of the table that they come from.
+        target: the schema of the table that they go to.
+        indexes: of that table, as the registry has them.
+        system_cells: whether its rows have system cells.
+    """
+
+    reader: RowDecoder
+    target: TableSchema
+    indexes: Sequence[Index] = ()
+    system_cells: bool = False
+    _indexer: RowIndexer = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_indexer", RowIndexer(self.target, self.indexes))
+
+    def of(self, row: Row) -> MovedRow | None:
+        """The row for the other table, or None where it is no object. The same in whichever program makes it."""
+        if not self.reader.exists(row):
+            return None
+        try:
+            return self._moved(row)
+        except HbmodelError as error:
+            return MovedRow(row.row, None, (), error)
+
+    def _moved(self, row: Row) -> MovedRow:
+        target, values = self.target, self.reader.values(row)
+        (key,) = KeyMapper(target).rows([values[name] for name in target.layout.names])
+        end, timestamp = self._end(row), self._time(row)
+        cells = {of.column: encode_cell(target, of, values[of.name]) for of in target.columns}
+        for of in target.columns:
+            check_size(target, of, cells[of.column], key)
+        gone = frozenset(of.column for of in target.columns if of.null == "delete")
+        cells = without_nulls(cells, target.optional_columns | gone)
+        if target.exists_column is not None:
+            cells[target.exists_column] = FLAG
+        if self.system_cells:
+            cells |= {target.liveness_column: live_value(end), target.version_column: ADOPTED}
+        elif end is not None:
+            cells[target.expiry_column] = end_value(end)
+        if not cells:
+            raise nothing_to_store(target, key)
+        entries: Sequence[tuple[str, Put]] = ()
+        if self.indexes:
+            made = self._indexer.of(_CopiedRow(key, {column: _CopiedCell(value, timestamp) for column, value in cells.items()}))
+            if made is not None:
+                if made.error is not None:
+                    raise made.error
+                entries = made.entries
+        return MovedRow(row.row, Put(key, cells, timestamp, None if end is None else max(1, end - timestamp)), entries)
+
+    def _end(self, row: Row) -> int | None:
+        """When the row expires, or None."""
+        source, reader = self.reader.schema, self.reader
+        if reader.adopting:
+            return end_of_adopted(source, row)
+        return end_of_live(row, source.liveness_column) if reader.indexed else end_of_unindexed(row, source.expiry_column)
+
+    def _time(self, row: Row) -> int:
+        """The time of the row's newest cell of its own: a family's TTL ends the copy when it ends the row."""
+        source = self.reader.schema
+        own = [cell.timestamp for column, cell in row.columns.items() if not source.is_system(column)]
+        return max(own or [cell.timestamp for cell in row.columns.values()])
+
+    @property
+    def columns(self) -> Sequence[bytes]:
+        """What must be read of a row."""
+        return self.reader.schema.row_columns
+
+
+def copy_rows(moved: Sequence[MovedRow], table: str, since: int) -> Protocol[bool]:
+    """Puts rows into the table that they go to, behind their index entries; any number of times, by any number of programs.
+
+    Args:
+        moved: the rows.
+        table: that they go to.
+        since: a reading of the clock from before they were read.
+
+    Returns:
+        Whether they were put; False if they were read too long ago, so that they must be read again.
+    """
+    good = [row for row in moved if row.put is not None]
+    entries = by_table(entry for row in good for entry in row.entries)
+    if entries:
+        yield Together([PutRows(of_index, puts) for of_index, puts in entries.items()])
+    if not (yield CheckLease(since)):
+        return False
+    if good:
+        yield PutRows(table, [row.put for row in good if row.put is not None])
+    return True

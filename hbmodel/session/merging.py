@@ -1,0 +1,201 @@
+"""Queries over a model whose key is being changed: of the old table, of the new one, or of both, merged in the new key's order."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import CapabilityError
+from hbmodel.mapping.mapper import KeyMapper, Values
+from hbmodel.mapping.predicates import Ordering
+from hbmodel.mapping.schema import PRIMARY, Field, TableSchema
+from hbmodel.query.executor import Found, shape
+from hbmodel.query.explanation import Explanation
+from hbmodel.query.paging import Page, Token, encode_token
+from hbmodel.query.part import QueryPart, described, rebuilt
+from hbmodel.query.plan import Plan
+from hbmodel.query.query import Query
+from hbmodel.session.moves import Moves
+from hbmodel.session.query_runner import QueryRunner
+
+Position = Callable[[Values], bytes | None]
+
+
+@frozen(eq=False)
+class MergingQueries:
+    """Carries out the queries of models that replace others; the `Source` of such queries.
+
+    Attributes:
+        runner: carries out queries of one table.
+        moves: says which tables are read.
+    """
+
+    runner: QueryRunner
+    moves: Moves
+
+    def stream(self, query: Query[Any]) -> Iterator[Any]:
+        """The items, as they come."""
+        alone = self._alone(query)
+        return self._merged_items(query) if alone is None else self.runner.stream(alone)
+
+    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+        """One page; a token is good as long as the same tables are read."""
+        alone = self._alone(query)
+        return self._merged_page(query, size, after) if alone is None else self.runner.page(alone, size, after)
+
+    def count(self, query: Query[Any]) -> int:
+        """How many items there are."""
+        alone = self._alone(query)
+        return sum(1 for _ in self._merged_items(query)) if alone is None else self.runner.count(alone)
+
+    def explain(self, query: Query[Any]) -> Explanation:
+        """How the query would be carried out, in the new table where both are read."""
+        alone = self._alone(query)
+        return self.runner.explain(query if alone is None else alone)
+
+    def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
+        """At most `count` parts; refused while the old table is read."""
+        if self._alone(query) is not query:
+            raise CapabilityError(
+                "A query cannot be split while the old table is read: wait until the migration is over.", table=query.schema.table
+            )
+        return self.runner.split(query, count)
+
+    def first_of_each(self, query: Query[Any], fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The first item of each key; refused while both tables are read."""
+        alone = self._alone(query)
+        if alone is None:
+            raise CapabilityError(
+                "first_of_each() is not possible while both tables are read: wait until the migration is over.", table=query.schema.table
+            )
+        return self.runner.first_of_each(alone, [alone.schema.field(of.name) for of in fields], keys)
+
+    # --- one table ----------------------------------------------------------------------------------------------------
+
+    def _alone(self, query: Query[Any]) -> Query[Any] | None:
+        """The query of the one table that is read, or None where both are."""
+        layouts = self.moves.read(query.schema)
+        if len(layouts) > 1:
+            return None
+        return query if layouts[0] is query.schema else _in_layout(query, layouts[0])
+
+    # --- both ---------------------------------------------------------------------------------------------------------
+
+    def _merged_items(self, query: Query[Any]) -> Generator[Any, None, None]:
+        if query.maximum == 0:
+            return
+        made = self.runner.planned(query)
+        wanted = None if query.maximum is None else query.skipped + query.maximum
+        item = shape(query, made)
+        with self._merged(query, made, wanted, None) as found:
+            for _, values in itertools.islice(found, query.skipped, wanted):
+                yield item(values)
+
+    def _merged_page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+        token: Token | None = None
+        if after is None:
+            made = self.runner.planned(query)
+        else:
+            token, made = self.runner.token(query, after)
+        allowed = query.maximum if token is None else token.remaining
+        take = size if allowed is None else min(size, allowed)
+        skip = query.skipped if token is None else 0
+        if take == 0:
+            return Page((), None)
+        with self._merged(query, made, skip + take + 1, None if token is None else token.position) as merged:
+            found = list(itertools.islice(merged, skip, skip + take + 1))
+        remaining = None if allowed is None else allowed - take
+        item = shape(query, made)
+        page = [item(values) for _, values in found[:take]]
+        if len(found) <= take or remaining == 0:
+            return Page(page, None)
+        return Page(page, encode_token(Token(made.digest, made.path.name, found[take - 1][0], remaining), self.runner.seal))
+
+    @contextmanager
+    def _merged(self, query: Query[Any], made: Plan, wanted: int | None, after: bytes | None) -> Iterator[Iterator[Found]]:
+        """What both tables hold, each object once, in the order of the new table's path.
+
+        A row stands at one place in that order, whichever table it is read from, and neither table loses any. So one that is copied
+        meanwhile is found, and two of the same place are the same.
+        """
+        replaced = query.schema.replaces
+        assert replaced is not None
+        backwards = made.backwards
+        with (
+            closing(self._old_items(query, made, replaced, wanted, after)) as old,
+            closing(self.runner.found(query, made, wanted, after)) as new,
+        ):
+            merged = heapq.merge(new, old, key=lambda found: found[0], reverse=backwards)
+            yield (next(same) for _, same in itertools.groupby(merged, key=lambda found: found[0]))
+
+    def _old_items(
+        self, query: Query[Any], made: Plan, replaced: TableSchema, wanted: int | None, after: bytes | None
+    ) -> Generator[Found, None, None]:
+        """What the old table holds, by the places in the new table's path."""
+        # Whole objects: any field may be needed to say where it stands.
+        asked = _in_layout(evolve(query, selection=None, maximum=None, skipped=0, index_name=None), replaced)
+        alike = _alike(made, replaced)
+        if alike:
+            path = self.runner.planned(evolve(asked, index_name=made.path.name))
+            if path.backwards == made.backwards:
+                yield from self.runner.found(path.query, path, wanted, after)
+                return
+        plan = self.runner.planned(evolve(asked, ordering=(), backwards=False, index_name=None))
+        position, backwards = _position(made), made.backwards
+        placed: Iterator[Found] = (
+            (at, values)
+            for _, values in self.runner.found(plan.query, plan, None, None)
+            if (at := position(values)) is not None and (after is None or (at < after if backwards else at > after))
+        )
+        if wanted is None:
+            yield from sorted(placed, key=lambda found: found[0], reverse=backwards)
+        else:
+            first = heapq.nlargest if backwards else heapq.nsmallest
+            yield from first(wanted, placed, key=lambda found: found[0])
+
+
+def _in_layout(query: Query[Any], layout: TableSchema) -> Query[Any]:
+    """The same query of the table that the model replaces."""
+    return evolve(
+        query,
+        schema=layout,
+        predicate=None if query.predicate is None else rebuilt(layout, described(query.predicate)),
+        ordering=tuple(Ordering(layout.field(part.field.name), part.desc) for part in query.ordering),
+        selection=None if query.selection is None else tuple(layout.field(of.name) for of in query.selection),
+        index_name=query.index_name if query.index_name is None or query.index_name == PRIMARY else layout.index(query.index_name).name,
+    )
+
+
+def _alike(made: Plan, layout: TableSchema) -> bool:
+    """Whether the old table has the path of a plan too, in the same order."""
+    path = made.path
+    if path.index is None:
+        return layout.layout.spec == path.layout.spec
+    index = layout.indexes.get(path.index.name)
+    return index is not None and index.layout.spec == path.layout.spec and index.spec == path.index.spec
+
+
+def _position(made: Plan) -> Position:
+    """Where an object of these values stands in the path of a plan; None where it has no place there."""
+    path, schema = made.path, made.query.schema
+    keys, names = KeyMapper(schema), schema.layout.names
+
+    def row(values: Values) -> bytes:
+        (found,) = keys.rows([values[name] for name in names])
+        return found
+
+    if path.index is None:
+        return lambda values: path.position(row(values))
+    entries = keys.entries_code(path.index)
+    scope = made.scope
+
+    def of_entry(values: Values) -> bytes | None:
+        first = scope.first(entries(values, row(values)))
+        return None if first is None else path.position(first)
+
+    return of_entry

@@ -1,0 +1,189 @@
+"""Copies the rows of a table into another layout, in ranges that programs share, and looks for those that are missing there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+
+from attrs import evolve, frozen
+
+from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.driver import drive
+from hbmodel.protocol.migration import MovedRow, RowMover, copy_rows
+from hbmodel.store.port import Store
+from hbmodel.store.ranges import KeyRange, key_successor
+from hbmodel.store.values import Row, Scan
+from hbmodel.tables.index_sweeps import LOOK, Throttle
+from hbmodel.tables.migration_report import MigrationProgress, MigrationProgressReport
+from hbmodel.tables.range_claims import CLAIM_LIFE, Claim, ClaimLost, Counts, RangeClaims, work_row
+from hbmodel.tables.registry import Registry, registry_row
+
+
+@frozen
+class Compared:
+    """What a comparison of two tables has found.
+
+    Attributes:
+        rows: that were looked at.
+        missing: in the other table.
+        differing: that have other values there.
+        refused: that cannot be in the other table.
+        samples: some of those, as (row key in hex, why).
+    """
+
+    rows: int = 0
+    missing: int = 0
+    differing: int = 0
+    refused: int = 0
+    samples: Sequence[Sequence[str]] = ()
+
+
+@frozen(eq=False)
+class Copying:
+    """Copies from one table into another.
+
+    Attributes:
+        store: that holds the tables.
+        registry: of the store.
+        mover: makes the rows.
+        target: decodes the rows of the table that they go to.
+        clock: of the server.
+        throttle: how fast rows are taken.
+        batch_size: rows in one round trip.
+        still: raises where the phase in which rows are copied is over; what the clock calls fresh is of that phase.
+        report: called with how far the work has come, or None.
+        claim_life: seconds for which a range belongs to a program that gives no sign of life.
+    """
+
+    store: Store
+    registry: Registry
+    mover: RowMover
+    target: RowDecoder
+    clock: ServerClock
+    throttle: Throttle
+    batch_size: int
+    still: Callable[[], None]
+    report: MigrationProgressReport | None = None
+    claim_life: float = CLAIM_LIFE
+
+    @property
+    def _source(self) -> TableSchema:
+        return self.mover.reader.schema
+
+    @cached_property
+    def claims(self) -> RangeClaims:
+        """The key ranges of the work."""
+        row = copying_row(self._source, self.mover.target)
+        return RangeClaims(self.store, self.registry.table, row, self.clock.now, round(self.claim_life * 1000))
+
+    def begin_again(self) -> None:
+        """Begins work once more that is done but has refused rows."""
+        progress = self.claims.progress()
+        if progress is not None and progress.done == progress.ranges and progress.counts.unfinished:
+            self.claims.begin_again(progress, self._ranges())
+
+    def _ranges(self) -> Sequence[KeyRange]:
+        return [region.range for region in self.store.regions(self._source.table)]
+
+    def copy(self) -> None:
+        """Copies all rows, together with whoever else does."""
+        while True:
+            self.still()
+            progress = self.claims.progress()
+            if progress is None:
+                self.claims.begin(self._ranges())
+                continue
+            self._show("copying", progress.done, progress.ranges, progress.counts.rows)
+            if progress.done == progress.ranges:
+                return
+            claim = self.claims.take()
+            if claim is None:
+                time.sleep(min(LOOK, max(0.0, progress.free_at - self.clock.now()) / 1000 + 0.01))
+                continue
+            try:
+                self._through(claim)
+            except ClaimLost:
+                continue
+
+    def _through(self, claim: Claim) -> None:
+        """Copies a range to its end."""
+        while True:
+            self.still()
+            for rows, since in self._batches(claim.range):
+                moved = self._moved(rows)
+                if not drive(self.store, copy_rows(moved, self.mover.target.table, since), self.clock):
+                    break  # they were read too long ago, or the phase is over
+                claim.advance(key_successor(rows[-1].row), _counted(moved))
+                self.throttle.passed(rows)
+            else:
+                claim.finish(Counts())
+                return
+
+    def _moved(self, rows: Sequence[Row]) -> list[MovedRow]:
+        return [moved for row in rows if (moved := self.mover.of(row)) is not None]
+
+    def _batches(self, within: KeyRange | None = None) -> Iterator[tuple[Sequence[Row], int]]:
+        """The rows of a range, or all, each batch with a reading of the clock from before it was read."""
+        scan = Scan(columns=self.mover.columns, batch_size=self.batch_size)
+        asked = following = self.clock.now()
+        (batches,) = self.store.scan(self._source.table, [scan if within is None else evolve(scan, range=within)])
+        try:
+            for batch in batches:
+                yield batch, asked
+                asked, following = following, self.clock.now()  # a store may fetch a batch ahead
+        finally:
+            close = getattr(batches, "close", None)
+            if close is not None:
+                close()
+
+    # --- both tables --------------------------------------------------------------------------------------------------
+
+    def compare(self, *, mend: bool) -> Compared:
+        """Looks for every row in the other table, and copies those that are missing there if that is wanted."""
+        found = Compared()
+        for rows, since in self._batches():
+            moved = self._moved(rows)
+            found = self._compared(found, rows, moved, since, mend)
+            self.throttle.passed(rows)
+            self._show("verifying", 0, None, found.rows)
+        return found
+
+    def _compared(self, found: Compared, rows: Sequence[Row], moved: Sequence[MovedRow], since: int, mend: bool) -> Compared:
+        good = [(row, row.put.row) for row in moved if row.put is not None]
+        refused = [row for row in moved if row.put is None]
+        read = self.store.get(self.mover.target.table, [key for _, key in good], self.target.schema.row_columns) if good else []
+        own = {row.row: row for row in rows}
+        missing: list[MovedRow] = []
+        differing = 0
+        for (row, _), other in zip(good, read, strict=True):
+            if other is None or not self.target.exists(other):
+                missing.append(row)
+            else:
+                differing += self.mover.reader.values(own[row.source]) != self.target.values(other)
+        if mend and missing:
+            # What is not there then was deleted, by a program that stood still until the deletes were over, or it has expired.
+            while not drive(self.store, copy_rows(missing, self.mover.target.table, since), self.clock):
+                self.still()
+                since = self.clock.now()  # rows that never change are the same now
+        samples = [*found.samples, *((row.source.hex(), str(row.error)) for row in refused)]
+        return Compared(
+            found.rows + len(moved), found.missing + len(missing), found.differing + differing, found.refused + len(refused), samples[:20]
+        )
+
+    def _show(self, phase: str, done: int, total: int | None, rows: int) -> None:
+        if self.report is not None:
+            self.report(MigrationProgress("copying" if phase == "copying" else "verifying", done, total, rows))
+
+
+def copying_row(source: TableSchema, target: TableSchema) -> bytes:
+    """The registry's row of the copying from one table into another."""
+    return work_row(registry_row(source), target.table, "copying")
+
+
+def _counted(moved: Sequence[MovedRow]) -> Counts:
+    refused = [row for row in moved if row.error is not None]
+    entries = sum(len(row.entries) for row in moved)
+    return Counts(len(moved), entries, refused=len(refused), samples=tuple((row.source.hex(), str(row.error)) for row in refused))

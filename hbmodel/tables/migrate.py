@@ -1,0 +1,356 @@
+"""Changing the key of a table in use: its objects move, phase by phase, into a table of another layout."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, frozen
+
+from hbmodel.errors import CapabilityError, DeclarationError, SchemaMismatch
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.protocol.migration import BEFORE, CLOSED, CUT, DONE, MOVING, PREPARED, RETURNED, RETURNING, RowMover
+from hbmodel.store.port import Store, check_store
+from hbmodel.store.values import Delete, Scan
+from hbmodel.tables.copying import Compared, Copying, copying_row
+from hbmodel.tables.create import create_tables
+from hbmodel.tables.declared import SplitsOption
+from hbmodel.tables.drop import drop_tables
+from hbmodel.tables.index_arguments import check_choices, check_work
+from hbmodel.tables.index_sweeps import LOOK, Throttle
+from hbmodel.tables.index_work import TIMES, IndexTimes, check_times
+from hbmodel.tables.indexes import verify_index
+from hbmodel.tables.migration_report import MigrationProgress, MigrationProgressReport, MigrationReport
+from hbmodel.tables.range_claims import CLAIM_LIFE, Progress
+from hbmodel.tables.registration import Binding, Registration
+from hbmodel.tables.registry import REGISTRY_TABLE, Registry
+
+BATCH = 500
+"""Rows that one round trip reads."""
+
+
+def migrate(
+    store: Store,
+    model: type[Any],
+    *,
+    offline: bool = False,
+    rows_per_second: float | None = None,
+    bytes_per_second: float | None = None,
+    progress: MigrationProgressReport | None = None,
+    times: IndexTimes = TIMES,
+    batch_size: int = BATCH,
+    claim_life: float = CLAIM_LIFE,
+    registry: str = REGISTRY_TABLE,
+) -> Migration:
+    """The migration into a model's table of the objects of the model that it replaces; its methods do the steps.
+
+    Objects that never change (`immutable=True`) move while programs run. Of others a program could change one behind the copy's back,
+    and no order of calls can prevent that where the last write wins: they move in a maintenance window, `offline=True`.
+
+    Args:
+        store: that holds the tables.
+        model: of the new table, declared with `@hb.model(replaces=...)`.
+        offline: refuse programs from the start until the cut, instead of letting them read and write.
+        rows_per_second: that this call reads, at most.
+        bytes_per_second: the same in bytes of keys and cells.
+        progress: called with a `MigrationProgress` now and then.
+        times: on which the programs of the tables agree.
+        batch_size: rows in one round trip.
+        claim_life: seconds after which a range goes to another program if this one gives no sign of life.
+        registry: name of the registry table.
+
+    Raises:
+        DeclarationError: the model replaces none, or an argument cannot be used.
+        CapabilityError: objects that change are to move while programs run.
+    """
+    check_store(store)
+    check_times(times)
+    check_choices(offline=offline)
+    check_work(batch_size=batch_size, claim_life=claim_life, progress=progress)
+    throttle = Throttle(rows_per_second, bytes_per_second)
+    schema = schema_of(model)
+    if schema.replaces is None:
+        raise DeclarationError("The model replaces none: declare the new layout with @hb.model(replaces=...).", table=schema.table)
+    if not schema.immutable and not offline:
+        raise CapabilityError(
+            "Objects that change can be moved only while no program writes them: one that is changed behind its copy would lose the "
+            "change. Declare them immutable=True, or take a maintenance window: hb.migrate(..., offline=True).",
+            table=schema.table,
+        )  # fmt: skip
+    return Migration(store, schema, schema.replaces, Registry(store, registry), times, throttle, batch_size, claim_life, offline, progress)
+
+
+@frozen(eq=False)
+class Migration:
+    """The steps of a migration, see `migrate`. Each can be repeated, by any program: what was done is not done again.
+
+    Attributes:
+        store: that holds the tables.
+        new: the schema of the table that the objects go to.
+        old: the schema of the table that they come from.
+        registry: of the store.
+        times: on which programs agree.
+        throttle: how fast rows are taken.
+        batch_size: rows in one round trip.
+        claim_life: seconds for which a range belongs to a program that gives no sign of life.
+        offline: whether programs are refused meanwhile.
+        progress: called with how far the work has come, or None.
+    """
+
+    store: Store
+    new: TableSchema
+    old: TableSchema
+    registry: Registry
+    times: IndexTimes
+    throttle: Throttle
+    batch_size: int
+    claim_life: float
+    offline: bool
+    progress: MigrationProgressReport | None
+
+    # --- the steps ----------------------------------------------------------------------------------------------------
+
+    def status(self) -> MigrationReport:
+        """What the registry says."""
+        found = self.registry.read(self.old)
+        if found is None:
+            return self._report(self.registry.bind(self.old).phase)
+        phase = _phase(found)
+        under_way = phase not in {BEFORE, PREPARED, RETURNED}
+        return self._report(phase, self._copying(back=phase == RETURNING, phase=phase).claims.progress() if under_way else None)
+
+    def start(self, splits: SplitsOption = None) -> MigrationReport:
+        """Creates the new table, has programs use both, and copies all rows; several programs may call it and share the work.
+
+        Programs that know only the model of the old table are refused from now on. The others learn of each phase when their lease of
+        what the registry said is over, so this waits twice for lease and longest call.
+
+        Args:
+            splits: where the regions of the new table begin, as for `create_tables`.
+
+        Raises:
+            SchemaMismatch: the old table is not registered, or a table is in use otherwise than the models declare.
+            CapabilityError: a migration is on its way back.
+        """
+        while True:
+            found = self._registered()
+            phase = _phase(found)
+            if phase == BEFORE:
+                self._begin(found, splits)
+            elif phase == PREPARED:
+                self._after_drain(found, MOVING)
+            elif phase in {MOVING, CLOSED}:
+                self._check_way(found)
+                if self._over(found):
+                    copying = self._copying(phase=phase)
+                    copying.begin_again()
+                    copying.copy()
+                    return self.status()
+            elif phase in {RETURNING, RETURNED}:
+                raise CapabilityError("The migration is being rolled back: finish that first.", table=self.old.table, phase=phase)
+            else:
+                return self.status()
+
+    def verify(self) -> MigrationReport:
+        """Holds every row of each table against the other, and the indexes of the new one against its rows; changes nothing."""
+        phase = _phase(self._registered())
+        if phase in {BEFORE, RETURNED}:
+            raise SchemaMismatch("Nothing is being moved: there is nothing to compare.", table=self.old.table, phase=phase)
+        forth = self._copying(phase=phase).compare(mend=False)
+        back = self._copying(back=True, phase=phase).compare(mend=False)
+        model, times, name = self.new.model, self.times, self.registry.table
+        indexes = [verify_index(self.store, model, index, times=times, registry=name) for index in sorted(self.new.indexes)]
+        returning = phase == RETURNING
+        found = back if returning else forth
+        return MigrationReport(
+            self.old.table, self.new.table, phase, found.rows, refused=found.refused, samples=found.samples, missing=found.missing,
+            differing=found.differing, only_new=back.missing, indexes=indexes,
+        )  # fmt: skip
+
+    def cut_over(self) -> MigrationReport:
+        """Checks every row once more, and has programs use the new table alone; the old one stays until it is dropped.
+
+        There is no way back from then on.
+
+        Raises:
+            CapabilityError: not every row has been copied, or can be.
+        """
+        while True:
+            found = self._registered()
+            phase = _phase(found)
+            if phase in {MOVING, CLOSED}:
+                self._check_copied()
+                after = CUT if phase == MOVING else DONE
+                self._complete(self._copying(phase=phase))
+                self._change(found, after)
+            elif phase == CUT:
+                self._after_drain(found, DONE)
+            elif phase == DONE:
+                self.registry.mark_moving(self.old, self.new, moving=False)
+                return self.status()
+            else:
+                raise CapabilityError("Not every row has been copied: call start() first.", table=self.old.table, phase=phase)
+
+    def roll_back(self) -> MigrationReport:
+        """Has programs use the old table alone again, and drops the new one, before the cut.
+
+        What only the new table holds is copied into the old one first.
+
+        Raises:
+            CapabilityError: programs use the new table alone already, or a row cannot be copied back.
+        """
+        while True:
+            found = self._registered()
+            phase = _phase(found)
+            if phase == PREPARED:
+                self._change(found, RETURNED)
+            elif phase == MOVING:
+                self._change(found, RETURNING)
+            elif phase == RETURNING:
+                if self._over(found):
+                    copying = self._copying(back=True, phase=RETURNING)
+                    copying.begin_again()
+                    copying.copy()
+                    self._complete(copying)
+                    self._change(found, RETURNED)
+            elif phase in {RETURNED, CLOSED}:
+                if self._over(found):
+                    self._drop_new()
+                    self._change(found, BEFORE)
+            elif phase == BEFORE:
+                return self._report(BEFORE)
+            else:
+                raise CapabilityError(
+                    "Programs use the new table alone: declare a model of the old layout that replaces this one, and migrate again.",
+                    table=self.new.table, phase=phase,
+                )  # fmt: skip
+
+    # --- from phase to phase ------------------------------------------------------------------------------------------
+
+    def _registered(self) -> Registration:
+        found = self.registry.read(self.old)
+        if found is None:
+            raise SchemaMismatch(
+                "The table that the model replaces is not registered: call hb.create_tables() with the model of that table first.",
+                table=self.old.table, registry=self.registry.table,
+            )  # fmt: skip
+        return found
+
+    def _begin(self, found: Registration, splits: SplitsOption) -> None:
+        create_tables(self.store, self.new.model, splits=splits, registry=self.registry.table)
+        old, new = self.registry.bind(self.old), self.registry.bind(self.new)
+        for binding in (old, new):
+            binding.check_writable()
+            unbuilt = [name for name in binding.schema.indexes if name not in {index.name for index in binding.readable}]
+            if unbuilt or binding.rows not in {"unindexed", "indexed"}:
+                raise SchemaMismatch("Build the indexes of the table first.", table=binding.schema.table, index=next(iter(unbuilt), None))
+        (batches,) = self.store.scan(self.new.table, [Scan(limit=1, batch_size=1)])
+        if any(rows for rows in batches):
+            raise SchemaMismatch("The new table holds rows: drop it, so that the migration begins with an empty one.", table=self.new.table)
+        self._forget()
+        self.registry.mark_moving(self.old, self.new, moving=True)
+        self._change(found, CLOSED if self.offline else PREPARED)
+
+    def _forget(self) -> None:
+        """Drops what the registry holds of copying."""
+        rows = [copying_row(self.old, self.new), copying_row(self.new, self.old)]
+        self.store.delete(self.registry.table, [Delete(row) for row in rows])
+
+    def _drop_new(self) -> None:
+        self._forget()
+        self.registry.mark_moving(self.old, self.new, moving=False)
+        drop_tables(self.store, self.new.model, registry=self.registry.table)
+
+    def _change(self, found: Registration, phase: str) -> None:
+        """To a phase, unless another program has changed it."""
+        self.registry.change_move(self.old, self.new, found, phase, self.offline)
+
+    def _after_drain(self, found: Registration, phase: str) -> None:
+        if self._over(found):
+            self._change(found, phase)
+
+    def _over(self, found: Registration) -> bool:
+        """Whether no program acts by the phase before this one any more; waits a moment where one may."""
+        assert found.move is not None, "it was read in a phase"
+        left = found.move.since + self.times.drain.written - self.registry.server_time()
+        if left <= 0:
+            return True
+        if self.progress is not None:
+            self.progress(MigrationProgress("waiting", seconds_left=left / 1000))
+        time.sleep(min(LOOK, left / 1000))
+        return False
+
+    def _check_way(self, found: Registration) -> None:
+        """Raises `CapabilityError` where the migration was begun in the other way."""
+        closed = _phase(found) == CLOSED
+        if closed != self.offline:
+            way = "in a maintenance window: say offline=True" if closed else "while programs run: leave out offline=True"
+            raise CapabilityError(f"The migration was begun {way}.", table=self.old.table)
+
+    def _check_copied(self) -> None:
+        status = self.status()
+        if not status.copied:
+            raise CapabilityError(
+                "Not every row has been copied: call start() again.",
+                table=self.old.table, ranges=status.ranges, finished=status.finished, refused=status.refused or None,
+            )  # fmt: skip
+
+    def _complete(self, copying: Copying) -> None:
+        """Has the other table hold every row: copies what is missing, or raises `CapabilityError`."""
+        found: Compared = copying.compare(mend=True)
+        if found.refused:
+            raise CapabilityError(
+                "Rows cannot be copied: delete them, or change the layout, and begin again.",
+                table=self.old.table, refused=found.refused, samples=list(found.samples),
+            )  # fmt: skip
+
+    # --- what a copy needs --------------------------------------------------------------------------------------------
+
+    def _copying(self, *, back: bool = False, phase: str) -> Copying:
+        source, target = self._bindings(back)
+        mover = RowMover(source.reader, target.schema, target.written, target.writes_system_cells)
+        clock = self.times.clock(self.registry, PhaseLook(lambda: _phase(self._registered()) == phase, min(LOOK, self.times.lease)))
+        return Copying(
+            self.store, self.registry, mover, target.reader, clock, self.throttle, self.batch_size, lambda: self._still(phase),
+            self.progress, self.claim_life,
+        )  # fmt: skip
+
+    def _bindings(self, back: bool) -> tuple[Binding, Binding]:
+        old, new = self.registry.bind(self.old), self.registry.bind(self.new)
+        return (new, old) if back else (old, new)
+
+    def _still(self, phase: str) -> None:
+        now = _phase(self._registered())
+        if now != phase:
+            raise CapabilityError("The migration has come to another phase meanwhile.", table=self.old.table, phase=now)
+
+    def _report(self, phase: str, progress: Progress | None = None) -> MigrationReport:
+        old, new = self.old.table, self.new.table
+        if progress is None:
+            return MigrationReport(old, new, phase)
+        counts = progress.counts
+        return MigrationReport(old, new, phase, counts.rows, progress.ranges, progress.done, counts.refused, counts.samples)
+
+
+@define
+class PhaseLook:
+    """Whether a phase holds still: looks once in a while, no less often than a session."""
+
+    holds: Callable[[], bool]
+    every: float
+    _looked: float = float("-inf")
+
+    def __call__(self) -> bool:
+        """Whether it does; true for no longer than a lease."""
+        now = time.monotonic()
+        if now - self._looked < self.every:
+            return True
+        if not self.holds():
+            return False
+        self._looked = now  # from before it was read
+        return True
+
+
+def _phase(found: Registration) -> str:
+    return BEFORE if found.move is None else found.move.phase

@@ -1,0 +1,72 @@
+"""What the registry says of tables whose objects move into another one: two cells, in the rows of both tables.
+
+`m:move` in the row of the old table has the phase, see `protocol.migration`, and the new table; `m:from` in the row of the new one has
+the old table, for as long as it may not be used alone. Both are changed by check-and-put.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from hbmodel.errors import SchemaMismatch, StoreError
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.migration import BEFORE, DONE, PHASES
+from hbmodel.store.values import Cell
+
+MOVE = b"m:move"
+FROM = b"m:from"
+
+
+@frozen
+class Move:
+    """How far the objects of a table have moved.
+
+    Attributes:
+        phase: one of `PHASES`.
+        to: the new table.
+        since: when the registry took this in, in ms by its server's clock.
+        offline: whether programs are refused meanwhile.
+    """
+
+    phase: str
+    to: str
+    since: int = 0
+    offline: bool = False
+
+
+def read_move(table: str, columns: Mapping[bytes, Cell]) -> Move | None:
+    """What the registry's row of a table says, or None where nothing moves; raises `StoreError` for a phase of a later version."""
+    cell = columns.get(MOVE)
+    if cell is None or not cell.value:
+        return None
+    held = json.loads(cell.value)
+    if held["phase"] not in PHASES:
+        raise StoreError("The key of the table is being changed in a way that this version does not know.", table=table)
+    return Move(held["phase"], str(held["to"]), cell.timestamp, bool(held.get("offline")))
+
+
+def check_moves(schema: TableSchema, move: Move | None, cells: Mapping[bytes, bytes]) -> str:
+    """The phase in which the table of a model is used, if it moves.
+
+    Raises:
+        SchemaMismatch: the objects of the table move, and the model does not know.
+    """
+    if cells.get(FROM) and schema.replaces is None:
+        raise SchemaMismatch(
+            "Objects are being moved into this table: until that is over, a model of it says from where, @hb.model(replaces=...).",
+            table=schema.table, replaces=cells[FROM].decode(),
+        )  # fmt: skip
+    if move is None or move.phase == BEFORE:
+        return BEFORE
+    if not schema.successor:
+        moved = "have moved" if move.phase == DONE else "are being moved"
+        raise SchemaMismatch(
+            f"The objects of this table {moved} to another one: use the model of that table, with @hb.model(replaces=...).",
+            table=schema.table, to=move.to, phase=move.phase,
+        )  # fmt: skip
+    if schema.successor != move.to:
+        raise SchemaMismatch("The objects of this table move to another one than the model says.", table=schema.table, to=move.to)
+    return move.phase

@@ -1,0 +1,126 @@
+"""The commands `hbmodel migrate`: changing the key of a table in use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from hbmodel.session.connect import connect
+from hbmodel.tables.migrate import Migration
+from hbmodel.tables.migrate import migrate as migration_of
+from hbmodel.tables.migration_report import MigrationProgress, MigrationProgressReport, MigrationReport
+from hbmodel.tools.cli.index import Command, common_options, load_model, speed_options, times_of
+
+
+@click.group()
+def migrate() -> None:
+    """Change the key of a table, or its salt, while programs read and write."""
+
+
+def _options(command: Command) -> Command:
+    for option in (
+        common_options,
+        speed_options,
+        click.option("--offline", is_flag=True, help="In a maintenance window: programs are refused until the cut."),
+        click.option("--model", "named", required=True, metavar="MODULE:CLASS", help="The model of the new table, with replaces=."),
+        click.argument("table"),
+    ):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def _shown(as_json: bool) -> Iterator[MigrationProgressReport | None]:
+    """A progress bar on standard error, if that is a terminal."""
+    console = Console(stderr=True)
+    if as_json or not console.is_terminal:
+        yield None
+        return
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rows]} rows"), console=console, transient=True
+    ) as bar:
+        task = bar.add_task("", total=None, rows=0)
+
+        def report(progress: MigrationProgress) -> None:
+            waits = progress.seconds_left
+            text = progress.phase if waits is None else f"waiting {waits:.0f} s for programs of an earlier phase"
+            bar.update(task, description=text, completed=progress.done, total=progress.total, rows=progress.rows)
+
+        yield report
+
+
+def _step(
+    step: Callable[[Migration], MigrationReport], table: str, named: str, url: str, registry: str, as_json: bool, offline: bool,
+    rows_per_second: float | None, bytes_per_second: float | None, options: dict[str, Any],
+) -> MigrationReport:  # fmt: skip
+    with connect(url) as store, _shown(as_json) as progress:
+        report = step(migration_of(
+            store, load_model(named, table), offline=offline, rows_per_second=rows_per_second, bytes_per_second=bytes_per_second,
+            progress=progress, times=times_of(options), registry=registry,
+        ))  # fmt: skip
+    if as_json:
+        click.echo(json.dumps(report.as_json))
+    return report
+
+
+def _arguments(given: dict[str, Any]) -> dict[str, Any]:
+    own = ("table", "named", "url", "registry", "as_json", "offline", "rows_per_second", "bytes_per_second")
+    return {**{name: given[name] for name in own}, "options": {name: value for name, value in given.items() if name not in own}}
+
+
+@migrate.command()
+@_options
+@click.pass_context
+def start(ctx: click.Context, /, **given: Any) -> None:
+    """Begin, and copy every row of the old table into TABLE; several may run at once and share the work.
+
+    Exit status 1 if rows cannot be copied.
+    """
+    report = _step(Migration.start, **_arguments(given))
+    if not given["as_json"]:
+        click.echo(str(report))
+    ctx.exit(1 if report.refused else 0)
+
+
+@migrate.command()
+@_options
+def status(**given: Any) -> None:
+    """Show how far the migration into TABLE has come."""
+    report = _step(Migration.status, **_arguments(given))
+    if not given["as_json"]:
+        click.echo(str(report))
+
+
+@migrate.command()
+@_options
+@click.pass_context
+def verify(ctx: click.Context, /, **given: Any) -> None:
+    """Hold every row of each table against the other; exit status 1 if something is wrong."""
+    report = _step(Migration.verify, **_arguments(given))
+    if not given["as_json"]:
+        click.echo(report.as_check())
+    ctx.exit(0 if report.sound else 1)
+
+
+@migrate.command()
+@_options
+def cutover(**given: Any) -> None:
+    """Check every row once more, and have programs use TABLE alone."""
+    report = _step(Migration.cut_over, **_arguments(given))
+    if not given["as_json"]:
+        click.echo(str(report))
+
+
+@migrate.command()
+@_options
+def rollback(**given: Any) -> None:
+    """Copy back what only TABLE holds, and have programs use the old table alone; before the cut."""
+    report = _step(Migration.roll_back, **_arguments(given))
+    if not given["as_json"]:
+        click.echo(str(report))

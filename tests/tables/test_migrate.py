@@ -1,0 +1,596 @@
+"""Changing the key of a table: its phases on every store, queries over two tables, killed movers and programs that write meanwhile."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hbmodel as hb
+from hbmodel.protocol.migration import BEFORE, CLOSED, CUT, DONE, MOVING, PHASES, PREPARED, RETURNED, RETURNING
+from hbmodel.session.merging import MergingQueries
+from hbmodel.store.embedded import EmbeddedStore
+from hbmodel.tables.registry import Registry
+from hbmodel.tools.cli import main
+from tests.support.beds import HBASE, rows_of
+from tests.support.examples import examples
+from tests.tables.migration_models import TIMES, Moved, Visit, session_of, visit
+
+QUICK = hb.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
+migration = partial(hb.migrate, times=QUICK)
+NEW = hb.schema_of(Moved)
+assert NEW.replaces is not None
+OLD = NEW.replaces
+
+
+def old(number: int) -> Visit:
+    made = visit(number)
+    return Visit(user=made.user, number=made.number, page=made.page, note=made.note)
+
+
+def numbers(found: Sequence[Any]) -> list[int]:
+    return [one.number for one in found]
+
+
+def all_of(session: hb.Session) -> list[int]:
+    return numbers(session.query(Moved).use_index("primary").allow_full_scan().all())
+
+
+def set_phase(store: hb.Store, phase: str) -> None:
+    """Has programs that read the registry from now on be in a phase."""
+    registry = Registry(store)
+    found = registry.read(OLD)
+    assert found is not None
+    assert registry.change_move(OLD, NEW, found, phase)
+
+
+@pytest.fixture
+def store() -> Iterator[hb.Store]:
+    with EmbeddedStore(None) as made:
+        hb.create_tables(made, Visit)
+        yield made
+
+
+SLOW = {kind: pytest.param(kind, marks=[pytest.mark.hbase, pytest.mark.slow]) for kind in ("thrift1", "thrift2")}
+"""By default one gateway moves to the end, and the other has its movers killed."""
+
+
+@pytest.fixture(params=["memory", "file", HBASE[0], SLOW["thrift2"]])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Store]:
+    """A store without tables of these models."""
+    kind = request.param
+    if kind.startswith("thrift"):
+        local = request.getfixturevalue("local_hbase")
+        url = f"{local.url if kind == 'thrift1' else local.thrift2_url}?table_prefix=mig{kind[-1]}"
+    else:
+        url = "memory:" if kind == "memory" else f"embedded:{tmp_path / 'store.db'}"
+    with hb.connect(url) as made:
+        hb.create_tables(made, Visit)
+        yield made
+        for table in made.tables():
+            made.delete_table(table)
+
+
+# --- from the beginning to the end ------------------------------------------------------------------------------------
+
+
+def test_objects_move_while_programs_run_and_back_and_for_good(anywhere: hb.Store) -> None:
+    session = session_of(anywhere)
+    session.load(visit(number) for number in range(40))
+    assert len(rows_of(anywhere, OLD.table)) == 40
+    moving = hb.migrate(anywhere, Moved, times=QUICK if isinstance(anywhere, EmbeddedStore) else TIMES)
+    assert (moving.status().phase, moving.start().copied) == ("before", True)
+    session.add_all(visit(number) for number in (40, 41))
+    session.commit()
+    assert all_of(session) == list(range(41, -1, -1))
+    assert session.get_many(Moved, [{"number": 3, "user": 3}, (41, 6), (99, 1)]) == [visit(3), visit(41), None]
+    assert numbers(session.query(Moved).where(Moved.page == "p1").all()) == [41, 36, 31, 26, 21, 16, 11, 6, 1]
+    checked = moving.verify()
+    assert checked.sound, checked.as_check()
+    assert (checked.rows, checked.only_new, [index.sound for index in checked.indexes]) == (40, 2, [True])
+    with pytest.raises(hb.SchemaMismatch, match="moved to another one"):
+        session_of(anywhere).get(Visit, user=1, number=1)
+    assert moving.roll_back().phase == BEFORE
+    assert numbers(session_of(anywhere).query(Visit).where(Visit.page == "p1").all()) == sorted(
+        numbers(session.query(Moved).where(Moved.page == "p1").all()), key=lambda number: (number % 7, number)
+    )
+    assert not {NEW.table, f"{NEW.table}.by_page"} & set(anywhere.tables())
+    session.delete(visit(0))
+    session.commit()
+    assert moving.start().copied
+    assert moving.cut_over().phase == DONE
+    session.delete(visit(1))
+    session.add(visit(50))
+    session.commit()
+    assert all_of(session) == [50, *range(41, 1, -1)]
+    assert numbers(session.query(Moved).where(Moved.page == "p0").all()) == [50, *range(40, 0, -5)]
+    assert hb.verify_index(anywhere, Moved, "by_page", times=TIMES).sound
+    assert moving.cut_over().phase == DONE
+    with pytest.raises(hb.CapabilityError, match="new table alone"):
+        moving.roll_back()
+    hb.drop_tables(anywhere, Visit)
+    assert len(all_of(session_of(anywhere))) == 41
+
+
+@pytest.mark.parametrize("kind", ["file", SLOW["thrift1"], HBASE[1]])
+def test_movers_are_killed_and_programs_write_and_nothing_is_lost_or_doubled(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    if kind == "file":
+        url = f"embedded:{tmp_path / 'store.db'}"
+    else:
+        local = request.getfixturevalue("local_hbase")
+        url = f"{local.url if kind == 'thrift1' else local.thrift2_url}?table_prefix=kill{kind[-1]}"
+    with hb.connect(url) as store:
+        hb.create_tables(store, Visit)
+        session_of(store).load(visit(number) for number in range(300))
+        run = partial(subprocess.Popen, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+        program = [sys.executable, "-m", "tests.tables.migration_models", url]
+        writers, mover = [run([*program, "add", str(start)]) for start in (10_000, 20_000)], run(program)
+        try:
+            moving = migration(store, Moved)
+            for at_least in (40,) if kind == "file" else (20, 100):
+                deadline = time.monotonic() + 60
+                while moving.status().rows < at_least and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                mover.kill()
+                mover.communicate()
+                assert not moving.status().copied, "it was killed too late"
+                mover = run(program)
+            assert moving.start().copied
+            assert mover.wait(60) == 0
+            assert moving.cut_over().phase == DONE
+            time.sleep(0.3)
+        finally:
+            for process in (*writers, mover):
+                process.kill()
+            mover.communicate()
+            written = [int(line) for process in writers for line in process.communicate()[0].split()]
+        session = session_of(store)
+        found = all_of(session)
+        assert len(written) > 20
+        assert len(found) == len(set(found)), "an object came twice"
+        assert set(found) >= {*range(300), *written}
+        assert len(found) <= 300 + len(written) + 2, "what was not acknowledged is one object of each writer at most"
+        assert hb.verify_index(store, Moved, "by_page", times=TIMES).missing == 0
+        assert sorted(numbers(session.query(Moved).where(Moved.page >= "p").all())) == sorted(found)
+        for table in store.tables():
+            store.delete_table(table)
+
+
+# --- reading both tables ----------------------------------------------------------------------------------------------
+
+PLACES = st.dictionaries(st.integers(0, 30), st.sampled_from(["old", "new", "both"]), max_size=25)
+PREDICATES: Sequence[tuple[Any, Callable[[Moved], bool]]] = (
+    (Moved.number > 4, lambda one: one.number > 4),
+    (Moved.number.in_([1, 2, 3, 20]), lambda one: one.number in {1, 2, 3, 20}),
+    ((Moved.number == 5) & (Moved.user == 5), lambda one: (one.number, one.user) == (5, 5)),
+    (Moved.user == 2, lambda one: one.user == 2),
+    (Moved.user.between(1, 3), lambda one: 1 <= one.user <= 3),
+    (Moved.page == "p2", lambda one: one.page == "p2"),
+    (Moved.page.in_(["p1", "p3"]), lambda one: one.page in {"p1", "p3"}),
+    (Moved.note.is_(None), lambda one: one.note is None),
+    (~(Moved.page == "p0") | (Moved.number < 9), lambda one: one.page != "p0" or one.number < 9),
+)
+ORDERS: Sequence[tuple[Any, bool]] = ((None, True), (Moved.number, False), (Moved.number.desc(), True))
+
+
+@given(
+    PLACES,
+    st.sampled_from([PREPARED, MOVING, RETURNING]),
+    st.lists(st.sampled_from(PREDICATES), max_size=2),
+    st.sampled_from(ORDERS),
+    st.none() | st.integers(0, 12),
+    st.integers(0, 3),
+    st.integers(1, 6),
+    st.booleans(),
+)
+@settings(max_examples=examples(50))
+def test_queries_over_both_tables_are_those_over_one(
+    places: dict[int, str],
+    phase: str,
+    wheres: Sequence[tuple[Any, Callable[[Moved], bool]]],
+    order: tuple[Any, bool],
+    limit: int | None,
+    skip: int,
+    size: int,
+    selected: bool,
+) -> None:
+    with EmbeddedStore(None) as store:
+        hb.create_tables(store, Visit, Moved)
+        filling = hb.Session(store)
+        filling.add_all(visit(number) for number, place in places.items() if place != "new")
+        filling.commit()
+        set_phase(store, MOVING)
+        filling = hb.Session(store)
+        filling.add_all(visit(number) for number, place in places.items() if place != "old")
+        filling.commit()
+        set_phase(store, phase)
+        session = hb.Session(store)
+        query = session.query(Moved).use_index("primary").allow_full_scan()
+        for predicate, _ in wheres:
+            query = query.where(predicate)
+        if order[0] is not None:
+            query = query.order_by(order[0])
+        expected = [visit(n) for n in sorted(places, reverse=order[1]) if all(test(visit(n)) for _, test in wheres)]
+        whole = query
+        query = query.offset(skip) if limit is None else query.limit(limit).offset(skip)
+        wanted = expected[skip : None if limit is None else skip + limit]
+        assert query.all() == wanted
+        assert (query.count(), whole.exists(), whole.first()) == (len(wanted), bool(expected), next(iter(expected), None))
+        assert whole.reversed().all() == expected[::-1]
+        if selected:
+            assert query.select(Moved.page, Moved.number).all() == [(one.page, one.number) for one in wanted]
+        page, found = query.page(size), []
+        while True:
+            found += page.items
+            if page.next_token is None:
+                break
+            page = query.page(size, after=page.next_token)
+        assert found == wanted
+
+
+@given(PLACES, st.sampled_from(["p0", "p2"]), st.none() | st.integers(0, 3), st.booleans())
+@settings(max_examples=examples(30))
+def test_queries_through_an_index_of_both_tables(places: dict[int, str], page: str, limit: int | None, backwards: bool) -> None:
+    with EmbeddedStore(None) as store:
+        hb.create_tables(store, Visit, Moved)
+        for phase, other in ((BEFORE, "new"), (MOVING, "old")):
+            set_phase(store, phase)
+            session = hb.Session(store)
+            session.add_all(visit(number) for number, place in places.items() if place != other)
+            session.commit()
+        query = session.query(Moved).where(Moved.page == page).use_index("by_page").order_by(Moved.number.desc())
+        query = query.reversed() if backwards else query
+        expected = [number for number in sorted(places, reverse=not backwards) if visit(number).page == page]
+        assert numbers((query if limit is None else query.limit(limit)).all()) == expected[:limit]
+
+
+@hb.model(table="salted", family="d", immutable=True, salt=hb.HashSalt(2))
+class Salted:
+    number: hb.Key[int] = hb.key(hb.UInt16)
+    page: hb.Column[str] = hb.column("p")
+
+
+@hb.model(table="salted_more", family="d", immutable=True, salt=hb.HashSalt(5), replaces=Salted)
+class SaltedMore:
+    number: hb.Key[int] = hb.key(hb.UInt16)
+    page: hb.Column[str] = hb.column("p")
+
+
+def test_a_change_of_the_salt_reads_both_tables_side_by_side() -> None:
+    """Neither is held in memory: the first page reads no more of the old table than it needs."""
+    with EmbeddedStore(None) as store:
+        hb.create_tables(store, Salted)
+        session = session_of(store)
+        session.load(SaltedMore(number=number, page="x") for number in range(2000))
+        hb.migrate(store, SaltedMore, times=TIMES).start()
+        session.add(SaltedMore(number=5000, page="x"))
+        session.commit()
+        taken: list[int] = []
+        for one in session.query(SaltedMore).allow_full_scan():
+            taken.append(one.number)
+            if len(taken) == 3:
+                break
+        assert taken == [0, 1, 2]
+        read: list[hb.Call] = []
+        watching = hb.Session(store, on_call=read.append)
+        assert numbers(watching.query(SaltedMore).where(SaltedMore.number >= 10).page(5).items) == [10, 11, 12, 13, 14]
+        assert sum(call.rows for call in read if call.table in {"salted", "salted_more"}) < 100
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_deletes_and_inserts_wait_until_one_table_is_in_use(store: hb.Store) -> None:
+    session = session_of(store)
+    session.add(visit(1))
+    session.commit()
+    session.delete(visit(1))
+    session.commit()
+    hb.create_tables(store, Moved)
+    for name, phase in PHASES.items():
+        if name == CLOSED:
+            continue
+        set_phase(store, name)
+        session = hb.Session(store)
+        if name == DONE:
+            session.insert(visit(2))
+        else:
+            with pytest.raises(hb.CapabilityError, match="insert"):
+                session.insert(visit(2))
+        if phase.changes:
+            session.delete_key(Moved, number=2, user=2)
+            session.commit()
+            assert session.get(Moved, number=2, user=2) is None
+            continue
+        with pytest.raises(hb.CapabilityError, match="objects move between tables"):
+            session.delete(visit(2))
+
+
+def test_a_delete_that_waits_for_its_commit_until_objects_move_is_refused_then(store: hb.Store) -> None:
+    hb.create_tables(store, Moved)
+    session = hb.Session(store, lease=0)
+    session.add(visit(1))
+    session.commit()
+    session.delete(visit(1))
+    set_phase(store, PREPARED)
+    with pytest.raises(hb.CapabilityError, match="objects move between tables"):
+        session.commit()
+    session.discard()
+    assert session.get(Moved, number=1, user=1) == visit(1)
+
+
+def test_a_write_that_outlives_its_phase_is_written_where_others_look(store: hb.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program stands still between its call and the acknowledgement, while all others go on to the next phases."""
+    hb.create_tables(store, Moved)
+    set_phase(store, PREPARED)
+    session = hb.Session(store, lease=0)
+    put = store.put
+
+    def slow(table: str, puts: Any) -> None:
+        put(table, puts)
+        if table == OLD.table:
+            set_phase(store, MOVING)
+            set_phase(store, CUT)
+
+    monkeypatch.setattr(store, "put", slow)
+    session.add(visit(1))
+    session.commit()
+    assert hb.Session(store).get(Moved, number=1, user=1) == visit(1)
+
+
+def test_queries_of_two_tables_are_not_split(store: hb.Store) -> None:
+    hb.create_tables(store, Moved)
+    session = hb.Session(store)
+    assert isinstance(session.query(Moved).source, MergingQueries)
+    with pytest.raises(hb.CapabilityError, match="cannot be split"):
+        session.query(Moved).allow_full_scan().split(2)
+    set_phase(store, DONE)
+    assert hb.Session(store).query(Moved).allow_full_scan().split(2)
+
+
+def test_a_program_that_knows_only_the_new_table_is_refused_meanwhile(store: hb.Store) -> None:
+    @hb.model(table=NEW.table, family="d", immutable=True, salt=hb.HashSalt(3))
+    class Alone:
+        number: hb.Key[int] = hb.key(hb.UInt32, desc=True)
+        user: hb.Key[int] = hb.key(hb.UInt16)
+        page: hb.Column[str] = hb.column("p")
+        note: hb.Column[str | None] = hb.column("n", default=None)
+
+        by_page = hb.index("page", "number")
+
+    moving = migration(store, Moved)
+    moving.start()
+    with pytest.raises(hb.SchemaMismatch, match="until that is over"):
+        hb.Session(store).get(Alone, number=1, user=1)
+    for model in (Visit, Moved):
+        with pytest.raises(hb.SchemaMismatch, match="cut over or roll back first"):
+            hb.drop_tables(store, model)
+    moving.cut_over()
+    assert hb.Session(store).get(Alone, number=1, user=1) is None
+
+
+def test_a_new_table_that_is_not_empty_is_not_moved_into(store: hb.Store) -> None:
+    hb.create_tables(store, Moved)
+    set_phase(store, DONE)
+    hb.Session(store).insert(visit(1))
+    set_phase(store, BEFORE)
+    with pytest.raises(hb.SchemaMismatch, match="holds rows"):
+        migration(store, Moved).start()
+
+
+def test_steps_come_in_their_order(store: hb.Store) -> None:
+    moving = migration(store, Moved)
+    assert moving.roll_back().phase == BEFORE
+    for step in (moving.cut_over, moving.verify):
+        with pytest.raises((hb.CapabilityError, hb.SchemaMismatch)):
+            step()
+    moving.start()
+    with pytest.raises(hb.CapabilityError, match="while programs run"):
+        migration(store, Moved, offline=True).start()
+    set_phase(store, RETURNED)
+    with pytest.raises(hb.CapabilityError, match="rolled back"):
+        moving.start()
+    assert moving.roll_back().phase == BEFORE
+
+
+def test_the_old_table_must_be_registered() -> None:
+    with EmbeddedStore(None) as store:
+        hb.create_tables(store, Moved)
+        session = hb.Session(store)
+        session.insert(visit(1))  # without an old table the new one is in use
+        assert all_of(session) == [1]
+        store.create_table(OLD.table, [hb.Family(b"d")])
+        with pytest.raises(hb.SchemaMismatch, match="not registered"):
+            hb.Session(store).get(Moved, number=1, user=1)
+        with pytest.raises(hb.SchemaMismatch, match="not registered"):
+            migration(store, Moved).start()
+
+
+def test_rows_that_do_not_fit_are_named_and_stop_the_cut() -> None:
+    @hb.model(table="wider", family="d", immutable=True)
+    class Wider:
+        number: hb.Key[int] = hb.key(hb.UInt32)
+        page: hb.Column[str] = hb.column("p")
+
+    @hb.model(table="narrower", family="d", immutable=True, replaces=Wider)
+    class Narrower:
+        number: hb.Key[int] = hb.key(hb.UInt8)
+        page: hb.Column[str] = hb.column("p")
+
+    with EmbeddedStore(None) as store:
+        hb.create_tables(store, Wider)
+        with hb.Session(store) as session:
+            session.add_all(Wider(number=number, page="x") for number in (1, 300))
+        moving = migration(store, Narrower)
+        report = moving.start()
+        assert (report.rows, report.refused, report.copied) == (2, 1, False)
+        assert "0000012c" in str(report)
+        with pytest.raises(hb.CapabilityError, match="Not every row"):
+            moving.cut_over()
+        assert moving.roll_back().phase == BEFORE
+        assert hb.Session(store).query(Wider).allow_full_scan().count() == 2
+
+
+def test_a_row_that_expires_does_so_in_the_new_table() -> None:
+    later = [0]
+    models = ((SaltedMore, {"number": 1}), (Moved, {"number": 1, "user": 1}))
+    with EmbeddedStore(None, lambda: time.time_ns() // 1_000_000 + later[0]) as store:
+        hb.create_tables(store, Salted, Visit)
+        session = session_of(store)
+        session.add(SaltedMore(number=1, page="x"), ttl=timedelta(hours=1))
+        session.add(visit(1), ttl=timedelta(hours=1))
+        session.commit()
+        for model, _ in models:
+            moving = migration(store, model)
+            assert moving.start().rows == 1
+            moving.cut_over()
+        assert all(hb.Session(store).get(model, **row) is not None for model, row in models)
+        later[0] = 3_600_000
+        assert all(hb.Session(store).get(model, **row) is None for model, row in models)
+
+
+# --- a maintenance window ---------------------------------------------------------------------------------------------
+
+
+@hb.model(table="accounts", family="d")
+class Account:
+    region: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key(hb.UInt16)
+    owner: hb.Column[str] = hb.column("o")
+    visits: hb.Column[int] = hb.counter("v")
+
+    by_owner = hb.index("owner")
+
+
+@hb.model(table="accounts_by_number", family="d", replaces=Account)
+class Numbered:
+    number: hb.Key[int] = hb.key(hb.UInt16)
+    region: hb.Key[str] = hb.key()
+    owner: hb.Column[str] = hb.column("o")
+    visits: hb.Column[int] = hb.counter("v")
+
+    by_owner = hb.index("owner")
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_objects_that_change_move_in_a_maintenance_window(where: str, tmp_path: Path) -> None:
+    with hb.connect("memory:" if where == "memory" else f"embedded:{tmp_path / 'store.db'}") as store:
+        hb.create_tables(store, Account)
+        with hb.Session(store) as session:
+            session.add_all(Account(region=f"r{n % 3}", number=n, owner=f"o{n % 4}") for n in range(20))
+            session.commit()
+            session.increment(Account(region="r1", number=4, owner=""), Account.visits, 7)
+            session.delete_key(Account, region="r0", number=0)
+        with pytest.raises(hb.CapabilityError, match="maintenance window"):
+            migration(store, Numbered)
+        early = hb.Session(store)
+        with pytest.raises(hb.SchemaMismatch):
+            early.get(Numbered, number=4, region="r1")
+        moving = migration(store, Numbered, offline=True)
+        assert moving.start().phase == CLOSED
+        for model in (Account, Numbered):
+            with pytest.raises(hb.SchemaMismatch):
+                hb.Session(store).get(model, number=4, region="r1")
+        assert moving.verify().sound
+        assert moving.roll_back().phase == BEFORE
+        assert hb.Session(store).query(Account).allow_full_scan().count() == 19
+        moving.start()
+        assert moving.cut_over().phase == DONE
+        session = session_of(store)
+        found = session.get(Numbered, number=4, region="r1")
+        assert found is not None
+        assert (found.owner, found.visits) == ("o0", 7)
+        session.update(found, owner="o9")
+        session.increment(found, Numbered.visits)
+        session.commit()
+        assert numbers(session.query(Numbered).where(Numbered.owner == "o0").all()) == [8, 12, 16]
+        assert [(one.number, one.visits) for one in session.query(Numbered).where(Numbered.owner == "o9")] == [(4, 8)]
+        assert hb.verify_index(store, Numbered, "by_owner", times=TIMES).sound
+
+
+# --- declarations -----------------------------------------------------------------------------------------------------
+
+
+def test_layouts_that_cannot_be_moved_are_refused_where_they_are_declared() -> None:
+    @hb.model(table="versioned_a", family="d")
+    class Versioned:
+        number: hb.Key[int] = hb.key(hb.UInt16)
+        page: hb.Column[str] = hb.column("p")
+        version: hb.Column[int] = hb.version()
+
+    def declare(replaces: type[Any], table: str = "elsewhere", *, salt: Any = None, immutable: bool = True, more: bool = False) -> None:
+        if more:
+
+            @hb.model(table=table, family="d", immutable=immutable, salt=salt, replaces=replaces)
+            class More:
+                number: hb.Key[int] = hb.key(hb.UInt16)
+                page: hb.Key[str] = hb.key()
+                other: hb.Column[str] = hb.column("p")
+        else:
+
+            @hb.model(table=table, family="d", immutable=immutable, salt=salt, replaces=replaces)
+            class Same:
+                number: hb.Key[int] = hb.key(hb.UInt16)
+                page: hb.Column[str] = hb.column("p")
+
+    declare(Salted)
+    refused: Sequence[tuple[str, Callable[[], None]]] = (
+        ("versioned model", lambda: declare(Versioned)),
+        ("table of its own", lambda: declare(Salted, "salted")),
+        ("same key fields", lambda: declare(Salted, more=True)),
+        ("same columns", lambda: declare(Visit_without_user)),
+        ("random salt", lambda: declare(Salted, salt=hb.RandomSalt(3))),
+        ("immutable, or neither", lambda: declare(Salted, immutable=False)),
+        ("finish that migration", lambda: declare(SaltedMore)),
+    )
+    for message, declaring in refused:
+        with pytest.raises(hb.DeclarationError, match=message):
+            declaring()
+
+
+@hb.model(table="without_user", family="d", immutable=True)
+class Visit_without_user:
+    number: hb.Key[int] = hb.key(hb.UInt16)
+    other: hb.Column[str] = hb.column("p")
+
+
+def test_a_model_that_replaces_none_is_not_migrated(store: hb.Store) -> None:
+    with pytest.raises(hb.DeclarationError, match="replaces none"):
+        hb.migrate(store, Visit)
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_leads_from_start_to_cut_over(tmp_path: Path) -> None:
+    url = f"embedded:{tmp_path / 'store.db'}"
+    with hb.connect(url) as store:
+        hb.create_tables(store, Visit)
+        session_of(store).load(visit(number) for number in range(10))
+
+    def run(step: str, *more: str) -> tuple[int, str]:
+        times = ("--lease", "0.1", "--longest-call", "0.1", "--grace", "20", "--clock-bound", "2")
+        named = ("--model", "tests.tables.migration_models:Moved", "--store", url)
+        result = CliRunner().invoke(main, ["migrate", step, NEW.table, *named, *times, *more])
+        return result.exit_code, result.output
+
+    assert "before" in run("status")[1]
+    assert "copied 10 rows, 1 of 1 key ranges" in run("start", "--rows-per-second", "10000")[1]
+    assert run("verify", "--json")[0] == 0
+    assert "missing 0" in run("verify")[1]
+    assert "before" in run("rollback")[1]
+    assert run("start")[0] == 0
+    assert "done" in run("cutover")[1]
+    assert run("rollback")[0] == 1
