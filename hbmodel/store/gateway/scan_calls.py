@@ -25,6 +25,7 @@ class Reading:
         filter: in HBase's filter language, or None.
         reversed: whether from the last row to the first.
         rows: how many are asked for next.
+        cells: of each piece of a row, at most; None where rows come whole.
     """
 
     table: bytes
@@ -34,6 +35,7 @@ class Reading:
     filter: bytes | None
     reversed: bool
     rows: int
+    cells: int | None = None
 
 
 class ScanCalls(Protocol):

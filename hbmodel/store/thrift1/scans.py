@@ -30,6 +30,7 @@ class Thrift1ScanCalls:
             caching=reading.rows,
             filterString=reading.filter,
             reversed=True if reading.reversed else None,
+            batchSize=reading.cells,
         )
         return "scannerOpenWithScan", {"tableName": reading.table, "scan": scan, "attributes": {}}
 
