@@ -85,7 +85,8 @@ class Moves:
         """Raises `CapabilityError` where one table alone does not say yet whether a key is free."""
         if schema.replaces is not None and self.phase(schema).name != DONE:
             raise CapabilityError(
-                "insert(), prepend() and rekey() are possible once the objects are in the table of this model: wait until the migration is over.",
+                "insert(), prepend() and rekey() are possible once all objects are in the table of this model: wait until the migration "
+                "is over.",
                 table=schema.table, replaces=schema.replaces.table,
             )  # fmt: skip
 

@@ -54,6 +54,8 @@ def run_of(filter: Filter) -> Run | None:
     match filter:
         case ColumnRange() | ColumnPrefix():
             return Run()
+        case And((ColumnRange() | ColumnPrefix(), KeyOnly())):
+            return Run(keys_only=True)
         case And((ColumnRange() | ColumnPrefix(), Pagination(limit, 0))):
             return Run(limit)
         case And((ColumnRange() | ColumnPrefix(), Pagination(limit, 0), KeyOnly())):

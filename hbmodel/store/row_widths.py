@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from typing import Any
 
 MANY_CELLS = 1_000_000
 """Cells of one row in one read that are worth a warning."""
 
 MANY_BYTES = 256 * 1024 * 1024
 """The same in bytes: HBase itself gives out no whole row above 1 GB, and cannot split one."""
+
+_SAMPLED = 64
+"""Cells of a page by which the bytes of all are estimated."""
 
 logger = logging.getLogger("hbmodel")
 
@@ -18,12 +23,10 @@ class RowWidths:
 
     Attributes:
         cell: bytes of a cell, by table: the mean of the page that had the largest.
-        rows: by table, cells in the first page of a row, and rows in a batch, that suit reads of many rows.
     """
 
     def __init__(self) -> None:
         self.cell: dict[str, int] = {}
-        self.rows: dict[str, tuple[int, int]] = {}
         self._known: set[tuple[str, bytes]] = set()
 
     def page(self, table: str, cells: int, size: int) -> None:
@@ -39,3 +42,10 @@ class RowWidths:
                 "the row key so that rows stay smaller, or cut times with split=.",
                 cells, size >> 20, table,
             )  # fmt: skip
+
+
+def bytes_of(names: Sequence[bytes], cells: Sequence[Any]) -> int:
+    """Roughly the bytes of a page."""
+    step = -(-len(cells) // _SAMPLED)
+    sampled = range(0, len(cells), step)
+    return max(1, sum(len(names[at]) + len(cells[at].value) for at in sampled) * step)

@@ -10,9 +10,10 @@ from attrs import evolve, frozen
 
 from hbmodel.store.filters import And, ColumnRange, Filter, KeyOnly, Or, Pagination
 from hbmodel.store.intervals import Interval, behind, halfway, starting, until
+from hbmodel.store.joined_pieces import JoinedPieces, cut
 from hbmodel.store.port import Reads
 from hbmodel.store.ranges import KeyRange, key_successor
-from hbmodel.store.row_widths import RowWidths
+from hbmodel.store.row_widths import RowWidths, bytes_of
 from hbmodel.store.values import Get, Row, Scan
 from hbmodel.store.wide_rows import ObjectRow, Unfolding, WideRows
 
@@ -34,9 +35,6 @@ SEVERAL = 5
 _STEPS = 4
 """A bisection looks right behind the last cell known every so many steps, since it may be the last."""
 
-_SAMPLED = 64
-"""Cells of a page by which the bytes of all are estimated."""
-
 NO_OBJECTS = "Only tables of wide models are read by ranges of columns."
 
 
@@ -53,7 +51,6 @@ class SliceScan:
             some, more are read when they are asked for.
         page: cells in the first page of each row; None where `SliceReader.sized` has yet to choose.
         batch_size: rows in a batch, at most.
-        probes: whether it reads one batch, to see what page suits those that follow.
     """
 
     rows: KeyRange
@@ -63,12 +60,16 @@ class SliceScan:
     limit: int | None = None
     page: int | None = None
     batch_size: int = ROWS
-    probes: bool = False
 
     @property
     def single(self) -> bool:
         """Whether it is of one row."""
         return self.rows.stop == key_successor(self.rows.start)
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether rows come in pieces of a page, one behind the other, and no page is asked for by itself."""
+        return not (self.single or self.reversed or self.limit is not None)
 
     @property
     def keys_of_rows(self) -> bool:
@@ -79,7 +80,8 @@ class SliceScan:
 class SliceReader:
     """Reads the objects of one model.
 
-    No object is put together from two reads: the last of a full page is read again from its first cell, with what follows.
+    No object is put together from two reads: the last of a full page is read again from its first cell, with what follows. Where many
+    rows are read forwards and whole, they come in pieces of one read (`Scan.cells`), which are joined, and nothing is read again.
 
     Args:
         store: with the table.
@@ -100,26 +102,29 @@ class SliceReader:
         """The same with its page and batch chosen, once and for all: what other reads show meanwhile is not for a scan under way."""
         if scan.page is not None:
             return scan
-        whole_rows = not (scan.single or scan.keys_only or scan.keys_of_rows)
-        known = self._widths.rows.get(self._wide.table) if whole_rows else None
-        batch = scan.batch_size if known is None else min(scan.batch_size, known[1])
-        # What a long scan asks ahead by small pages would be asked in vain where rows are wider.
-        probes = whole_rows and known is None and scan.limit is None
-        return evolve(scan, page=self._first_size(scan), batch_size=batch, probes=probes)
+        if not scan.in_pieces:
+            return evolve(scan, page=self._first_size(scan))
+        page = (self._pages or PAGES)[0]
+        cell = 1 if scan.keys_only else self._widths.cell.get(self._wide.table, 1)
+        return evolve(scan, page=page, batch_size=max(1, min(scan.batch_size, 2 * PAGE_BYTES // (page * cell))))
 
     def first_scan(self, scan: SliceScan) -> Scan:
         """The scan of the table with which a sized one begins."""
         assert scan.page is not None
-        page = _page(scan.ranges, scan.page, scan.keys_only)
+        cells = scan.page if scan.single or scan.in_pieces else None
+        chosen = _chosen(scan.ranges, scan.keys_only)
         if scan.keys_of_rows:
-            page = _page([(scan.ranges[0][0], scan.ranges[-1][1])], 1, keys_only=True)
+            chosen = _page([(scan.ranges[0][0], scan.ranges[-1][1])], 1, keys_only=True)
+        elif cells is None:
+            chosen = _page(scan.ranges, scan.page, scan.keys_only)
         return Scan(
             scan.rows,
             reversed=scan.reversed and not scan.single,
             columns=[self._wide.family],
-            filter=page,
-            limit=1 if scan.single else scan.batch_size if scan.probes else scan.limit,
+            filter=chosen,
+            limit=1 if scan.single else scan.limit,
             batch_size=scan.batch_size if scan.limit is None else max(1, min(scan.batch_size, scan.limit)),
+            cells=cells,
         )
 
     def read(self, scan: SliceScan, started: Iterator[Sequence[Row]] | None = None) -> Generator[Sequence[ObjectRow], None, None]:
@@ -146,13 +151,13 @@ class SliceReader:
         return self._pages or PAGES
 
     def _first_size(self, scan: SliceScan) -> int:
-        """Cells in the first page of each row: more, once reads have shown how large cells or rows are, if so many are wanted."""
+        """Cells in the first page of each row: of a single one more, once reads have shown how large cells are, if so many are wanted."""
         if scan.page is not None:
             return scan.page
         sizes, table = self._sizes(scan), self._wide.table
-        if scan.keys_only or len(sizes) < 2 or table not in (self._widths.cell if scan.single else self._widths.rows):
+        if scan.keys_only or len(sizes) < 2 or not scan.single or table not in self._widths.cell:
             return sizes[0]
-        size = min(sizes[1], PAGE_BYTES // self._widths.cell[table]) if scan.single else self._widths.rows[table][0]
+        size = min(sizes[1], PAGE_BYTES // self._widths.cell[table])
         wanted = size if scan.limit is None else scan.limit * max(1, len(self._wide.columns)) + 1
         return max(sizes[0], min(size, wanted))
 
@@ -167,18 +172,20 @@ class SliceReader:
         if scan.single or scan.keys_of_rows or larger is None or len(full) < max(SEVERAL, len(batch) / 4):
             return None
         first = batch[full[0]]
-        each = max(1, _bytes(list(first.columns), list(first.columns.values())) // len(first.columns))
+        each = max(1, bytes_of(list(first.columns), list(first.columns.values())) // len(first.columns))
         page = min(larger, PAGE_BYTES // each)
         if page <= size:
             return None
         rows = scan.rows.before(key_successor(first.row)) if scan.reversed else KeyRange(first.row, scan.rows.stop)
         batch_size = max(1, min(ROWS, 2 * PAGE_BYTES // (page * each)))
-        self._widths.rows[self._wide.table] = page, batch_size
-        return full[0], evolve(scan, rows=rows, page=page, batch_size=batch_size, probes=False)
+        return full[0], evolve(scan, rows=rows, page=page, batch_size=batch_size)
 
     def _rows(self, scan: SliceScan, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
         """The objects of a scan, and what is behind it: it ends with as many rows as there are objects wanted, one in each at least."""
         assert scan.page is not None
+        if scan.in_pieces:
+            yield from self._joined(scan.page, batches)
+            return None
         size, count, last = scan.page, 0, b""
         for batch in batches:
             count, last = count + len(batch), batch[-1].row
@@ -201,12 +208,19 @@ class SliceReader:
             if wider is not None:
                 close_scan(batches)
                 return wider[1]
-        if scan.probes:
-            self._widths.rows.setdefault(self._wide.table, (size, scan.batch_size))
-        if scan.single or count != (scan.batch_size if scan.probes else scan.limit):
+        if scan.single or count != scan.limit:
             return None
         rows = self._behind(scan, last)
-        return None if rows.empty else evolve(scan, rows=rows, limit=None if scan.probes else 4 * count, probes=False)
+        return None if rows.empty else evolve(scan, rows=rows, limit=4 * count)
+
+    def _joined(self, size: int, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, None]:
+        """The objects of rows that come in pieces."""
+        pieces = JoinedPieces(self._wide, self._unfolding, size, self._widths, self._columns_of)
+        for batch in batches:
+            if found := [each for piece in batch for each in pieces.piece(piece)]:
+                yield found
+        if found := pieces.end():
+            yield found
 
     def _pages_of(self, scan: SliceScan, row: Row | None, of: bytes | None = None) -> Generator[Sequence[ObjectRow], None, None]:
         """The objects of one row, of which the first page was read, unless only the row's key is given."""
@@ -232,7 +246,7 @@ class SliceReader:
                     if found := self._unfolding.objects(key, names, cells):
                         yield found
                     return
-                resume, kept = self._cut(names)
+                resume, kept = cut(self._wide, names)
                 following = starting(ranges, resume)
                 if following == ranges and self._wide.more:
                     prefix = names[0][self._start :][: self._wide.prefix_end(names[0][self._start :])]
@@ -248,7 +262,7 @@ class SliceReader:
                     page = self._begin(scan, key, ranges, size)
                     continue
                 number = min(number + 1, len(sizes) - 1)
-                page_bytes = _bytes(names, cells)
+                page_bytes = bytes_of(names, cells)
                 self._widths.page(self._wide.table, len(cells), page_bytes)
                 read, read_bytes = read + len(cells), read_bytes + page_bytes
                 self._widths.read(self._wide.table, key, read, read_bytes)
@@ -266,8 +280,9 @@ class SliceReader:
                 close_scan(page)
 
     def _begin(self, scan: SliceScan, row: bytes, ranges: Sequence[Interval], size: int) -> Iterator[Sequence[Row]]:
-        page = _page(ranges, size, scan.keys_only)
-        (started,) = self._store.scan(self._wide.table, [Scan(KeyRange.exactly(row), columns=[self._wide.family], filter=page, limit=1)])
+        chosen = _chosen(ranges, scan.keys_only)
+        page = Scan(KeyRange.exactly(row), columns=[self._wide.family], filter=chosen, limit=1, cells=size)
+        (started,) = self._store.scan(self._wide.table, [page])
         return started
 
     def _columns_of(self, row: bytes, prefix: bytes) -> ObjectRow | None:
@@ -278,18 +293,6 @@ class SliceReader:
             return None
         (whole,) = self._unfolding.objects(row, list(found.columns), list(found.columns.values()))
         return whole
-
-    def _cut(self, names: Sequence[bytes]) -> tuple[bytes, int]:
-        """Of a full page: the qualifier at which to go on, and how many cells are of objects that are surely whole."""
-        last = names[-1][self._start :]
-        end = self._wide.prefix_end(last)
-        if end is None or end == len(last):  # of no object, or a whole one
-            return key_successor(last), len(names)
-        prefix = names[-1][: self._start + end]
-        kept = len(names) - 1
-        while kept and names[kept - 1].startswith(prefix):
-            kept -= 1
-        return prefix[self._start :], kept
 
     # --- backwards ------------------------------------------------------------------------------------------------------
 
@@ -346,16 +349,16 @@ class SliceReader:
         return None if end is None else low[:end]
 
 
-def _page(ranges: Sequence[Interval], size: int, keys_only: bool) -> Filter:
+def _chosen(ranges: Sequence[Interval], keys_only: bool) -> Filter:
     columns = [ColumnRange(first, True, stop, False) for first, stop in ranges]
-    parts: list[Filter] = [columns[0] if len(columns) == 1 else Or(columns), Pagination(size, 0)]
+    chosen = columns[0] if len(columns) == 1 else Or(columns)
+    return And([chosen, KeyOnly()]) if keys_only else chosen
+
+
+def _page(ranges: Sequence[Interval], size: int, keys_only: bool) -> Filter:
+    """The first cells of each row."""
+    parts = [_chosen(ranges, keys_only=False), Pagination(size, 0)]
     return And([*parts, KeyOnly()] if keys_only else parts)
-
-
-def _bytes(names: Sequence[bytes], cells: Sequence[Any]) -> int:
-    step = -(-len(cells) // _SAMPLED)
-    sampled = range(0, len(cells), step)
-    return max(1, sum(len(names[at]) + len(cells[at].value) for at in sampled) * step)
 
 
 def _only(batches: Iterator[Sequence[Row]]) -> Row | None:

@@ -54,7 +54,7 @@ class Row(Protocol):
 
     @property
     def columns(self) -> Mapping[bytes, Cell]:
-        """The cells that were asked for and exist, by `family:qualifier`. Never empty.
+        """The cells that were asked for and exist, by `family:qualifier`. Never empty, but for the sign of `Scan.cells`.
 
         Those of one family come together, in the order of their qualifiers as unsigned bytes.
         """
@@ -144,6 +144,10 @@ class Scan:
         filter: evaluated by the store.
         limit: stop after so many rows, or None.
         batch_size: rows fetched in one round trip, at most.
+        cells: cells in each row handed out, at most; None for all. A row with more comes in pieces, one behind the other, in the
+            order of columns, each full but for the last; `limit` and `batch_size` count pieces. They are one read of the row,
+            unless a scan breaks between them: then `BegunAgain` comes, and the row from its first cell, as far as it still exists.
+            Forwards only, and not with filters of values, which judge whole rows.
     """
 
     range: KeyRange = EVERYTHING
@@ -152,6 +156,20 @@ class Scan:
     filter: Filter | None = None
     limit: int | None = None
     batch_size: int = 1000
+    cells: int | None = None
+
+
+@frozen
+class BegunAgain:
+    """A row without columns among the pieces of `Scan.cells`: what came of this row until now belongs to another read than what follows.
+
+    Attributes:
+        row: the row key.
+        columns: none.
+    """
+
+    row: bytes
+    columns: Mapping[bytes, Cell] = field(factory=dict, init=False)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

@@ -81,6 +81,17 @@ def rows_of(bed: Bed, scan: Scan, table: str | None = None) -> list[Row]:
     return found
 
 
+def pieces_of(bed: Bed, scan: Scan, table: str | None = None) -> list[Row]:
+    """The pieces of rows of one scan, those left out whose row begins again."""
+    found: list[Row] = []
+    for piece in rows_of(bed, scan, table):
+        if piece.columns:
+            found.append(piece)
+        else:
+            found = [other for other in found if other.row != piece.row]
+    return found
+
+
 def now() -> int:
     return time.time_ns() // 1_000_000
 

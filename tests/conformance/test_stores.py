@@ -21,6 +21,7 @@ from tests.conformance.conformance import (
     PutConformance,
 )
 from tests.conformance.conformance_atomic import CheckAndPutConformance, CounterConformance, RowChangeConformance
+from tests.conformance.conformance_pieces import PieceConformance
 from tests.conformance.conformance_scans import FilterConformance, ScanConformance
 from tests.conformance.conformance_tables import AlterConformance, ClosingConformance, NamespaceConformance, TableConformance
 
@@ -107,4 +108,8 @@ class TestNamespace(NamespaceConformance):
 
 
 class TestClosing(ClosingConformance):
+    pass
+
+
+class TestPieces(PieceConformance):
     pass

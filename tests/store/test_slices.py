@@ -17,7 +17,7 @@ from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.filters import And, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, ValueFilter
 from hbmodel.store.folded import FoldedStore
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.slices import PAGES, SliceReader, SliceScan
+from hbmodel.store.slices import PAGES, ROWS, SliceReader, SliceScan
 from hbmodel.store.wide_rows import WideRows
 from tests.support.cut_rows import end_of_text, wide_rows
 from tests.support.faulty import RecordingStore
@@ -36,6 +36,8 @@ def scans_of(store: RecordingStore) -> list[Scan]:
 
 
 def size_of(scan: Scan) -> int:
+    if scan.cells is not None:
+        return scan.cells
     parts = scan.filter.filters if isinstance(scan.filter, And) else [scan.filter]
     (page,) = [part for part in parts if isinstance(part, Pagination)]
     return page.limit
@@ -147,19 +149,39 @@ def test_later_slices_begin_with_pages_that_suit_their_cells(store: RecordingSto
     assert [size_of(scan) for scan in scans_of(store)] == [PAGES[0]]
 
 
-def test_rows_that_overflow_one_after_the_other_are_read_by_larger_pages() -> None:
+def test_rows_that_overflow_backwards_one_after_the_other_are_read_by_larger_pages() -> None:
     with RecordingStore(EmbeddedStore(None)) as store:
-        store.create_table("t", [Family(b"d")])
-        names = [b"d:p" + terminated(b"%03d" % number) + b"a" for number in range(150)]
-        store.put("t", [Put(b"%03d" % row, dict.fromkeys(names, b"x"), 1) for row in range(400)])
-        for backwards in (False, True):
+        rows = {b"%03d" % row: 150 for row in range(400)}
+        wide_and_small(store, rows)
+        store.calls.clear()
+        found = read(FoldedStore(store, [WIDE]), KeyRange(), reversed=True)
+        assert [each.row for each in found] == [place(row, b"%05d" % n) for row in rows for n in range(150)][::-1]
+        sizes = [size_of(scan) for scan in scans_of(store)]
+        assert sizes.count(PAGES[1]) >= 1
+        assert len(sizes) < 320
+
+
+def test_rows_of_all_widths_are_one_scan_in_pieces(store: RecordingStore) -> None:
+    for filter in (None, And([FirstCellOnly(), KeyOnly()])):
+        assert len(read(FoldedStore(store, [WIDE]), KeyRange(), filter=filter)) == WIDTH // 3 + 2
+        batches = sum(call.name == "batch" for call in store.calls)
+        (scan,) = scans_of(store)
+        assert (scan.cells, scan.limit, scan.batch_size) == (PAGES[0], None, ROWS)
+        assert batches == WIDTH // (PAGES[0] * ROWS)
+
+
+def test_large_values_make_smaller_batches_once_they_are_known() -> None:
+    with RecordingStore(EmbeddedStore(None)) as store:
+        wide_and_small(store, {b"a": 250}, b"v" * 2_000)
+        folded = FoldedStore(store, [WIDE])
+        found = []
+        for _ in range(2):
+            assert len(read(folded, KeyRange())) == 250
+            (scan,) = [scan for call in store.calls if call.name == "scan" for scan in call.items]
             store.calls.clear()
-            rows = read(FoldedStore(store, [WIDE]), KeyRange(), reversed=backwards)
-            expected = [place(b"%03d" % row, b"%03d" % number) for row in range(400) for number in range(150)]
-            assert [row.row for row in rows] == (expected[::-1] if backwards else expected)
-            sizes = [size_of(scan) for scan in scans_of(store)]
-            assert sizes.count(PAGES[1]) >= 1
-            assert len(sizes) < (320 if backwards else 110)
+            found.append(scan.batch_size)
+        assert found[0] == ROWS
+        assert 30 < found[1] < 45
 
 
 def test_counting_reads_keys_in_large_pages(store: RecordingStore) -> None:
@@ -169,12 +191,6 @@ def test_counting_reads_keys_in_large_pages(store: RecordingStore) -> None:
     scans = scans_of(store)
     assert [size_of(scan) for scan in scans] == [10_000] * 4
     assert all(isinstance(scan.filter, And) and KeyOnly() in scan.filter.filters for scan in scans)
-
-
-def test_counting_many_rows_begins_with_smaller_pages(store: RecordingStore) -> None:
-    rows = read(FoldedStore(store, [WIDE]), KeyRange(), filter=And([FirstCellOnly(), KeyOnly()]))
-    assert len(rows) == WIDTH // 3 + 2
-    assert [size_of(scan) for scan in scans_of(store)] == [1_000, *[10_000] * 3]
 
 
 def test_the_last_object_takes_few_small_calls(store: RecordingStore) -> None:
@@ -299,9 +315,11 @@ def test_the_last_prefix_whatever_the_qualifiers(names: list[bytes], page: int) 
         assert reader.last_prefix(b"r", [(b"p", b"q")]) == b"p" + max(map(terminated, names))
 
 
-def wide_and_small(store: EmbeddedStore | RecordingStore, counts: dict[bytes, int]) -> None:
+def wide_and_small(store: EmbeddedStore | RecordingStore, counts: dict[bytes, int], value: bytes = b"v") -> None:
     store.create_table("t", [Family(b"d")])
-    store.put("t", [Put(row, {b"d:p" + terminated(b"%05d" % n) + b"a": b"v" for n in range(count)}, 1) for row, count in counts.items()])
+    store.put("t", [Put(row, {b"d:p" + terminated(b"%05d" % n) + b"a": value for n in range(count)}, 1) for row, count in counts.items()])
+    if isinstance(store, RecordingStore):
+        store.calls.clear()
 
 
 @pytest.mark.parametrize("reversed", [False, True])
@@ -313,23 +331,3 @@ def test_what_one_scan_shows_of_rows_changes_no_scan_that_is_under_way(reversed:
         folded = FoldedStore(store, [wide_rows("t", b"d", [b"d:a"])])
         scans = folded.scan("t", [Scan(of, reversed=reversed) for of in [*ranges, KeyRange()]])
         assert [sum(map(len, batches)) for batches in scans] == [3_000, 150, 300, 3_300]
-
-
-def test_a_long_scan_sees_what_page_suits_before_it_asks_ahead() -> None:
-    with RecordingStore(EmbeddedStore(None)) as store:
-        wide_and_small(store, {b"%04d" % n: 120 for n in range(300)})
-        folded = FoldedStore(store, [wide_rows("t", b"d", [b"d:a"])])
-        store.calls.clear()
-        for expected in ([(PAGES[0], 100), (PAGES[1], None)], [(PAGES[1], None)]):
-            assert len(read(folded, KeyRange())) == 300 * 120
-            assert [(size_of(scan), scan.limit) for scan in scans_of(store)] == expected
-
-
-def test_a_long_scan_of_small_rows_goes_on_as_it_began() -> None:
-    with RecordingStore(EmbeddedStore(None)) as store:
-        wide_and_small(store, {b"%04d" % n: 3 for n in range(300)})
-        folded = FoldedStore(store, [wide_rows("t", b"d", [b"d:a"])])
-        store.calls.clear()
-        for expected in ([(PAGES[0], 100), (PAGES[0], None)], [(PAGES[0], None)]):
-            assert len(read(folded, KeyRange())) == 900
-            assert [(size_of(scan), scan.limit) for scan in scans_of(store)] == expected

@@ -309,6 +309,8 @@ def test_deletes_and_inserts_wait_until_one_table_is_in_use(store: hb.Store) -> 
         else:
             with pytest.raises(hb.CapabilityError, match="insert"):
                 session.insert(visit(2))
+            with pytest.raises(hb.CapabilityError, match=r"rekey\(\) are possible once"):
+                session.rekey(visit(1), **{name: getattr(visit(2), name) for name in hb.schema_of(Visit).layout.names})
         if phase.changes:
             session.delete_key(Moved, number=2, user=2)
             session.commit()

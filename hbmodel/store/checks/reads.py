@@ -46,6 +46,27 @@ def check_scans(table: str, scans: Sequence[Scan]) -> None:
             raise InvalidRequest("A scan needs a positive batch size and no negative limit.", table=table)
         if scan.filter is not None:
             check_filter(scan.filter, reversed=scan.reversed)
+        if scan.cells is not None:
+            _check_pieces(table, scan, scan.cells)
+
+
+def _check_pieces(table: str, scan: Scan, cells: int) -> None:
+    if cells < 1:
+        raise InvalidRequest("A piece of a row has one cell at least.", table=table, cells=cells)
+    if scan.reversed:
+        raise InvalidRequest("Rows come in pieces forwards only.", table=table)
+    if scan.filter is not None and _judges_rows(scan.filter):
+        raise InvalidRequest("A filter of values judges whole rows, so none come in pieces.", table=table)
+
+
+def _judges_rows(filter: Filter) -> bool:
+    match filter:
+        case ValueFilter():
+            return True
+        case And(filters) | Or(filters):
+            return any(map(_judges_rows, filters))
+        case _:
+            return False
 
 
 def check_filter(filter: Filter, *, reversed: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from attrs import define, field, frozen
@@ -144,6 +144,19 @@ class RowReader:
             kept = filter.kept_of_family(self._family, part)
         return StoredRow(row, kept) if kept else None
 
+    def pieces(self, row: bytes, segments: RowSegments, cells: int) -> Iterator[StoredRow]:
+        """The same in pieces. All is read now, but decoded when it is asked for, unless the filter wants to see the whole row."""
+        run, bounds = self._run, self._bounds
+        if bounds.empty or self._projection.only_columns or (self._filter is not None and (run is None or run.limit is not None)):
+            whole = self.wide_row(row, segments)
+            return iter(()) if whole is None else pieces_of(whole, cells)
+        if (self._filter is not None and self._filter.rejects(row)) or not self._layout.plain_order:
+            whole = self.wide_row(row, segments)
+            return iter(()) if whole is None else pieces_of(whole, cells)
+        parts = segments.all_of(bounds.start, bounds.stop)
+        shown = (self._shown(part.cells, part.ends) if run is None else self._of_run(iter([part]), run) for part in parts)
+        return _cut(row, shown, cells)
+
     def named(self, segments: RowSegments, columns: Sequence[bytes]) -> Cells:
         """Some columns of a row, by the segments that hold them."""
         found: Cells = {}
@@ -269,6 +282,23 @@ def _by_row(records: Iterator[tuple[bytes, bytes, int | None, bytes]]) -> Iterat
         yield row, ends, data, record is not None and record[0] == row
 
 
+def pieces_of(row: StoredRow, cells: int) -> Iterator[StoredRow]:
+    """A row in pieces of so many cells, but for the last."""
+    return iter([row]) if len(row.columns) <= cells else _cut(row.row, [row.columns], cells)
+
+
+def _cut(row: bytes, parts: Iterable[Mapping[bytes, Cell]], cells: int) -> Iterator[StoredRow]:
+    waiting: dict[bytes, Cell] = {}
+    for part in parts:
+        for column, cell in part.items():
+            waiting[column] = cell
+            if len(waiting) == cells:
+                yield StoredRow(row, waiting)
+                waiting = {}
+    if waiting:
+        yield StoredRow(row, waiting)
+
+
 @define
 class ScanPosition:
     """How far a scan has come.
@@ -276,23 +306,40 @@ class ScanPosition:
     Attributes:
         range: what is still to be read; None when nothing is.
         remaining: rows still to be given out, or None for all.
+        pieces: of the row under way, as they were when it was read.
+        ended: whether nothing more is wanted.
     """
 
     range: KeyRange | None
     remaining: int | None = field(default=None)
+    pieces: Iterator[StoredRow] = field(factory=lambda: iter(()))
+    ended: bool = field(default=False)
+
+    def given(self, batch: list[StoredRow], full: bool) -> list[StoredRow]:
+        """Takes note of a batch that is given out; behind a full one there may be pieces."""
+        self.ended = self.range is None and not full
+        if self.remaining is not None:
+            self.remaining -= len(batch)
+            self.ended = self.ended or self.remaining <= 0
+        return batch
 
 
 def scan_batch(connection: sqlite3.Connection, table_id: int, scan: Scan, reader: RowReader, position: ScanPosition) -> list[StoredRow]:
     """Reads on from a position, which it moves, until a batch is full or enough was looked at for one short transaction."""
     most = scan.batch_size if position.remaining is None else min(scan.batch_size, position.remaining)
     examined = max(_EXAMINED_ROWS, scan.batch_size)
-    batch: list[StoredRow] = []
+    batch: list[StoredRow] = list(islice(position.pieces, most))
+    if len(batch) >= most:
+        return position.given(batch, full=True)
     size = 0
-    found = _rows(connection, table_id, position.range, scan.reversed, reader)
+    found = _rows(connection, table_id, position.range, scan, reader)
     try:
         for row, stored, read in found:
-            if stored is not None:
+            if isinstance(stored, StoredRow):
                 batch.append(stored)
+            elif stored is not None:
+                position.pieces = stored
+                batch += islice(stored, most - len(batch))
             examined -= 1
             size += read
             if len(batch) >= most or examined <= 0 or size > _EXAMINED_BYTES:
@@ -302,17 +349,14 @@ def scan_batch(connection: sqlite3.Connection, table_id: int, scan: Scan, reader
             position.range = None
     finally:
         found.close()
-    if position.remaining is not None:
-        position.remaining -= len(batch)
-        if position.remaining <= 0:
-            position.range = None
-    return batch
+    return position.given(batch, full=scan.cells is not None and len(batch) >= most)
 
 
 def _rows(
-    connection: sqlite3.Connection, table_id: int, rest: KeyRange | None, reversed: bool, reader: RowReader
-) -> Generator[tuple[bytes, StoredRow | None, int], None, None]:
-    """The rows of a range: their keys, what the read shows of them, and how many bytes were read for it."""
+    connection: sqlite3.Connection, table_id: int, rest: KeyRange | None, scan: Scan, reader: RowReader
+) -> Generator[tuple[bytes, StoredRow | Iterator[StoredRow] | None, int], None, None]:
+    """The rows of a range: their keys, what the read shows of them, or pieces of that, and how many bytes were read for it."""
+    reversed, cells = scan.reversed, scan.cells
     order = " DESC" if reversed else ""
     while rest is not None:
         condition, parameters = "", [table_id, rest.start]
@@ -327,13 +371,14 @@ def _rows(
                 if wide:
                     rest = _beyond(rest, row, reversed)
                     break
-                yield row, reader.row(row, ends, data), len(data)
+                stored = reader.row(row, ends, data)
+                yield row, stored if cells is None or stored is None else pieces_of(stored, cells), len(data)
             else:
                 return
         finally:
             cursor.close()
         segments = RowSegments(connection, table_id, row)
-        yield row, reader.wide_row(row, segments), segments.read
+        yield row, reader.wide_row(row, segments) if cells is None else reader.pieces(row, segments, cells), segments.read
 
 
 def _beyond(range: KeyRange | None, row: bytes, reversed: bool) -> KeyRange | None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import deque
+from collections.abc import Iterator
 
 from hbmodel.store.embedded.cells import Cells, decode_cells
 
 _HOLDING = "SELECT first, ends, cells FROM segments WHERE table_id = ? AND row = ? AND first <= ? ORDER BY first DESC LIMIT 1"
 _BEHIND = "SELECT first, ends, cells FROM segments WHERE table_id = ? AND row = ? AND first > ? ORDER BY first LIMIT 1"
+_FROM = (
+    "SELECT first, ends, cells FROM segments WHERE table_id = ? AND row = ? AND first >= coalesce("
+    "(SELECT max(first) FROM segments WHERE table_id = ? AND row = ? AND first <= ?), x''){} ORDER BY first"
+)
 _NEXT_BOUND = "SELECT first FROM segments WHERE table_id = ? AND row = ? AND first > ? ORDER BY first LIMIT 1"
 _BOUNDS_FROM = "SELECT first FROM segments WHERE table_id = ? AND row = ? AND first >= ? ORDER BY first"
 
@@ -64,6 +70,14 @@ class RowSegments:
         """The next segment above one with this lower bound; None at the end of the row."""
         return self._segment(_BEHIND, first)
 
+    def all_of(self, start: bytes, stop: bytes | None) -> Iterator[Segment]:
+        """The segments that may hold columns of a range: they are read at once, each decoded when it is asked for."""
+        behind = "" if stop is None else " AND first < ?"
+        bounds = (*self._key, *self._key, start, *(() if stop is None else (stop,)))
+        found = deque(self._connection.execute(_FROM.format(behind), bounds).fetchall())
+        self.read += sum(len(data) for _, _, data in found)
+        return _decoded(found)
+
     def next_bound(self, first: bytes) -> bytes | None:
         """The lower bound of the next segment above `first`."""
         found = self._connection.execute(_NEXT_BOUND, (*self._key, first)).fetchone()
@@ -82,3 +96,8 @@ class RowSegments:
             self._kept = Segment(first, ends, data)
             self.read += len(data)
         return self._kept
+
+
+def _decoded(found: deque[tuple[bytes, int | None, bytes]]) -> Iterator[Segment]:
+    while found:
+        yield Segment(*found.popleft())

@@ -125,9 +125,9 @@ class EmbeddedStore(ClosingStore):
         return [self._batches(table, scan, projection) for scan, projection in zip(scans, projections, strict=True)]
 
     def _batches(self, table: str, scan: Scan, projection: Projection) -> Iterator[Sequence[Row]]:
-        position = ScanPosition(None if scan.range.empty or scan.limit == 0 else scan.range, scan.limit)
+        position = ScanPosition(scan.range, scan.limit, ended=scan.range.empty or scan.limit == 0)
         filter = None if scan.filter is None else RowFilter(scan.filter, scan.reversed)
-        while position.range is not None:
+        while not position.ended:
             with self._database.read() as connection:
                 table_id, layout = self._table(connection, table)
                 batch = scan_batch(connection, table_id, scan, RowReader(layout, projection, filter, self._clock()), position)

@@ -26,6 +26,7 @@ class Reading:
         reversed: whether from the last row to the first.
         rows: how many are asked for next.
         most: how many will be taken in all, or None.
+        cells: of each piece of a row, at most; None where rows come whole.
     """
 
     table: bytes
@@ -36,6 +37,7 @@ class Reading:
     reversed: bool
     rows: int
     most: int | None = None
+    cells: int | None = None
 
 
 class ScanCalls(Protocol):

@@ -10,7 +10,8 @@ from hbmodel.store.checks.reads import distinct_columns, reversible
 from hbmodel.store.gateway.filter_language import filter_string
 from hbmodel.store.gateway.scan_bounds import forward_bounds, reversed_bounds
 from hbmodel.store.gateway.scan_calls import Reading
-from hbmodel.store.values import Row, Scan
+from hbmodel.store.ranges import KeyRange
+from hbmodel.store.values import BegunAgain, Row, Scan
 
 
 class Cursor:
@@ -32,6 +33,10 @@ class Cursor:
         """The rows that have not been received yet."""
         self.remaining = scan.limit
         """How many rows may still come."""
+        self.inside: bytes | None = None
+        """The row whose pieces may not all have been received, the first of the rest."""
+        self.begins_again = False
+        """Whether the next reply begins with that row's first cell."""
         self.surplus = 0
         """Rows outside the range with which the scanner begins, at most."""
         self.scanner: int | None = None
@@ -76,9 +81,11 @@ class Cursor:
         if bounds is None:
             return None
         start, stop = bounds
+        self.begins_again = self.inside is not None
         self.surplus = int(scan.reversed and start == self.rest.stop)
-        most = None if self.remaining is None else self.remaining + self.surplus
-        return Reading(self.table, start, stop, self.columns, self.filter, scan.reversed, self.wanted(), most)
+        # HBase refuses the filter that counts rows where it is to cut them.
+        most = None if self.remaining is None or scan.cells is not None else self.remaining + self.surplus
+        return Reading(self.table, start, stop, self.columns, self.filter, scan.reversed, self.wanted(), most, scan.cells)
 
     def wanted(self) -> int:
         """Rows to ask for next; 0 when all are asked for."""
@@ -98,14 +105,25 @@ class Cursor:
         if self.scan.reversed and rows:
             exhausted = exhausted or rows[-1].row < self.rest.start
             rows = self._inside(rows)
+        if self.begins_again and self.inside is not None:
+            self.batches.append([BegunAgain(self.inside)])
+            self.begins_again, self.inside = False, None
         if rows:
-            last = rows[-1].row
-            self.rest = self.rest.before(last) if self.scan.reversed else self.rest.after(last)
+            self._behind(rows[-1])
             if self.remaining is not None:
                 self.remaining -= len(rows)
             self.batches.append(rows)
         self.ended = exhausted or self.remaining == 0
         self.finished = self.finished or self.ended
+
+    def _behind(self, last: Row) -> None:
+        """The rest begins behind a row, or with it where it is a full piece: more of it may follow."""
+        whole = self.scan.cells is None or len(last.columns) < self.scan.cells
+        self.inside = None if whole else last.row
+        if self.scan.reversed:
+            self.rest = self.rest.before(last.row)
+        else:
+            self.rest = self.rest.after(last.row) if whole else KeyRange(last.row, self.rest.stop)
 
     def _inside(self, rows: Sequence[Row]) -> Sequence[Row]:
         """The rows within the range: a reversed scan may begin and end a little outside (see `reversed_bounds`).

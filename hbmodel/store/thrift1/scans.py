@@ -37,6 +37,7 @@ class Thrift1ScanCalls:
             caching=reading.rows,
             filterString=chosen,
             reversed=True if reading.reversed else None,
+            batchSize=reading.cells,
         )
         return "scannerOpenWithScan", {"tableName": reading.table, "scan": scan, "attributes": {}}
 

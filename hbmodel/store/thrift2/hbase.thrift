@@ -47,6 +47,7 @@ struct TScan {
   3: optional list<TColumn> columns
   4: optional i32 caching
   7: optional binary filterString
+  8: optional i32 batchSize
   11: optional bool reversed
   14: optional TReadType readType
   15: optional i32 limit

@@ -54,4 +54,5 @@ def _scan(reading: Reading) -> Any:
         caching=reading.rows,
         filterString=reading.filter,
         reversed=True if reading.reversed else None,
+        batchSize=reading.cells,
     )

@@ -1,0 +1,123 @@
+"""Objects out of the pieces in which a scan hands out wide rows: none of them is put together from two reads."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hbmodel.store.ranges import key_successor, prefix_successor
+from hbmodel.store.row_widths import RowWidths, bytes_of
+from hbmodel.store.values import Row
+from hbmodel.store.wide_rows import ObjectRow, Unfolding, WideRows
+
+
+class JoinedPieces:
+    """Takes one piece after the other.
+
+    The last object of a full piece waits for the next one of its row. Where a row begins again, what waits is dropped, and objects
+    that were handed out are not handed out again.
+
+    Args:
+        wide: of the model.
+        unfolding: of its cells.
+        size: cells of a full piece.
+        widths: what reads have shown of rows.
+        columns_of: reads an object with the columns of its model: one that fills a piece, where it may have any number of others.
+    """
+
+    def __init__(
+        self,
+        wide: WideRows,
+        unfolding: Unfolding,
+        size: int,
+        widths: RowWidths,
+        columns_of: Callable[[bytes, bytes], ObjectRow | None],
+    ) -> None:
+        self._wide, self._unfolding, self._size, self._widths, self._columns_of = wide, unfolding, size, widths, columns_of
+        self._start = len(wide.lead)
+        self._row: bytes | None = None
+        self._names: list[bytes] = []
+        self._cells: list[Any] = []
+        self._last: bytes | None = None
+        """The last column of the row that was handed out, or read by itself."""
+        self._dropping = False
+        """Whether columns come that were handed out."""
+        self._read = self._read_bytes = 0
+
+    def piece(self, row: Row) -> list[ObjectRow]:
+        """The objects that are whole with one more piece."""
+        found: list[ObjectRow] = []
+        key = row.row
+        if key != self._row:
+            found = self.end()
+            self._row, self._last, self._dropping, self._read, self._read_bytes = key, None, False, 0, 0
+        columns: Mapping[bytes, Any] = row.columns
+        if not columns:
+            self._names, self._cells, self._dropping = [], [], True
+            return found
+        names, cells = list(columns), list(columns.values())
+        full = len(names) >= self._size
+        if full:
+            self._note(key, names, cells)
+        if self._dropping and self._last is not None:
+            first = len(names) if (resume := self._behind(self._last)) is None else bisect_left(names, resume)
+            names, cells = names[first:], cells[first:]
+        if not full:
+            self._names += names
+            self._cells += cells
+            found += self.end()
+        elif names:
+            found += self._full(key, names, cells)
+        return found
+
+    def end(self) -> list[ObjectRow]:
+        """What waits, at the end of its row."""
+        names, cells, key = self._names, self._cells, self._row
+        self._names, self._cells, self._row = [], [], None
+        return self._unfolding.objects(key, names, cells) if names and key is not None else []
+
+    def _full(self, key: bytes, names: list[bytes], cells: list[Any]) -> list[ObjectRow]:
+        resume, kept = cut(self._wide, names)
+        if not kept and self._names and self._names[0].startswith(self._wide.lead + resume):
+            self._names += names
+            self._cells += cells
+            found = []
+        else:
+            found = self._unfolding.objects(key, self._names + names[:kept], self._cells + cells[:kept])
+            self._last = names[kept - 1] if kept else self._names[-1] if self._names else self._last
+            self._names, self._cells = names[kept:], cells[kept:]
+        if not kept and self._wide.more and len(names) >= self._size:
+            self._names, self._cells, self._last, self._dropping = [], [], names[-1], True
+            if whole := self._columns_of(key, resume):
+                found.append(whole)
+        return found
+
+    def _behind(self, last: bytes) -> bytes | None:
+        """The first column behind the object of one; None where there is none."""
+        end = self._wide.prefix_end(last[self._start :])
+        if end is None or self._start + end == len(last):
+            return key_successor(last)
+        return prefix_successor(last[: self._start + end])
+
+    def _note(self, key: bytes, names: list[bytes], cells: list[Any]) -> None:
+        self._read += len(names)
+        if self._read > len(names):  # most rows have one piece
+            size = bytes_of(names, cells)
+            self._read_bytes += size
+            self._widths.page(self._wide.table, len(names), size)
+            self._widths.read(self._wide.table, key, self._read, self._read_bytes)
+
+
+def cut(wide: WideRows, names: Sequence[bytes]) -> tuple[bytes, int]:
+    """Of a full page: the qualifier at which to go on, and how many cells are of objects that are surely whole."""
+    start = len(wide.lead)
+    last = names[-1][start:]
+    end = wide.prefix_end(last)
+    if end is None or end == len(last):  # of no object, or a whole one
+        return key_successor(last), len(names)
+    prefix = names[-1][: start + end]
+    kept = len(names) - 1
+    while kept and names[kept - 1].startswith(prefix):
+        kept -= 1
+    return prefix[start:], kept
