@@ -14,6 +14,9 @@ from tests.checker import protocol_rekey as moved
 
 Sweep = Callable[[], Iterable[Any]]
 
+TOO_LARGE = "bare", "twice", "an update of the old key"
+"""Moves whose states have been followed to 400,000, and not to their end."""
+
 
 def _prepended() -> Iterator[tuple[str, Sweep]]:
     """Programs that prepend rows to one prefix, by claims and by checked puts."""
@@ -38,7 +41,8 @@ def _ids() -> Iterator[tuple[str, Sweep]]:
 def _rekey() -> Iterator[tuple[str, Sweep]]:
     """Moves to another key."""
     for kind, ways in itertools.product(moved.MODELS, moved.ALSO):
-        yield f"rekey, {kind}, {ways}", partial(moved.moves, (kind,), also=(ways,))
+        beside = [of for of in moved.BESIDE if (kind, ways, of) != TOO_LARGE]
+        yield f"rekey, {kind}, {ways}", partial(moved.moves, (kind,), beside, also=(ways,))
     yield "rekey, two crashes", partial(moved.moves, beside=("nobody",), also=("twice", "two ways"), crashes=2)
     yield "rekey, a unique value", moved.values
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import socket
 import threading
 from collections.abc import Callable
@@ -16,6 +17,14 @@ from tests.support.beds import Bed, fresh, rows_of
 from tests.support.faulty import RecordingStore, ShiftedStore
 from tests.support.models import Order, Person, Sample, day, order
 
+
+@hb.model(table="closed_noted", family="d")
+class Noted:
+    name: hb.Key[str] = hb.key()
+    kind: hb.Column[str] = hb.column("k")
+    notes: hb.Columns[str, str] = hb.columns("n", factory=dict)
+
+
 KEY = {"customer": 1, "at": day(1), "number": 1}
 
 
@@ -27,6 +36,11 @@ CALLS: dict[str, Callable[[hb.Session], Any]] = {
     "add": lambda s: s.add(order(1)),
     "add_all": lambda s: s.add_all([]),
     "insert": lambda s: s.insert(order(1)),
+    "prepend": lambda s: s.prepend(Order, **KEY),
+    "rekey": lambda s: s.rekey(order(1), number=2),
+    "columns": lambda s: s.columns(Noted.notes, name="n"),
+    "put_columns": lambda s: s.put_columns(Noted(name="n", kind="k"), Noted.notes, {"a": "b"}),
+    "remove_columns": lambda s: s.remove_columns(Noted(name="n", kind="k"), Noted.notes, ["a"]),
     "update": lambda s: s.update(order(1), state="b"),
     "delete": lambda s: s.delete(order(1)),
     "delete_key": lambda s: s.delete_key(Order, **KEY),
@@ -46,7 +60,7 @@ CALLS: dict[str, Callable[[hb.Session], Any]] = {
 
 
 def test_every_public_method_of_a_session_is_here() -> None:
-    public = {name for name, member in vars(hb.Session).items() if callable(member) and not name.startswith("_")}
+    public = {name for name, member in inspect.getmembers(hb.Session, callable) if not name.startswith("_")}
     assert public - {"close", "query"} <= set(CALLS)
 
 
