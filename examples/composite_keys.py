@@ -64,7 +64,7 @@ def load(session: hb.Session) -> None:
     session.commit()
 
 
-def told(values: Any) -> str:
+def shown(values: Any) -> str:
     """Values in a line."""
     return ", ".join(str(value) if value != "" else "''" for value in values)
 
@@ -102,7 +102,7 @@ def ask(session: hb.Session, console: Console) -> None:
     for question, by_index, by_tables in questions:
         if by_index != by_tables:
             raise click.ClickException(f"{question}: {by_index} and {by_tables}")
-        found.add_row(question, told(by_index))
+        found.add_row(question, shown(by_index))
     console.print(found)
     console.print("One table with an index and two tables give equal answers.")
 
@@ -121,7 +121,7 @@ def change(session: hb.Session, console: Console) -> None:
     session.commit()
     versions = [getattr(session.get(model, user_id=42, app="chat"), "version", None) for model in (Install, AppOfUser, UserOfApp)]
     gone = [session.get(model, user_id=LARGEST, app="mail") for model in (Install, AppOfUser, UserOfApp)]
-    console.print(f"versions after the upgrade: {told(versions)}; deleted: {all(each is None for each in gone)}")
+    console.print(f"versions after the upgrade: {shown(versions)}; deleted: {all(each is None for each in gone)}")
 
 
 @click.command()

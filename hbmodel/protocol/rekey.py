@@ -69,7 +69,7 @@ def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
         ConflictError: the object is on its way to another key, or has another version than asked for.
     """
     schema, columns = mover.schema, mover.columns
-    stood = False  # whether the copy was seen beside the old row
+    stood = False  # whether the copy was seen while the old row was there
     while True:
         (old,) = yield GetRows(schema.table, [move.old], columns)
         (new,) = yield GetRows(schema.table, [move.new], columns)  # afterwards: an object that was gone from the old row is here

@@ -28,7 +28,7 @@ from hbmodel.store.values import Delete, Put, Row
 
 
 def draw_move_nonce() -> bytes:
-    """What tells moves apart; from the system's source, so that forked processes never share one."""
+    """By which moves are distinguished; from the system's source, so that forked processes never share one."""
     return os.urandom(8)
 
 

@@ -50,7 +50,7 @@ def insert_unindexed(
         if one_cell:
             applied = yield CheckAndPut(schema.table, write.row, column, b"", plan.put)
         else:
-            # What tells the row from one that another insert has put. A row that expires has a time of its own, above every delete, and
+            # What distinguishes the row from one that another insert has put. A row that expires has a time of its own, above every delete, and
             # an object that is one cell without a name has no room for it. Tables that others fill are to hold nothing but their cells.
             markable = write.ttl is None and not schema.foreign and (schema.wide_rows is None or not schema.wide_rows.bare)
             mark = schema.stamp_prefix + planner.draw() if markable else None
