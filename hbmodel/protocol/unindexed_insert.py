@@ -50,8 +50,8 @@ def insert_unindexed(
         if one_cell:
             applied = yield CheckAndPut(schema.table, write.row, column, b"", plan.put)
         else:
-            # What distinguishes the row from one that another insert has put. A row that expires has a time of its own, above every delete, and
-            # an object that is one cell without a name has no room for it. Tables that others fill are to hold nothing but their cells.
+            # What distinguishes the row from one that another insert has put. A row that expires has a time of its own, above every delete,
+            # and an object that is one cell without a name has no room for it. Tables that others fill are to hold nothing but their cells.
             markable = write.ttl is None and not schema.foreign and (schema.wide_rows is None or not schema.wide_rows.bare)
             mark = schema.stamp_prefix + planner.draw() if markable else None
             marks = [] if mark is None else [Put(write.row, {mark: STAMP}, ttl=STAMP_LIFE)]
