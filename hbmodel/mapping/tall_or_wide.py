@@ -163,8 +163,13 @@ def _choice(
         cells_in_row=max(cells.values(), default=0),
         bytes=size,
         page_calls=1 + (_more_pages(in_page) if columns else 0),
-        scan_calls=-(-len(held) // ROWS) + _more_pages(cells) if columns else -(-len(held) // batch),
+        scan_calls=-(-_pieces(cells) // ROWS) if columns else -(-len(held) // batch),
     )
+
+
+def _pieces(cells: Counter[bytes]) -> int:
+    """The pieces in which a scan of all rows hands them out."""
+    return sum(-(-many // PAGES[0]) for many in cells.values())
 
 
 def _more_pages(cells: Counter[bytes]) -> int:

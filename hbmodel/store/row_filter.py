@@ -36,6 +36,12 @@ def seen_qualifiers(filter: Filter) -> KeyRange:
             return KeyRange()
 
 
+def first_piece(filter: Filter, cells: int) -> Filter:
+    """A filter of the cells of one family that also passes no more than a piece."""
+    parts = filter.filters if isinstance(filter, And) else [filter]
+    return And([*parts, Pagination(cells, 0)])
+
+
 @frozen
 class Run:
     """What a filter means that passes the first cells in a range of qualifiers, and does nothing else.
@@ -58,7 +64,10 @@ def run_of(filter: Filter) -> Run | None:
             return Run(keys_only=True)
         case And((ColumnRange() | ColumnPrefix(), Pagination(limit, 0))):
             return Run(limit)
-        case And((ColumnRange() | ColumnPrefix(), Pagination(limit, 0), KeyOnly())):
+        case And(
+            (ColumnRange() | ColumnPrefix(), Pagination(limit, 0), KeyOnly())
+            | (ColumnRange() | ColumnPrefix(), KeyOnly(), Pagination(limit, 0))
+        ):
             return Run(limit, keys_only=True)
         case _:
             return None

@@ -227,6 +227,32 @@ class SharingScans(Scanning):
         return [Scan(case.range, batch_size=9), Scan(middle, reversed=True, batch_size=4), Scan(case.range, limit=10, batch_size=4)]
 
 
+class Pieces(Scanning):
+    """A scan of rows in pieces: what came of a row before it begins again is given up."""
+
+    size = 8
+
+    def seed(self, case: Case) -> None:
+        case.direct.put(TABLE, [Put(row, dict.fromkeys(self.columns(number), row), 5) for number, row in enumerate(case.rows(self.size))])
+
+    def columns(self, number: int) -> list[bytes]:
+        return [b"d:%02d" % at for at in range(1 + 3 * number)]
+
+    def run(self, case: Case) -> Any:
+        (batches,) = case.through.scan(TABLE, [Scan(case.range, batch_size=5, cells=4)])
+        found: dict[bytes, list[list[bytes]]] = {}
+        for piece in (piece for batch in batches for piece in batch):
+            if piece.columns:
+                found.setdefault(piece.row, []).append(list(piece.columns))
+            else:
+                assert found.pop(piece.row, None) is not None
+        return found
+
+    def expected(self, case: Case) -> Any:
+        rows = [(row, self.columns(number)) for number, row in enumerate(case.rows(self.size))]
+        return {row: [columns[at : at + 4] for at in range(0, len(columns), 4)] for row, columns in rows}
+
+
 # --- writes ---------------------------------------------------------------------------------------------------------------
 
 
@@ -433,7 +459,7 @@ class Increment(Once):
 # --- the tests ------------------------------------------------------------------------------------------------------------
 
 OPERATIONS: list[Operation] = [
-    Get(), MultiGet(), Scanning(), ReversedScan(), ShortScan(), SharingScans(), TimedPuts(), BegunPuts(), UntimedPuts(),
+    Get(), MultiGet(), Scanning(), ReversedScan(), ShortScan(), SharingScans(), Pieces(), TimedPuts(), BegunPuts(), UntimedPuts(),
     TimedDeletes(), UntimedDeletes(), RowChange(), UntimedRowChange(), CheckAndPut(), CheckAndMutate(), CheckAndMutateMany(),
     Increment(),
 ]  # fmt: skip

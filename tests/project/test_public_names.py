@@ -178,6 +178,7 @@ TOP = [
 ]
 STORE = [
     "PipelinedStore",
+    "BegunAgain",
     "BegunPut",
     "CELL_OVERHEAD",
     "CLOCK_TICK",

@@ -38,7 +38,7 @@ from hbmodel.store.embedded.segments import RowSegments
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments
 from hbmodel.store.filters import ColumnPrefix
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
-from hbmodel.store.row_filter import RowFilter
+from hbmodel.store.row_filter import RowFilter, first_piece
 from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 _COUNTER = struct.Struct(">q")
@@ -126,7 +126,10 @@ class EmbeddedStore(ClosingStore):
 
     def _batches(self, table: str, scan: Scan, projection: Projection) -> Iterator[Sequence[Row]]:
         position = ScanPosition(scan.range, scan.limit, ended=scan.range.empty or scan.limit == 0)
-        filter = None if scan.filter is None else RowFilter(scan.filter, scan.reversed)
+        wanted = scan.filter
+        if wanted is not None and scan.cells is not None and scan.limit == 1 and projection.only_family is not None:
+            wanted = first_piece(wanted, scan.cells)  # no more of a wide row is read than is given out
+        filter = None if wanted is None else RowFilter(wanted, scan.reversed)
         while not position.ended:
             with self._database.read() as connection:
                 table_id, layout = self._table(connection, table)
