@@ -13,9 +13,10 @@ from attrs import evolve, frozen
 from hbmodel.encoding.codecs import Codec
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.mapping.byte_cost import ByteCost, byte_cost
 from hbmodel.mapping.prefix_counts import PrefixCounts, prefix_counts
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
-from hbmodel.mapping.tall_or_wide import CELL_BYTES, Sample, sampled
+from hbmodel.mapping.tall_or_wide import CELL_BYTES, Sample, of_sample, read_sample
 from hbmodel.store.port import Store, check_store
 
 
@@ -33,6 +34,7 @@ class Description:
         indexes: the same for the entries of each index.
         sample: what sampled objects take, tall and wide; None where none were asked for.
         prefixes: rows per prefix of the key and of each index, with hot values, by a sample; nothing where none was asked for.
+        bytes: where the bytes of the sampled objects go, and what other names and codecs would take; None without a sample.
     """
 
     table: str
@@ -43,13 +45,13 @@ class Description:
     indexes: tuple[Description, ...] = ()
     sample: Sample | None = None
     prefixes: tuple[PrefixCounts, ...] = ()
+    bytes: ByteCost | None = None
 
     def __str__(self) -> str:
         width = f"{self.key_bytes}" if self.key_bytes is not None else f"{self.fixed_key_bytes} + text"
         own = f"{self.table}: key {width} bytes, {self.cells} cells, {self.cell_overhead} bytes of keys and names per row"
-        return "\n".join(
-            [own, *(str(index) for index in self.indexes), *([] if self.sample is None else [str(self.sample)]), *map(str, self.prefixes)]
-        )
+        sampled = [str(each) for each in (self.sample, self.bytes) if each is not None]
+        return "\n".join([own, *(str(index) for index in self.indexes), *sampled, *map(str, self.prefixes)])
 
 
 class _HasStore(Protocol):
@@ -64,8 +66,9 @@ def describe(model: type[Any], sample: Store | _HasStore | None = None) -> Descr
 
     Args:
         model: the class.
-        sample: a store, or a session, with objects of the model: some are read, to compare what they take with more or fewer key
-            fields in the qualifier, and to count rows per prefix of the key and of each index.
+        sample: a store, or a session, with objects of the model: some are read, to see where their bytes go, to compare what they
+            take with more or fewer key fields in the qualifier, with other names and with other codecs, and to count rows per prefix
+            of the key and of each index.
     """
     schema = schema_of(model)
     described = _described(schema)
@@ -73,7 +76,9 @@ def describe(model: type[Any], sample: Store | _HasStore | None = None) -> Descr
         return described
     store: Any = getattr(sample, "store", sample)
     check_store(store)
-    return evolve(described, sample=sampled(schema, store), prefixes=prefix_counts(schema, store))
+    rows = read_sample(schema, store)
+    cost = byte_cost(schema, rows)
+    return evolve(described, sample=of_sample(schema, rows), prefixes=prefix_counts(schema, store), bytes=cost)
 
 
 def _described(schema: TableSchema) -> Description:

@@ -96,15 +96,15 @@ class _Object:
     bytes: int
 
 
-def sampled(schema: TableSchema, store: Store, count: int = SAMPLE) -> Sample:
-    """Reads some objects of a model, and counts what they take in each way to lay out their key.
+def of_sample(schema: TableSchema, rows: Sequence[Row]) -> Sample:
+    """What sampled objects take in each way to lay out their key.
 
     Args:
         schema: of the model.
-        store: with its table.
-        count: of objects, at most.
+        rows: of the objects, as `read_sample` gives them.
     """
-    objects = list(_read(schema, folded(store, schema.wide_rows), count))
+    lead = len(schema.family) + 1
+    objects = [_Object(row.row, schema.layout.unpack(row.row, schema.salt.width), len(row.columns), _bytes(row, lead)) for row in rows]
     names, layout = schema.layout.names, schema.layout
     own = (layout.rows, layout.split is not None) if isinstance(layout, PlaceLayout) else (len(names), False)
     choices = [_declared(schema, objects, *own)]
@@ -112,15 +112,24 @@ def sampled(schema: TableSchema, store: Store, count: int = SAMPLE) -> Sample:
     return Sample(len(objects), sum(each.cells for each in objects), sorted(choices, key=lambda each: len(each.row_fields)))
 
 
-def _read(schema: TableSchema, view: Store, count: int) -> Iterator[_Object]:
+def read_sample(schema: TableSchema, store: Store, count: int = SAMPLE) -> list[Row]:
+    """The first objects of some regions, those of wide rows with their place keys.
+
+    Args:
+        schema: of the model.
+        store: with its table.
+        count: of objects, at most.
+    """
+    return list(_read(schema, folded(store, schema.wide_rows), count))
+
+
+def _read(schema: TableSchema, view: Store, count: int) -> Iterator[Row]:
     regions = [region.range for region in view.regions(schema.table)]
     chosen = regions[:: -(-len(regions) // REGIONS)] if regions else []
     share = -(-count // max(1, len(chosen)))
-    lead = len(schema.family) + 1
     for of in chosen:
         (batches,) = view.scan(schema.table, [Scan(of, columns=schema.family_names, limit=share)])
-        for row in itertools.chain.from_iterable(batches):
-            yield _Object(row.row, schema.layout.unpack(row.row, schema.salt.width), len(row.columns), _bytes(row, lead))
+        yield from itertools.chain.from_iterable(batches)
 
 
 def _bytes(row: Row, lead: int) -> int:

@@ -133,6 +133,7 @@ def test_series(url: str) -> None:
     assert "Both give equal answers." in done.stdout
 
 
+<<<<<<< HEAD
 def test_time_series(url: str) -> None:
     done = run("time_series", "--store", url, COLUMNS="140")
     assert done.returncode == 0, done.stderr
@@ -236,6 +237,19 @@ def test_changing_the_key_on_a_running_hbase(local_hbase: object) -> None:
         with hb.connect(url) as store:
             for table in store.tables():
                 store.delete_table(table)
+=======
+def cells_of_tables(text: str) -> list[tuple[str, ...]]:
+    """The lines of tables, as a program prints them or as a page has them."""
+    lines = [re.split(r" *[|│┃] *", line.strip())[1:-1] for line in text.splitlines() if line[:1] in {"|", "│", "┃"}]
+    return [tuple(cell.strip() for cell in line) for line in lines if not line[0].startswith("---")]
+
+
+def test_names_and_bytes(url: str) -> None:
+    done = run("names_and_bytes", "--store", url, COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    page = (EXAMPLES.parent / "docs" / "names-and-bytes.md").read_text(encoding="utf-8").partition("## In the shell")[0]
+    assert cells_of_tables(done.stdout) == cells_of_tables(page)
+>>>>>>> c6dee06 (Where the bytes of a table go, and commands that read keys, rows and regions by the registry alone)
 
 
 @pytest.mark.hbase

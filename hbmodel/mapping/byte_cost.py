@@ -1,0 +1,247 @@
+"""Where the bytes of a table go, by a sample of its objects: keys, names, times and values, and what other names and codecs would take."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from hbmodel.encoding.codecs import Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.errors import DecodingError
+from hbmodel.mapping.model_field import Field
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.store.values import CELL_OVERHEAD, Row
+
+MILLION = 1_000_000
+
+TIMESTAMP = 8
+"""Bytes of a cell's time."""
+
+FRAME: Final = CELL_OVERHEAD - TIMESTAMP
+"""Bytes of every cell whatever is in it: the lengths of key and value (8), of row (2) and family (1), and its type (1)."""
+
+_BINARY = (UInt8, UInt16, UInt32, UInt64, Int8, Int16, Int32, Int64)
+"""From the shortest unsigned number to the longest signed one."""
+
+
+@frozen
+class NameCost:
+    """What a name costs that stands in cells.
+
+    Attributes:
+        name: `family:qualifier`, or `family:` for the family's own.
+        bytes: of the name; of the qualifier alone, without what key fields put before it.
+        cells: of the sample that have it.
+        saved: bytes for a million objects that a name of one byte would save.
+    """
+
+    name: str
+    bytes: int
+    cells: int
+    saved: int
+
+
+@frozen
+class CodecCost:
+    """What the values of a field take in one form.
+
+    Attributes:
+        field: its name.
+        form: `stored`, or another form: a binary number, decimal text, a digest, ...
+        bytes: of a value, on average.
+        saved: bytes for a million objects that this form saves; negative where it costs more. A key field stands in every cell.
+    """
+
+    field: str
+    form: str
+    bytes: float
+    saved: int
+
+
+@frozen
+class ByteCost:
+    """Where the bytes of sampled objects go, before compression and block encoding.
+
+    Attributes:
+        objects: of the sample.
+        cells: of them all, those of the system included.
+        row_key: bytes of row keys, in all cells.
+        family: of the names of families.
+        qualifier: of qualifiers, with the key fields and map keys that stand there.
+        timestamp: of the cells' times.
+        value: of values.
+        frame: of lengths and types.
+        names: of each family and column, the costliest first.
+        codecs: of key fields and columns whose values have other forms.
+    """
+
+    objects: int
+    cells: int
+    row_key: int
+    family: int
+    qualifier: int
+    timestamp: int
+    value: int
+    frame: int
+    names: Sequence[NameCost] = field(default=())
+    codecs: Sequence[CodecCost] = field(default=())
+
+    @property
+    def total(self) -> int:
+        """All bytes of the sample."""
+        return self.row_key + self.family + self.qualifier + self.timestamp + self.value + self.frame
+
+    @property
+    def parts(self) -> Mapping[str, int]:
+        """The bytes of the sample by what they are."""
+        names = {"row key": self.row_key, "family": self.family, "qualifier": self.qualifier, "timestamp": self.timestamp}
+        return {**names, "value": self.value, "lengths and type": self.frame}
+
+    def __str__(self) -> str:
+        if not self.objects:
+            return "no objects sampled"
+        lines = [f"{self.objects} objects in {self.cells} cells, {self.total / self.objects:.1f} bytes each:"]
+        lines += [f"  {name:<18} {size / self.objects:>8.1f}  {size / self.total:>4.0%}" for name, size in self.parts.items()]
+        longer = [each for each in self.names if each.saved]
+        lines += ["a name of one byte saves, for a million objects:"] if longer else ["every name is of one byte"]
+        lines += [f"  {each.name:<18} {each.bytes:>3} bytes  {each.saved:>13,}" for each in longer]
+        lines += ["other forms of values, and what they save for a million objects:"] if self.codecs else []
+        lines += [f"  {each.field:<18} {each.form:<22} {each.bytes:>6.1f} bytes  {each.saved:>13,}" for each in self.codecs]
+        return "\n".join(lines)
+
+
+def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
+    """Where the bytes of sampled objects go.
+
+    Args:
+        schema: of the model.
+        rows: of the objects, those of wide rows with their place keys.
+    """
+    row_key = family = qualifier = value = cells = 0
+    held = Counter[bytes]()
+    for row in rows:
+        key, prefix = (row.row, b"") if schema.wide is None else schema.wide.form.cut(row.row)
+        cells += len(row.columns)
+        row_key += len(key) * len(row.columns)
+        for column, cell in row.columns.items():
+            name, _, alias = column.partition(b":")
+            family += len(name)
+            qualifier += len(prefix) + len(alias)
+            value += len(cell.value)
+            held[column] += 1
+    return ByteCost(
+        objects=len(rows),
+        cells=cells,
+        row_key=row_key,
+        family=family,
+        qualifier=qualifier,
+        timestamp=TIMESTAMP * cells,
+        value=value,
+        frame=FRAME * cells,
+        names=_names(schema, held, len(rows)),
+        codecs=_codecs(schema, rows, cells),
+    )
+
+
+def _names(schema: TableSchema, held: Mapping[bytes, int], objects: int) -> tuple[NameCost, ...]:
+    """Families, and the aliases of columns that a model may choose; the keys of maps are no names."""
+    families, aliases = Counter[bytes](), Counter[bytes]()
+    own = {f.column for f in schema.columns if f.kind != "version"}
+    for column, count in held.items():
+        families[column.partition(b":")[0]] += count
+        of_map = next((of.column for of in schema.maps if column.startswith(of.column)), None)
+        if of_map is not None or (column in own and not column.partition(b":")[2].startswith(b"_")):
+            aliases[of_map or column] += count
+    sizes = [(name.decode() + ":", len(name), count) for name, count in families.items()]
+    sizes += [(name.decode("utf-8", "replace"), len(name.partition(b":")[2]), count) for name, count in aliases.items()]
+    made = [NameCost(name, size, count, round(max(0, size - 1) * count * MILLION / objects)) for name, size, count in sizes]
+    return tuple(sorted(made, key=lambda each: (-each.saved, each.name)))
+
+
+# --- other forms --------------------------------------------------------------------------------------------------------
+
+
+def _codecs(schema: TableSchema, rows: Sequence[Row], cells: int) -> tuple[CodecCost, ...]:
+    found: list[CodecCost] = []
+    keys = [schema.layout.unpack(row.row, schema.salt.width) for row in rows]
+    sizes = [_sizes(schema.layout, key) for key in keys]
+    for at, of in enumerate(schema.key_fields):
+        found += _of_field(of, [key[at] for key in keys], [size[at] for size in sizes], len(rows), cells / max(1, len(rows)))
+    for of in schema.columns:
+        if of.kind == "column":
+            data = [cell.value for row in rows if (cell := row.columns.get(of.column)) is not None and cell.value]
+            found += _of_field(of, _read(of, data), list(map(len, data)), len(rows), 1)
+    return tuple(found)
+
+
+def _sizes(layout: KeyLayout, key: Sequence[Any]) -> list[int]:
+    """The bytes of each key field, as they stand in row key and qualifier."""
+    if not isinstance(layout, PlaceLayout):
+        return list(map(len, layout.pack_parts(key)))
+    first, behind = layout.parts_of(key)
+    row = [] if layout.row is None else list(map(len, layout.row.pack_parts(first)))
+    columns = [] if layout.columns is None else list(map(len, layout.columns.pack_parts(behind)))
+    if layout.split is not None:  # one part in each
+        row[-1] += columns.pop(0)
+    return row + columns
+
+
+def _read(of: Field, data: Sequence[bytes]) -> list[Any]:
+    try:
+        return [of.decode_cell(each) for each in data]
+    except DecodingError:
+        return []
+
+
+def _of_field(of: Field, values: Sequence[Any], stored: Sequence[int], objects: int, times: float) -> list[CodecCost]:
+    """What the values of a field take in each form, each of them standing so many times in an object's cells."""
+    kept = [value for value in values if value is not None]
+    forms = _forms(kept)
+    if not forms or len(kept) != len(values):
+        return []
+    now = sum(stored)
+    made = [CodecCost(of.name, "stored", now / len(stored), 0)]
+    for form, sizes in forms.items():
+        saved = round((now - sum(sizes)) * times * MILLION / objects)
+        made.append(CodecCost(of.name, form, sum(sizes) / len(sizes), saved))
+    return made
+
+
+def _forms(values: Sequence[Any]) -> dict[str, list[int]]:
+    """The sizes of values in the forms that numbers, times and texts have."""
+    if not values:
+        return {}
+    if all(type(value) is int for value in values):
+        return _number_forms(values)
+    if all(isinstance(value, datetime) for value in values):
+        forms = {"ms, 8 bytes": [8] * len(values), "ISO 8601 text": [len(value.isoformat()) for value in values]}
+        whole = all(0 <= value.timestamp() < 1 << 32 and not value.microsecond for value in values)
+        return forms | ({"s, 4 bytes": [4] * len(values)} if whole else {})
+    if all(isinstance(value, str) for value in values):
+        return _digests(len(values))
+    return {}
+
+
+def _number_forms(values: Sequence[int]) -> dict[str, list[int]]:
+    low, high = min(values), max(values)
+    forms: dict[str, list[int]] = {}
+    shortest = next((codec for codec in _BINARY if codec.low <= low and high <= codec.high), None)
+    if shortest is not None:
+        sign = "signed" if shortest.signed else "unsigned"
+        forms[f"{sign}, {shortest.width} byte{'s' if shortest.width > 1 else ''}"] = [shortest.width] * len(values)
+    if low >= 0:
+        width = len(str(high))
+        forms[f"decimal text of {width}"] = [width] * len(values)
+        forms[f"hex text of {len(f'{high:x}')}"] = [len(f"{high:x}")] * len(values)
+    return forms | _digests(len(values))
+
+
+def _digests(count: int) -> dict[str, list[int]]:
+    size = hashlib.md5(usedforsecurity=False).digest_size
+    return {"md5": [size] * count, "md5 as hex text": [2 * size] * count}

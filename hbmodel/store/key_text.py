@@ -1,0 +1,46 @@
+"""Bytes as text: hex, and the way in which HBase's shell shows and reads them (`Bytes.toStringBinary`, `Bytes.toBytesBinary`)."""
+
+from __future__ import annotations
+
+import re
+
+from hbmodel.errors import InvalidRequest
+
+HEX = re.compile(r"(?:0x)?((?:[0-9A-Fa-f]{2})+)")
+ESCAPE = re.compile(r"\\x([0-9A-Fa-f]{2})")
+QUOTES = ('"', "'")
+SHORTEST_QUOTED = 2
+
+
+def shell_text(data: bytes) -> str:
+    r"""Bytes as HBase's shell shows them: printable ASCII as it is, a backslash and all else as `\xNN`."""
+    return "".join(chr(byte) if 0x20 <= byte < 0x7F and byte != 0x5C else f"\\x{byte:02X}" for byte in data)
+
+
+def shell_bytes(text: str) -> bytes:
+    r"""The bytes of text as HBase's shell shows it, with or without quotes around it.
+
+    Raises:
+        InvalidRequest: a backslash begins no `\xNN`, or a character is not of ASCII.
+    """
+    if len(text) >= SHORTEST_QUOTED and text[0] in QUOTES and text[-1] == text[0]:
+        text = text[1:-1]
+    if not text.isascii():
+        raise InvalidRequest(r"Write bytes outside of ASCII as \xNN, as HBase's shell shows them.")
+    if "\\" in ESCAPE.sub("", text):
+        raise InvalidRequest(r"A backslash is written as \x5C, and begins \xNN wherever else it stands.")
+    return ESCAPE.sub(lambda found: chr(int(found[1], 16)), text).encode("latin-1")
+
+
+def readings(text: str) -> dict[str, bytes]:
+    """What pasted text may stand for, by the form: `hex`, `shell` or both. `0x` is always hex.
+
+    Raises:
+        InvalidRequest: it is neither.
+    """
+    text = text.strip()
+    found = HEX.fullmatch(text)
+    if found is None:
+        return {"shell": shell_bytes(text)}
+    as_hex = bytes.fromhex(found[1])
+    return {"hex": as_hex} if text.startswith("0x") else {"hex": as_hex, "shell": text.encode()}

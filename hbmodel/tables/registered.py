@@ -1,0 +1,231 @@
+"""Tables as the registry has them: which model a table holds, what a key of it says, and the key of an object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.encoding.codecs.base import COMPLEMENT
+from hbmodel.encoding.codecs.times import from_epoch
+from hbmodel.encoding.key_field import CompiledKeyField
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.place_layout import PlaceLayout
+from hbmodel.errors import CapabilityError, DecodingError, EncodingError, IncompleteKey, QueryError, TableNotFound
+from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.tables.registered_model import bucket_known, registered_index, registered_model
+from hbmodel.tables.registration import IndexState, Registration
+from hbmodel.tables.registry import Place, Registry
+
+
+@frozen
+class StoredKey:
+    """A row key, and of a wide table a qualifier with it, taken apart.
+
+    Attributes:
+        fields: the values of the key fields that it holds, by name; the first part of a split field as the beginning of its bucket.
+        bucket: of the salt, or None where there is none.
+        primary_bucket: that an index entry ends with, or None.
+        rest: bytes that are no whole field: of a region's bound, or the alias behind the key fields of a qualifier.
+    """
+
+    fields: Mapping[str, Any]
+    bucket: int | None = None
+    primary_bucket: int | None = None
+    rest: bytes = b""
+
+
+@frozen(eq=False)
+class RegisteredTable:
+    """A table with the model that the registry has of it.
+
+    Attributes:
+        model: made of what is registered; for an index table of its entries.
+        index: the name of the index whose table it is, or None.
+    """
+
+    model: type[Any]
+    index: str | None = None
+
+    @property
+    def schema(self) -> TableSchema:
+        """Of the model."""
+        return schema_of(self.model)
+
+    @classmethod
+    def find(cls, catalog: Registry, table: str, family: str | None = None, kind: str | None = None) -> RegisteredTable:
+        """The table of that name, a primary or an index table.
+
+        Args:
+            catalog: the registry.
+            table: its name in the store.
+            family: of the model, where the table holds several.
+            kind: of the model, where the family holds several.
+
+        Raises:
+            TableNotFound: the registry knows no such table.
+            QueryError: it holds several models, and it is not said which; `known` names them.
+            SchemaMismatch: it cannot be read by what the registry says.
+        """
+        found: list[tuple[Place, Registration, IndexState | None]] = [(*each, None) for each in _registered(catalog, table)]
+        found = found or list(_indexes(catalog, table))
+        if not found:
+            raise TableNotFound("The registry knows no such table: hb.create_tables() registers it.", table=table, registry=catalog.table)
+        wanted = [
+            each for each in found
+            if family in (None, each[0].family.decode()) and kind in (None, each[0].kind.decode("latin-1"))
+        ]  # fmt: skip
+        if len(wanted) != 1:
+            known = [each[0].family.decode() + (f" {each[0].kind.decode('latin-1')}" if each[0].kind else "") for each in found]
+            raise QueryError("The table holds several models: say which by family and kind.", table=table, known=known)
+        place, registration, state = wanted[0]
+        if state is None:
+            return cls(registered_model(place, registration))
+        return cls(registered_index(place, registration, state), state.name)
+
+    # --- keys -----------------------------------------------------------------------------------------------------------
+
+    def decode(self, row: bytes, qualifier: bytes | None = None) -> StoredKey:
+        """The fields of a row key, and with a qualifier those of the object in a wide row.
+
+        Raises:
+            DecodingError: it is no key of the table.
+            CapabilityError: a qualifier was given, and the table has a row for each object.
+        """
+        schema = self.schema
+        if qualifier is not None:
+            if schema.wide is None:
+                raise CapabilityError("The table has a row for each object: its qualifiers hold no key fields.", table=schema.table)
+            return self._decode_cell(row, qualifier)
+        layout = schema.row_layout
+        if layout is None:
+            if row != schema.row:
+                raise DecodingError("The row is another one than the constant row of its model.", expected=schema.row, found=row)
+            return StoredKey({})
+        values = layout.unpack(row, schema.salt.width)
+        fields = dict(zip(layout.names, self._shown(values), strict=True))
+        bucket = self._bucket(row, layout.pack_parts(values) if schema.wide is None else None)
+        return StoredKey(fields, bucket, row[-1] if layout.tail else None)
+
+    def _decode_cell(self, row: bytes, qualifier: bytes) -> StoredKey:
+        schema, wide = self.schema, self.schema.wide
+        assert wide is not None
+        end = wide.prefix_end(qualifier)
+        if end is None:
+            raise DecodingError("A qualifier is not of the model.", kind=wide.kind, found=qualifier)
+        values = schema.layout.unpack(wide.form.join(row, qualifier[:end]), schema.salt.width)
+        bucket = self._bucket(row, schema.layout.pack_parts(values))
+        return StoredKey(dict(zip(schema.layout.names, values, strict=True)), bucket, rest=qualifier[end:])
+
+    def _bucket(self, row: bytes, parts: Sequence[bytes] | None) -> int | None:
+        """The bucket that a row lies in, which is that of its fields."""
+        salt = self.schema.salt
+        if not salt.width:
+            return None
+        bucket = salt.bucket_at(row)
+        if parts is not None and bucket_known(salt.salt) and salt.bucket_of(parts) != bucket:
+            raise DecodingError("The key begins with another bucket than that of its fields.", found=bucket, expected=salt.bucket_of(parts))
+        return bucket
+
+    def _shown(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The values of a row key; a split field's as the beginning of its bucket."""
+        halves = self._halves
+        if halves is None:
+            return values
+        return (*values[:-1], from_epoch(values[-1] * halves.bucket.codec.scale))
+
+    @property
+    def bucket_length(self) -> timedelta | None:
+        """Of a split key field, or None."""
+        return None if self._halves is None else self._halves.every
+
+    @property
+    def _halves(self) -> Any:
+        layout = self.schema.layout
+        return layout.halves if isinstance(layout, PlaceLayout) else None
+
+    def decode_bound(self, bound: bytes) -> StoredKey:
+        """As many leading fields as a region's bound holds, and what is behind them."""
+        schema = self.schema
+        layout, salt = schema.row_layout, schema.salt
+        if layout is None or not bound:
+            return StoredKey({}, rest=bound)
+        try:
+            bucket = salt.bucket_at(bound) if salt.width else None
+        except DecodingError:
+            return StoredKey({}, rest=bound)
+        values, at = _leading(layout, bound, salt.width)
+        if len(values) == len(layout.names):
+            values = list(self._shown(values))
+        return StoredKey(dict(zip(layout.names, values, strict=False)), bucket, rest=bound[at:])
+
+    def encode(self, key: Mapping[str, Any]) -> list[tuple[bytes, bytes | None]]:
+        """The row keys of an object, each with the qualifier prefix that it has in a wide row, else None.
+
+        There are several under a random salt. Of a wide row the fields of the row key suffice.
+
+        Raises:
+            IncompleteKey: names the missing fields.
+            CapabilityError: the entries of an index on a randomly salted table end with a bucket that their fields do not say.
+        """
+        schema = self.schema
+        if schema.layout.tail:
+            raise CapabilityError("The entries end with a bucket that was drawn: their fields do not say it.", table=schema.table)
+        if schema.wide is None:
+            mapper = KeyMapper(schema)
+            return [(row, None) for row in mapper.rows(mapper.complete(key))]
+        layout = schema.layout
+        assert isinstance(layout, PlaceLayout)
+        given = [key[name] for name in layout.names if name in key]
+        whole = len(given) == len(layout.names)
+        least = layout.names[: layout.rows]
+        if not whole and (set(key) != set(least) or layout.halves is not None):
+            missing = [name for name in layout.names if name not in key]
+            raise IncompleteKey("Give every key field, or those of the row key alone.", table=schema.table, missing=missing)
+        try:
+            parts = layout.pack_leading(given)
+        except EncodingError as error:
+            raise EncodingError(error.message, **{"table": schema.table, **error.details}) from None
+        place = (schema.salt.prefix(schema.salt.bucket_of(parts)) if schema.salt.width else b"") + b"".join(parts)
+        if whole:
+            schema.wide.check(place, table=schema.table)
+        row, prefix = schema.wide.form.cut(place)
+        return [(row, prefix if whole else None)]
+
+
+def _registered(catalog: Registry, table: str) -> list[tuple[Place, Registration]]:
+    return [(place, found) for place in catalog.places(table) if (found := catalog.read(place)) is not None]
+
+
+def _indexes(catalog: Registry, table: str) -> Iterator[tuple[Place, Registration, IndexState | None]]:
+    """The indexes whose table it is: `<table>.<index>`, perhaps with a number behind."""
+    for name in (table[:at] for at, letter in enumerate(table) if letter == "."):
+        for place, found in _registered(catalog, name):
+            yield from ((place, found, state) for state in found.indexes.values() if state.table == table)
+
+
+def _leading(layout: KeyLayout, bound: bytes, start: int) -> tuple[list[Any], int]:
+    """The values of the whole fields that a bound begins with, and where they end."""
+    values: list[Any] = []
+    flipped = bound.translate(COMPLEMENT)
+    for slot in layout.slots:
+        if start >= len(bound):
+            break
+        try:
+            value, end = _field(slot, bound, flipped, start)
+        except DecodingError:
+            break
+        if end > len(bound):
+            break
+        values.append(value)
+        start = end
+    return values, start
+
+
+def _field(slot: CompiledKeyField, bound: bytes, flipped: bytes, start: int) -> tuple[Any, int]:
+    if slot.unterminated:
+        return slot.decode_unterminated(bound[start:]), len(bound)
+    return slot.decode_part(flipped if slot.of.desc else bound, start)

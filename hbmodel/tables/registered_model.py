@@ -1,0 +1,215 @@
+"""A model made from what the registry says of a table, for reading it where no program's model is at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from attrs import Factory, evolve
+
+from hbmodel.encoding.codecs import Bytes, JavaLong
+from hbmodel.encoding.codecs.from_spec import UnknownCodec, codec_of
+from hbmodel.encoding.key_layout import KeyField, KeyLayout
+from hbmodel.encoding.salts import DigestSalt, HashSalt, NoSalt, RandomSalt, Salt, TextSalt
+from hbmodel.errors import DeclarationError, RowKeyError, SchemaMismatch
+from hbmodel.mapping.declaration import IndexSpec, ModelOptions, build_schema
+from hbmodel.mapping.index_kinds.plain import IndexField
+from hbmodel.mapping.map_columns import MapField
+from hbmodel.mapping.model_field import REQUIRED, Field
+from hbmodel.mapping.schema import VERSION_QUALIFIER, TableSchema
+from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
+from hbmodel.tables.layout_text import same_spec
+from hbmodel.tables.registration import ABSENT, IndexState, Registration
+from hbmodel.tables.registry import Place
+
+Spec = Mapping[str, Any]
+
+ABSENT_CELL: Final[Any] = Factory(lambda: None)
+"""What is read where a row lacks a column: the registry does not keep defaults."""
+
+ENTRY_CELL = "_v"
+"""What the cell is called that every index entry has."""
+
+
+def registered_model(place: Place, found: Registration) -> type[Any]:
+    """A model with the keys, columns, salt and plain indexes that the registry has of a table.
+
+    It is for reading: the registry keeps no defaults, so a column that a row lacks reads as None.
+
+    Args:
+        place: of the model in the registry.
+        found: what is registered there.
+
+    Raises:
+        SchemaMismatch: a codec or salt is of a program's own, so keys cannot be read without the program.
+    """
+    states = [state for state in found.indexes.values() if state.state != ABSENT]
+    declared = {state.name: spec for state in states if (spec := _index(state.spec)) is not None}
+    schema = _schema(place, found, declared)
+    same = {state.name for state in states if state.name in declared and same_spec(schema.indexes[state.name].spec, state.spec)}
+    if same != set(declared):
+        schema = _schema(place, found, {name: spec for name, spec in declared.items() if name in same})
+    return schema.model
+
+
+def registered_index(place: Place, found: Registration, state: IndexState) -> type[Any]:
+    """A model whose objects are the entries of an index: their key fields, what they cover, and the cell that says who put them.
+
+    Args:
+        place: of the indexed model in the registry.
+        found: what is registered there.
+        state: of the index.
+
+    Raises:
+        SchemaMismatch: a codec or salt is of a program's own.
+    """
+    fields = [_key(state.table, spec) for spec in state.spec["fields"]]
+    columns = {spec["name"]: (column, spec) for column, spec in found.layout["columns"].items()}
+    fields += [_column(*columns[name]) for name in state.spec["covers"] if name in columns]
+    fields.append(Field(ENTRY_CELL, "column", Bytes, default=REQUIRED, family=place.family, qualifier=VERSION_QUALIFIER))
+    salt = salt_of(state.table, state.spec["salt"])
+    model = type(state.table, (), {})
+    options = ModelOptions(state.table, place.family.decode(), (), salt, immutable=True, foreign=True, exists=None)
+    schema = _built(state.table, model, fields, {}, options)
+    if state.spec["tail"]:
+        layout = KeyLayout(tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in schema.key_fields), tail=state.spec["tail"])
+        schema = evolve(schema, layout=layout)
+    _mark(model, schema)
+    return model
+
+
+def _schema(place: Place, found: Registration, indexes: Mapping[str, IndexSpec]) -> TableSchema:
+    layout, versioned = found.layout, bool(found.layout.get("version"))
+    columns = layout["columns"]
+    fields = [_key(place.table, spec) for spec in layout["key"]]
+    fields += [_column(column, spec) for column, spec in columns.items() if spec["kind"] != "map"]
+    if versioned:
+        name = _free("version", {f.name for f in fields})
+        fields.append(Field(name, "version", VersionCodec(), default=UNKNOWN, family=place.family, qualifier=VERSION_QUALIFIER))
+    salt = salt_of(place.table, layout["salt"])
+    row, kind, exists = layout.get("row"), layout.get("kind"), layout.get("exists")
+    verified = any(state.spec.get("verified") for state in found.indexes.values())
+    foreign = found.rows == "plain"
+    model = type(place.table, (), {})
+    options = ModelOptions(
+        place.table,
+        place.family.decode(),
+        (),
+        salt,
+        immutable=foreign or (salt is not None and salt.random) or (verified and not versioned),
+        foreign=foreign,
+        exists=None if exists is None else exists.encode("latin-1").decode(),
+        row=None if row is None else row.encode("latin-1"),
+        kind=None if kind is None else kind.encode("latin-1"),
+    )
+    maps = [_map(column, spec) for column, spec in columns.items() if spec["kind"] == "map"]
+    schema = _built(place.table, model, fields, indexes, options, maps)
+    _mark(model, schema)
+    return schema
+
+
+def _index(spec: Spec) -> IndexSpec | None:
+    """A plain index as it was declared; None for one over computed fields or elements, or with a condition, which are code."""
+    if spec.get("kinds") or spec.get("where"):
+        return None
+    fields = {each["name"]: each for each in spec["fields"]}
+    parts = tuple(IndexField(name, fields[name]["desc"]) for name in spec["declared"])
+    try:
+        salt = salt_of("", spec["salt"])
+    except SchemaMismatch:
+        return None
+    return IndexSpec(parts, tuple(spec["covers"]), salt, unique=bool(spec.get("unique")))
+
+
+def _mark(model: type[Any], schema: TableSchema) -> None:
+    model.__hbmodel__ = schema
+
+
+def _built(
+    table: str,
+    model: type[Any],
+    fields: Sequence[Field],
+    indexes: Mapping[str, IndexSpec],
+    options: ModelOptions,
+    maps: Sequence[MapField] = (),
+) -> TableSchema:
+    try:
+        return build_schema(model, fields, indexes, options, {}, maps)
+    except DeclarationError as error:
+        raise SchemaMismatch(
+            "The table cannot be read by what the registry says of it: use the program's own model.",
+            **{**error.details, "table": table, "reason": error.message},
+        ) from None
+
+
+def _free(name: str, taken: set[str]) -> str:
+    return name if name not in taken else _free(f"{name}_", taken)
+
+
+def _key(table: str, spec: Spec) -> Field:
+    codec = codec_of(spec["codec"])
+    if isinstance(codec, UnknownCodec):
+        raise SchemaMismatch(
+            "The codec of a key field is a program's own: its keys can be read by that program only.", table=table, field=spec["name"]
+        )
+    split = spec.get("split")
+    return Field(
+        spec["name"],
+        "key",
+        codec,
+        spec["nullable"],
+        desc=spec["desc"],
+        part=spec.get("part", "row"),
+        split=None if split is None else timedelta(microseconds=split),
+    )
+
+
+def _column(column: str, spec: Spec) -> Field:
+    family, _, qualifier = column.encode("latin-1").partition(b":")
+    if spec["kind"] == "counter":
+        return Field(spec["name"], "counter", JavaLong, default=0, family=family, qualifier=qualifier)
+    default = None if spec["nullable"] else ABSENT_CELL
+    codec = codec_of(spec["codec"])
+    return Field(spec["name"], "column", codec, spec["nullable"], default, family=family, qualifier=qualifier, null=spec["null"])
+
+
+def _map(column: str, spec: Spec) -> MapField:
+    family, _, qualifier = column.encode("latin-1").partition(b":")
+    value = Field(spec["name"], "column", codec_of(spec["codec"]), nullable=True, default=None, family=family, qualifier=qualifier)
+    return MapField(spec["name"], codec_of(spec["key"]), value)
+
+
+def _own_choice(data: bytes) -> int:
+    raise RowKeyError("The bucket is chosen by a function of the program's own, which the registry does not hold.")
+
+
+def salt_of(table: str, spec: Spec) -> Salt | None:
+    """The salt of a description; None for none.
+
+    Raises:
+        SchemaMismatch: it is a program's own.
+    """
+    by = tuple(spec.get("by", ()))
+    made: Salt | None = None
+    match spec.get("salt"):
+        case "none":
+            return None
+        case "hash":
+            made = HashSalt(spec["buckets"], by=by)
+        case "random":
+            made = RandomSalt(spec["buckets"])
+        case "text":
+            own = None if spec["choose"] == "crc32" else _own_choice
+            made = TextSalt([bytes.fromhex(prefix) for prefix in spec["prefixes"]], by=by, choose=own)
+        case "digest":
+            made = DigestSalt(spec["digits"], by=by, algorithm=spec["algorithm"])
+    if made is None or {**made.spec, "by": list(by)} != dict(spec):
+        raise SchemaMismatch("The salt is a program's own: rows can be found by that program only.", table=table, salt=spec.get("salt"))
+    return made
+
+
+def bucket_known(salt: Salt) -> bool:
+    """Whether the bucket of a key can be computed."""
+    of: Any = getattr(salt, "salt", salt)
+    return not of.random and not (isinstance(of, TextSalt) and of.choose is _own_choice) and not isinstance(of, NoSalt)

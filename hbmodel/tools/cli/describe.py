@@ -1,0 +1,32 @@
+"""The command `hbmodel describe`: where the bytes of a table go, and what shorter names and other codecs would save."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import attrs
+import click
+
+from hbmodel.mapping.byte_cost import ByteCost, byte_cost
+from hbmodel.mapping.tall_or_wide import SAMPLE, read_sample
+from hbmodel.tools.cli.registered import opened, table_options
+
+
+@click.command()
+@click.argument("table")
+@click.option("--sample", type=click.IntRange(1), default=SAMPLE, show_default=True, help="Objects to read, at most.")
+@table_options
+def describe(table: str, sample: int, url: str, registry: str, family: str | None, kind: str | None, as_json: bool) -> None:
+    """Show the bytes per object of row key, family, qualifier, timestamp and value, by a sample of the table.
+
+    And what a name of one byte, or another form of a field's values, would save for a million objects.
+    """
+    with opened(table, url, registry, family, kind) as (store, found):
+        cost = byte_cost(found.schema, read_sample(found.schema, store, sample))
+    click.echo(json.dumps(_as_json(table, cost)) if as_json else f"{table}: {cost}")
+
+
+def _as_json(table: str, cost: ByteCost) -> dict[str, Any]:
+    found = attrs.asdict(cost)
+    return {"table": table, **found, "total": cost.total}

@@ -1,0 +1,96 @@
+"""The commands `hbmodel key`: row keys that people paste, as fields, and back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from hbmodel.errors import HbmodelError, InvalidRequest, QueryError
+from hbmodel.mapping.value_text import json_of_value, text_of_value
+from hbmodel.store.key_text import readings, shell_text
+from hbmodel.tables.registered import RegisteredTable, StoredKey
+from hbmodel.tools.cli.registered import key_fields, opened, table_options
+
+FORMS = ("auto", "hex", "shell")
+
+
+@click.group()
+def key() -> None:
+    """Read row keys as fields, and write them, by what the registry says of their table."""
+
+
+form_option = click.option(
+    "--as", "form", type=click.Choice(FORMS), default="auto", show_default=True, help="How the key is written; auto takes what fits."
+)
+
+
+def decoded(table: RegisteredTable, text: str, form: str, qualifier: str | None = None) -> StoredKey:
+    """A pasted key, taken apart.
+
+    Raises:
+        QueryError: it is a key of the table in hex and as it stands, and so it is not known which.
+        HbmodelError: it is none.
+    """
+    found: list[StoredKey] = []
+    mistake: HbmodelError | None = None
+    for name, row in readings(text).items():
+        if form not in ("auto", name):
+            continue
+        try:
+            for behind in [None] if qualifier is None else readings(qualifier).values():
+                found.append(table.decode(row, behind))
+        except HbmodelError as error:
+            mistake = mistake or error
+    if len(found) > 1:
+        raise QueryError("The key can be read as hex and as it stands: say --as hex or --as shell.", found=text)
+    if found:
+        return found[0]
+    raise mistake or InvalidRequest("The key is not written so.", found=text, form=form)
+
+
+@key.command()
+@click.argument("table")
+@click.argument("text", metavar="KEY")
+@click.argument("qualifier", required=False)
+@form_option
+@table_options
+def decode(
+    table: str, text: str, qualifier: str | None, form: str, url: str, registry: str, family: str | None, kind: str | None, as_json: bool
+) -> None:
+    r"""Show the fields of a row key, in hex or as HBase's shell prints it (\x00\x01abc).
+
+    Of a wide table the key holds the fields of the row; with a QUALIFIER those of the object in it.
+    """
+    with opened(table, url, registry, family, kind) as (_, found):
+        stored = decoded(found, text, form, qualifier)
+    parts: dict[str, Any] = {} if stored.bucket is None else {"bucket": stored.bucket}
+    behind = {} if stored.primary_bucket is None else {"primary bucket": stored.primary_bucket}
+    alias = {"alias": shell_text(stored.rest)} if qualifier is not None else {}
+    if as_json:
+        fields = {name: json_of_value(value) for name, value in stored.fields.items()}
+        click.echo(json.dumps({**parts, "fields": fields, **behind, **alias}))
+        return
+    shown = {**parts, **stored.fields, **behind, **alias}
+    width = max(map(len, shown), default=0)
+    for name, value in shown.items():
+        click.echo(f"{name.ljust(width)}  {text_of_value(value)}")
+
+
+@key.command()
+@click.argument("table")
+@click.argument("fields", metavar="FIELD=VALUE...", nargs=-1, required=True)
+@table_options
+def encode(table: str, fields: tuple[str, ...], url: str, registry: str, family: str | None, kind: str | None, as_json: bool) -> None:
+    """Write the row key of an object, in hex and as HBase's shell reads it.
+
+    Under a random salt there is a key for each bucket. Of a wide table the fields of the row key suffice.
+    """
+    with opened(table, url, registry, family, kind) as (_, found):
+        keys = found.encode(key_fields(found.schema, fields))
+    for row, qualifier in keys:
+        forms = {"hex": row.hex(), "shell": shell_text(row)}
+        if qualifier is not None:
+            forms |= {"qualifier hex": qualifier.hex(), "qualifier shell": shell_text(qualifier)}
+        click.echo(json.dumps(forms) if as_json else "\n".join(f"{name:<{max(map(len, forms))}}  {text}" for name, text in forms.items()))

@@ -1,0 +1,168 @@
+"""The commands `hbmodel row`, `hbmodel scan` and `hbmodel regions`: what is in a table, decoded by what the registry says of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from hbmodel.errors import FullScanRefused, IncompleteKey, QueryError, RowNotFound
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.map_columns import NotLoaded
+from hbmodel.mapping.map_declaration import MapColumns
+from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.value_text import text_of_value
+from hbmodel.query.query import Query
+from hbmodel.session.session import Session
+from hbmodel.store.key_text import shell_text
+from hbmodel.tables.registered import RegisteredTable, StoredKey
+from hbmodel.tools.cli.key import decoded, form_option
+from hbmodel.tools.cli.registered import are_fields, condition, key_fields, opened, print_objects, print_table, table_options
+
+BOUNDS = ("start", "stop", "start key", "stop key")
+
+
+def _names(schema: TableSchema) -> list[str]:
+    """The fields in the order in which they are shown: those of the key first."""
+    return [*schema.layout.names, *(f.name for f in schema.columns)]
+
+
+def _objects(query: Query[Any], schema: TableSchema) -> list[Mapping[str, Any]]:
+    names = (*_names(schema), *(of.name for of in schema.maps))
+    read = [{name: getattr(item, name, NotLoaded) for name in names} for item in query]
+    return [{name: value for name, value in each.items() if value is not NotLoaded} for each in read]
+
+
+@click.group()
+def row() -> None:
+    """Read single rows by what the registry says of their table."""
+
+
+@row.command()
+@click.argument("table")
+@click.argument("key", nargs=-1, required=True, metavar="KEY | FIELD=VALUE...")
+@form_option
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Objects of a wide row to show, at most.")
+@table_options
+def get(
+    table: str, key: tuple[str, ...], form: str, limit: int, url: str, registry: str, family: str | None, kind: str | None, as_json: bool
+) -> None:
+    """Show the objects under a row key: one, or those of a wide row, with their counters and map columns.
+
+    The key is pasted in hex or as HBase's shell prints it, or given by its fields. Exit status 1 if there is no object.
+    """
+    with opened(table, url, registry, family, kind) as (store, found):
+        schema = found.schema
+        if are_fields(schema, key):
+            fields = key_fields(schema, key)
+            _check_whole(schema, fields)
+            wanted = _under(schema, fields)
+        elif len(key) == 1:
+            wanted = _stored(found, decoded(found, key[0], form))
+        else:
+            raise QueryError("Give one pasted key, or key fields as field=value.", table=table, fields=list(schema.layout.names))
+        query = Session(store, registry=registry).query(found.model).where(*wanted).limit(limit)
+        if schema.row is not None and not wanted:
+            query = query.allow_full_scan()
+        objects = _objects(query.load(*(MapColumns(of, found.model) for of in schema.maps)), schema)
+    if not objects:
+        raise RowNotFound("There is no object under the key.", table=table)
+    print_objects([*_names(schema), *(of.name for of in schema.maps)], objects, as_json)
+
+
+def _expression(schema: TableSchema, name: str) -> FieldExpression[Any]:
+    return FieldExpression(of=schema.field(name), model=schema.table)
+
+
+def _is(schema: TableSchema, name: str, value: Any) -> Predicate:
+    return _expression(schema, name).is_(None) if value is None else _expression(schema, name) == value
+
+
+def _check_whole(schema: TableSchema, key: Mapping[str, Any]) -> None:
+    """Refuses the fields of a part of a row key."""
+    layout = schema.row_layout
+    missing = [] if layout is None else [name for name in layout.names if name not in key]
+    if missing:
+        raise IncompleteKey("Give every field of the row key.", table=schema.table, missing=missing)
+
+
+def _under(schema: TableSchema, key: Mapping[str, Any]) -> list[Predicate]:
+    return [_is(schema, name, value) for name, value in key.items()]
+
+
+def _stored(table: RegisteredTable, stored: StoredKey) -> list[Predicate]:
+    """The objects of a stored row: of a split field all times of its bucket."""
+    schema, every = table.schema, table.bucket_length
+    if every is None:
+        return _under(schema, stored.fields)
+    *others, last = stored.fields
+    start, split = stored.fields[last], _expression(schema, last)
+    return [*_under(schema, {name: stored.fields[name] for name in others}), split >= start, split < start + every]
+
+
+@click.command()
+@click.argument("table")
+@click.option("--where", "conditions", multiple=True, metavar="CONDITION", help="field=value, also != < <= > >= and ^= (begins with).")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Objects to show, at most.")
+@click.option("--reversed", "backwards", is_flag=True, help="From the last object to the first.")
+@click.option("--index", metavar="NAME", help="Read through this index.")
+@click.option("--full-scan", is_flag=True, help="Read the whole table, if it takes that to find the objects.")
+@click.option("--explain", is_flag=True, help="Show how the table would be read, and read nothing.")
+@table_options
+def scan(
+    table: str, conditions: tuple[str, ...], limit: int, backwards: bool, index: str | None, full_scan: bool, explain: bool, url: str,
+    registry: str, family: str | None, kind: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Show objects of a table, or entries of an index table, in the order of their keys; map columns are left out.
+
+    Each --where is one condition, and all must hold; `field is null` and `field is not null` are conditions too.
+    """
+    with opened(table, url, registry, family, kind) as (store, found):
+        schema = found.schema
+        query = Session(store, registry=registry).query(found.model).where(*(condition(schema, each) for each in conditions)).limit(limit)
+        query = query.reversed() if backwards else query
+        query = query if index is None else query.use_index(index)
+        query = query.allow_full_scan() if full_scan or not conditions else query
+        try:
+            if explain:
+                click.echo(str(query.explain()))
+                return
+            objects = _objects(query, schema)
+        except FullScanRefused as error:
+            raise FullScanRefused(
+                "No condition bounds a leading key field of the table or an index, so the whole table would be read: add one, "
+                "or say --full-scan.",
+                **error.details,
+            ) from None
+    print_objects(_names(schema), objects, as_json)
+
+
+@click.command()
+@click.argument("table")
+@table_options
+def regions(table: str, url: str, registry: str, family: str | None, kind: str | None, as_json: bool) -> None:
+    """Show the regions of a table, their bounds as fields of the key as far as they hold whole ones."""
+    with opened(table, url, registry, family, kind) as (store, found):
+        live = store.regions(table)
+    bounds = [(region.range.start, region.range.stop) for region in live]
+    cells = [[_bound(found, start), _bound(found, stop), shell_text(start), shell_text(stop or b"")] for start, stop in bounds]
+    if as_json:
+        for texts in cells:
+            click.echo(json.dumps(dict(zip(BOUNDS, texts, strict=True))))
+    else:
+        print_table(BOUNDS, cells)
+
+
+def _bound(table: RegisteredTable, bound: bytes | None) -> str:
+    if not bound:
+        return "(end)" if bound is None else "(start)"
+    stored = table.decode_bound(bound)
+    parts: Sequence[str] = [
+        *([] if stored.bucket is None else [f"bucket {stored.bucket}"]),
+        *(f"{name}={text_of_value(value)}" for name, value in stored.fields.items()),
+        *([f"+ {shell_text(stored.rest)}"] if stored.rest else []),
+    ]
+    return ", ".join(parts)

@@ -1,0 +1,34 @@
+"""Codecs made again from what the registry keeps of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.encoding.codecs.from_spec import UnknownCodec, codec_of
+from tests.support.strategies import KEY_CODECS
+
+
+@pytest.mark.parametrize("codec", [*KEY_CODECS, hb.Json(list[int]), hb.MsgPack(dict[str, int])], ids=repr)
+def test_a_codec_is_known_by_its_description(codec: Any) -> None:
+    spec = json.loads(json.dumps(codec.spec))
+    made = codec_of(spec)
+    assert made.spec == spec
+    assert not isinstance(made, UnknownCodec)
+    assert (made.width, made.order, made.key) == (codec.width, codec.order, codec.key)
+    if "EnumOf" not in repr(codec) and codec.key:
+        assert made == codec
+
+
+SOME_BITS = {"codec": "int", "bits": 7, "signed": True}
+
+
+@pytest.mark.parametrize("spec", [{"codec": "mine"}, SOME_BITS, {"codec": "text", "width": 3, "more": 1}, {}])
+def test_of_an_unknown_one_the_bytes_are_the_values(spec: dict[str, Any]) -> None:
+    made = codec_of(spec)
+    assert made.spec == spec
+    assert not made.key
+    assert made.decode(made.encode(b"\x00a")) == b"\x00a"

@@ -1,0 +1,84 @@
+"""Where the bytes of a table go, counted over its stored cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.store import Scan
+from tests.support.models import Order, order
+
+
+@hb.model(table="long_names", family="content")
+class LongNames:
+    user: hb.Key[int] = hb.key(hb.Int64)
+    title: hb.Column[str] = hb.column("the_title")
+    note: hb.Column[str | None] = hb.column("note", default=None, null="delete")
+
+
+@hb.model(table="wide_names", family="d")
+class WideNames:
+    user: hb.Key[int] = hb.key(hb.Int64)
+    post: hb.Key[str] = hb.key(part="column")
+    title: hb.Column[str] = hb.column("t")
+
+
+def described(model: Any, objects: list[Any]) -> tuple[hb.Description, list[tuple[bytes, bytes, bytes]]]:
+    """What is said of the objects, and the stored cells: row, column, value."""
+    with hb.connect("memory:") as store, hb.Session(store) as session:
+        hb.create_tables(store, model)
+        session.add_all(objects)
+        session.commit()
+        (batches,) = store.scan(hb.schema_of(model).table, [Scan()])
+        cells = [(row.row, column, cell.value) for batch in batches for row in batch for column, cell in row.columns.items()]
+        return hb.describe(model, sample=session), cells
+
+
+OBJECTS = {
+    LongNames: [LongNames(user=n, title="x" * n, note="n" if n % 2 else None) for n in range(8)],
+    WideNames: [WideNames(user=n % 2, post="\0" * n, title="abc") for n in range(6)],
+    Order: [order(n) for n in range(5)],
+}
+
+
+@pytest.mark.parametrize("model", OBJECTS, ids=lambda model: model.__name__)
+def test_the_parts_are_those_of_the_stored_cells(model: Any) -> None:
+    found, cells = described(model, OBJECTS[model])
+    cost = found.bytes
+    assert cost is not None
+    assert (cost.objects, cost.cells) == (len(OBJECTS[model]), len(cells))
+    assert cost.row_key == sum(len(row) for row, _, _ in cells)
+    assert cost.family == sum(len(column.partition(b":")[0]) for _, column, _ in cells)
+    assert cost.qualifier == sum(len(column.partition(b":")[2]) for _, column, _ in cells)
+    assert cost.value == sum(len(value) for _, _, value in cells)
+    assert (cost.timestamp, cost.frame) == (8 * len(cells), 12 * len(cells))
+    assert cost.total == sum(cost.parts.values()) == sum(20 + len(row) + len(column) - 1 + len(value) for row, column, value in cells)
+    assert f"{cost.total / cost.objects:.1f} bytes each" in str(found)
+
+
+def test_what_shorter_names_save() -> None:
+    found, _ = described(LongNames, OBJECTS[LongNames])
+    assert found.bytes is not None
+    assert {name.name: (name.bytes, name.cells, name.saved) for name in found.bytes.names} == {
+        "content:": (7, 12, 9_000_000), "content:the_title": (9, 8, 8_000_000), "content:note": (4, 4, 1_500_000),
+    }  # fmt: skip
+
+
+def test_what_other_forms_take() -> None:
+    found, _ = described(LongNames, OBJECTS[LongNames])
+    assert found.bytes is not None
+    users = {each.form: (each.bytes, each.saved) for each in found.bytes.codecs if each.field == "user"}
+    assert users == {
+        "stored": (8, 0), "unsigned, 1 byte": (1, 10_500_000), "decimal text of 1": (1, 10_500_000), "hex text of 1": (1, 10_500_000),
+        "md5": (16, -12_000_000), "md5 as hex text": (32, -36_000_000),
+    }  # fmt: skip
+    wide, _ = described(WideNames, OBJECTS[WideNames])
+    assert wide.bytes is not None
+    assert {each.field: each.bytes for each in wide.bytes.codecs if each.form == "stored"} == {"user": 8, "post": 7, "title": 3}
+
+
+def test_an_empty_table_says_so() -> None:
+    found, _ = described(LongNames, [])
+    assert "no objects sampled" in str(found)

@@ -1,0 +1,204 @@
+"""Tables as the registry has them: models made again, and keys taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from attrs import frozen
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hbmodel as hb
+from hbmodel.errors import CapabilityError, DecodingError, IncompleteKey, QueryError, SchemaMismatch, TableNotFound
+from hbmodel.mapping.mapper import KeyMapper, key_of
+from hbmodel.store import Scan
+from hbmodel.tables.layout_text import same_spec
+from hbmodel.tables.registered import RegisteredTable
+from hbmodel.tables.registry import Registry
+from tests.support import models
+from tests.support.models import DAY, day
+
+
+@hb.model(table="pets_r", family="p", kind=b"p")
+class Pet:
+    owner: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(part="column")
+    species: hb.Column[str] = hb.column("s")
+    notes: hb.Columns[int, str] = hb.columns("t")
+
+
+@hb.model(table="pets_r", family="p", kind=b"v")
+class Visit:
+    owner: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key(hb.UInt16, part="column")
+    cost: hb.Column[int] = hb.column("c", hb.UInt32)
+
+
+@hb.model(table="series_r", family="d", salt=hb.HashSalt(3))
+class Series:
+    sensor: hb.Key[str] = hb.key()
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), split=timedelta(hours=1))
+    value: hb.Column[float] = hb.column("")
+
+
+@hb.model(table="one_row_r", family="d", row=b"all")
+class Word:
+    word: hb.Key[str] = hb.key(part="column")
+    count: hb.Column[int] = hb.counter("c")
+    language: hb.Column[str] = hb.column("l")
+
+
+@hb.model(table="accounts_r", family="a")
+class Account:
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    mail: hb.Column[str] = hb.column("m")
+    version: hb.Column[int] = hb.version()
+
+    by_mail = hb.index("mail", unique=True)
+    of_domain = hb.index("mail", where=lambda account: account.mail.startswith("a"))
+
+
+@frozen
+class _Mine(hb.Codec[int]):
+    """A codec of a program's own."""
+
+    python_type = int
+    width = 1
+
+    def encode(self, value: int) -> bytes:
+        return bytes((value,))
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> int:
+        return data[0]
+
+    def decode_part(self, data: bytes, start: int) -> tuple[int, int]:
+        return data[start], start + 1
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {"codec": "mine"}
+
+
+@hb.model(table="own_key_r", family="d")
+class OwnKey:
+    number: hb.Key[int] = hb.key(_Mine())
+    text: hb.Column[str] = hb.column("t")
+
+
+@hb.model(table="own_column_r", family="d")
+class OwnColumn:
+    number: hb.Key[int] = hb.key(hb.UInt8)
+    mine: hb.Column[int] = hb.column("m", _Mine())
+
+
+MODELS: tuple[Any, ...] = (
+    models.Order, models.Sample, models.Flagged, models.Hit, models.Logged, models.Fact, models.Person, models.Legacy, models.Visit,
+    Pet, Visit, Series, Word, Account, OwnColumn,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[hb.Store]:
+    with hb.connect("memory:") as opened:
+        hb.create_tables(opened, *MODELS, OwnKey)
+        yield opened
+
+
+def registered(store: hb.Store, model: Any, index: str | None = None) -> RegisteredTable:
+    schema = hb.schema_of(model)
+    table = schema.table if index is None else schema.indexes[index].table
+    return RegisteredTable.find(Registry(store), table, kind=schema.kind.decode() or None)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_the_model_is_made_again(store: hb.Store, model: Any) -> None:
+    schema, found = hb.schema_of(model), registered(store, model)
+    assert found.schema.layout_spec == schema.layout_spec
+    assert found.schema.wide == schema.wide
+    plain = {name for name, index in schema.indexes.items() if index.is_plain}
+    assert set(found.schema.indexes) == plain
+    assert all(same_spec(found.schema.indexes[name].spec, schema.indexes[name].spec) for name in plain)
+    assert hb.Session(store).query(found.model).allow_full_scan().all() == []
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_the_models_of_index_tables_have_the_layout_of_entries(store: hb.Store, model: Any) -> None:
+    for name, index in hb.schema_of(model).indexes.items():
+        found = registered(store, model, name)
+        assert found.index == name
+        assert found.schema.layout.spec == index.layout.spec
+        assert found.schema.salt.spec == index.salt.spec
+
+
+def test_tables_that_the_registry_does_not_hold(store: hb.Store) -> None:
+    for name in ("nothing", "orders.nothing", ""):
+        with pytest.raises(TableNotFound):
+            RegisteredTable.find(Registry(store), name)
+    with pytest.raises(QueryError) as caught:
+        RegisteredTable.find(Registry(store), "pets_r")
+    assert caught.value.known == ["p p", "p v"]
+    with pytest.raises(SchemaMismatch, match="codec of a key field"):
+        RegisteredTable.find(Registry(store), "own_key_r")
+
+
+KEYS = st.fixed_dictionaries({"customer": st.integers(0, 65_535), "at": st.integers(-9, 9).map(day), "number": st.integers(0, 2**32 - 1)})
+
+
+@given(KEYS)
+def test_a_key_is_taken_apart_and_made_again(store: hb.Store, key: dict[str, Any]) -> None:
+    found = registered(store, models.Order)
+    ((row, qualifier),) = found.encode(key)
+    assert (row, qualifier) == (hb.row_key(models.Order, **key), None)
+    stored = found.decode(row)
+    assert (stored.fields, stored.bucket) == (key, row[0])
+    other = bytes(((row[0] + 1) % 4,)) + row[1:]
+    with pytest.raises(DecodingError, match="another bucket"):
+        found.decode(other)
+    for end in range(len(row) + 1):  # any part of it may be the bound of a region
+        bound = found.decode_bound(row[:end])
+        assert list(bound.fields.items()) == [(name, key[name]) for name in found.schema.layout.names][: len(bound.fields)]
+        assert row[:end].endswith(bound.rest)
+
+
+def test_the_keys_of_wide_rows(store: hb.Store) -> None:
+    pets, series, words = registered(store, Pet), registered(store, Series), registered(store, Word)
+    assert pets.encode({"owner": "ann"}) == [(b"ann", None)]
+    assert pets.encode({"owner": "ann", "name": "rex"}) == [(b"ann", b"prex\0\1")]
+    stored = pets.decode(b"ann", b"prex\0\1s")
+    assert (stored.fields, stored.rest) == ({"owner": "ann", "name": "rex"}, b"s")
+    at = DAY + timedelta(minutes=65)
+    ((row, qualifier),) = series.encode({"sensor": "x", "at": at})
+    assert series.decode(row).fields == {"sensor": "x", "at": DAY + timedelta(hours=1)}
+    assert series.decode(row, qualifier).fields == {"sensor": "x", "at": at}
+    assert words.decode(b"all").fields == {}
+    with pytest.raises(DecodingError):
+        words.decode(b"other")
+    with pytest.raises(DecodingError):
+        pets.decode(b"ann", b"vrex")
+    for table, key in ((pets, {"name": "rex"}), (series, {"sensor": "x"})):
+        with pytest.raises(IncompleteKey):
+            table.encode(key)
+    with pytest.raises(CapabilityError):
+        registered(store, models.Order).decode(b"x", b"y")
+
+
+def test_random_buckets() -> None:
+    with hb.connect("memory:") as store, hb.Session(store) as session:
+        hb.create_tables(store, models.Hit)
+        session.add(models.Hit(at=DAY, serial=3, page="p"))
+        session.commit()
+        hits, entries = registered(store, models.Hit), registered(store, models.Hit, "by_page")
+        assert {row for row, _ in hits.encode({"at": DAY, "serial": 3})} == set(
+            KeyMapper(hits.schema).rows(key_of(hb.schema_of(models.Hit), models.Hit(at=DAY, serial=3, page="p")))
+        )
+        rows = {table: next(iter(next(store.scan(table, [Scan()])[0]))).row for table in ("hits", "hits.by_page")}
+        stored, entry = hits.decode(rows["hits"]), entries.decode(rows["hits.by_page"])
+        assert stored.bucket == rows["hits"][0] == entry.primary_bucket
+        assert entry.fields == {"page": "p", "at": DAY, "serial": 3}
+        with pytest.raises(CapabilityError):
+            entries.encode(entry.fields)

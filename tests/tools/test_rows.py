@@ -1,0 +1,189 @@
+"""The commands that show keys, rows, regions and bytes by what the registry says, on a file and on HBase."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from click.testing import CliRunner, Result
+
+import hbmodel as hb
+from hbmodel.tools.cli import main
+from tests.support.beds import HBASE
+from tests.support.models import DAY
+
+
+@hb.model(table="cli_actions", family="content", salt=hb.HashSalt(2, by=("user",)))
+class Action:
+    user: hb.Key[int] = hb.key(hb.UInt32)
+    at: hb.Key[datetime] = hb.key(desc=True)
+    name: hb.Column[str] = hb.column("name")
+    note: hb.Column[str | None] = hb.column("note", default=None)
+    views: hb.Column[int] = hb.counter("views")
+
+    by_name = hb.index("name", covers=("note",))
+
+
+@hb.model(table="cli_pets", family="p")
+class Pet:
+    owner: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(part="column")
+    species: hb.Column[str] = hb.column("s")
+    food: hb.Columns[str, int] = hb.columns("f")
+
+
+@hb.model(table="cli_hits", family="d", salt=hb.RandomSalt(3), immutable=True)
+class Hit:
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"))
+    page: hb.Column[str] = hb.column("p")
+
+    by_page = hb.index("page")
+
+
+@pytest.fixture(scope="module", params=["file", *HBASE])
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A store with three tables and their rows; on HBase they have names of their own and are dropped in the end."""
+    if request.param == "file":
+        found = f"embedded:{tmp_path_factory.mktemp('rows') / 'rows.db'}"
+    else:
+        running = request.getfixturevalue("local_hbase")
+        found = f"{running.url if request.param == 'thrift1' else running.thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
+    with hb.connect(found) as store:
+        hb.create_tables(store, Action, Pet, Hit)
+        with hb.Session(store) as session:
+            actions = [Action(user=n % 2, at=DAY + timedelta(hours=n), name="login" if n < 4 else "buy") for n in range(6)]
+            session.add_all(actions)
+            session.add_all(Pet(owner=owner, name="rex", species="dog", food={"meat": 2}) for owner in ("ann", "bob"))
+            session.add(Pet(owner="ann", name="tom", species="cat"))
+            session.add(Hit(at=DAY, page="home"))
+            session.commit()
+            session.increment(actions[3], Action.views, 5)
+            session.delete(actions[0])
+        yield found
+        for table in store.tables() if request.param != "file" else ():
+            store.delete_table(table)
+
+
+def run(url: str, *arguments: str) -> Result:
+    return CliRunner().invoke(main, [*arguments, "--store", url])
+
+
+def lines(url: str, *arguments: str) -> list[Any]:
+    result = run(url, *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def refused(url: str, *arguments: str) -> str:
+    result = run(url, *arguments)
+    assert result.exit_code == 1, result.output
+    assert result.output.count("\n") == 1
+    return result.output
+
+
+def test_a_pasted_key_is_read_and_written(url: str) -> None:
+    fields = {"user": 1, "at": "2026-03-01T03:00:00Z"}
+    (written,) = lines(url, "key", "encode", "cli_actions", "user=1", "at=2026-03-01T03:00:00Z")
+    for pasted in (written["hex"], written["hex"].upper(), written["shell"], f'"{written["shell"]}"'):
+        (read,) = lines(url, "key", "decode", "cli_actions", pasted)
+        assert read["fields"] == fields
+        assert lines(url, "row", "get", "cli_actions", pasted) == [{**fields, "name": "login", "note": None, "views": 5}]
+    assert written["hex"] == hb.row_key(Action, user=1, at=DAY + timedelta(hours=3)).hex()
+    shown = run(url, "key", "decode", "cli_actions", written["shell"]).output
+    assert [line.split() for line in shown.splitlines()][1:] == [["user", "1"], ["at", "2026-03-01T03:00:00Z"]]
+    assert "shell  " in run(url, "key", "encode", "cli_actions", "user=1", "at=2026-03-01T03:00:00Z").output
+
+
+def test_what_is_read_both_ways_is_asked_for(url: str) -> None:
+    assert "--as hex or --as shell" in refused(url, "key", "decode", "cli_pets", "6162")
+    assert lines(url, "key", "decode", "cli_pets", "6162", "--as", "hex")[0]["fields"] == {"owner": "ab"}
+    assert lines(url, "key", "decode", "cli_pets", "6162", "--as", "shell")[0]["fields"] == {"owner": "6162"}
+    assert "not written so" in refused(url, "key", "decode", "cli_pets", "ann", "--as", "hex")
+
+
+def test_rows_of_wide_and_randomly_salted_tables(url: str) -> None:
+    assert lines(url, "row", "get", "cli_pets", "ann") == [
+        {"owner": "ann", "name": "rex", "species": "dog", "food": {"meat": 2}},
+        {"owner": "ann", "name": "tom", "species": "cat", "food": {}},
+    ]
+    assert len(lines(url, "row", "get", "cli_pets", "ann", "--limit", "1")) == 1
+    assert [row["name"] for row in lines(url, "row", "get", "cli_pets", "owner=ann", "name=tom")] == ["tom"]
+    assert lines(url, "row", "get", "cli_hits", "at=2026-03-01T00:00:00Z") == [{"at": "2026-03-01T00:00:00Z", "page": "home"}]
+    assert len(lines(url, "key", "encode", "cli_hits", "at=2026-03-01T00:00:00Z")) == 3
+    (entry,) = lines(url, "scan", "cli_hits.by_page", "--where", "page=home")
+    assert entry["at"] == "2026-03-01T00:00:00Z"
+
+
+def test_scans_with_conditions(url: str) -> None:
+    def times(*arguments: str) -> list[str]:
+        return [row["at"][11:13] for row in lines(url, "scan", "cli_actions", *arguments)]
+
+    assert sorted(times()) == ["01", "02", "03", "04", "05"]
+    assert times("--where", "user=1") == ["05", "03", "01"]
+    assert times("--where", "user=1", "--reversed", "--limit", "2") == ["01", "03"]
+    assert times("--where", "user = 1", "--where", "at>=2026-03-01T02:30:00Z") == ["05", "03"]
+    assert sorted(times("--where", "name=buy")) == ["04", "05"]
+    assert times("--where", "views > 0", "--full-scan") == ["03"]
+    assert sorted(times("--where", "note is null", "--where", "name ^=log", "--index", "by_name")) == ["01", "02", "03"]
+    assert times("--where", "note is not null", "--full-scan") == []
+    assert "by_name" in run(url, "scan", "cli_actions", "--where", "name=buy", "--explain").output
+    shown = run(url, "scan", "cli_actions", "--where", "user=0").output.splitlines()
+    assert shown[0].split() == ["user", "at", "name", "note", "views"]
+    assert shown[1].split() == ["0", "2026-03-01T04:00:00Z", "buy", "null", "0"]
+    assert {row["name"] for row in lines(url, "scan", "cli_actions.by_name", "--where", "name^=b")} == {"buy"}
+
+
+def test_mistakes_are_one_line(url: str) -> None:
+    assert "--full-scan" in refused(url, "scan", "cli_actions", "--where", "views>0")
+    assert "no such field" in refused(url, "scan", "cli_actions", "--where", "nothing=1")
+    assert "a whole number" in refused(url, "scan", "cli_actions", "--where", "user=__import__('os')")
+    assert "A condition is" in refused(url, "scan", "cli_actions", "--where", "user")
+    assert "no such table" in refused(url, "regions", "cli_nothing")
+    assert "every field" in refused(url, "row", "get", "cli_actions", "user=1")
+    assert "no object" in refused(url, "row", "get", "cli_pets", "nobody")
+    assert "no object" in refused(url, "row", "get", "cli_actions", "user=0", "at=2026-03-01T00:00:00Z")  # deleted
+    assert "one pasted key" in refused(url, "row", "get", "cli_pets", "ann", "bob")
+    assert "its qualifiers hold no key fields" in refused(url, "key", "decode", "cli_actions", "00", "00")
+
+
+def test_bytes_of_a_table(url: str) -> None:
+    (found,) = lines(url, "describe", "cli_actions")
+    assert found["total"] == sum(found[part] for part in ("row_key", "family", "qualifier", "timestamp", "value", "frame"))
+    assert {name["name"] for name in found["names"]} == {"content:", "content:name", "content:note", "content:views"}
+    shown = run(url, "describe", "cli_actions", "--sample", "2").output
+    assert "objects in" in shown
+    assert "row key" in shown
+    assert lines(url, "describe", "cli_actions.by_name")[0]["objects"] == 5
+
+
+def test_regions_are_shown_by_fields(url: str) -> None:
+    assert lines(url, "regions", "cli_pets") == [{"start": "(start)", "stop": "(end)", "start key": "", "stop key": ""}]
+    assert run(url, "regions", "cli_pets").output.splitlines()[0].split() == ["start", "stop", "start", "key", "stop", "key"]
+
+
+@pytest.mark.parametrize("kind", ["file", pytest.param("thrift2", marks=pytest.mark.hbase)])
+def test_bounds_of_split_tables(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    @hb.model(table="cli_split", family="d")
+    class Split:
+        user: hb.Key[int] = hb.key(hb.UInt32)
+        name: hb.Key[str] = hb.key()
+        text: hb.Column[str] = hb.column("t")
+
+    url = f"embedded:{tmp_path / 's.db'}"
+    if kind == "thrift2":
+        url = f"{request.getfixturevalue('local_hbase').thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
+    with hb.connect(url) as store:
+        hb.create_tables(store, Split, splits=hb.AtKeys((hb.UInt32.encode(500), hb.row_key(Split, user=900, name="m"))))
+        shown = lines(url, "regions", "cli_split")
+        if kind == "thrift2":
+            for table in store.tables():
+                store.delete_table(table)
+    assert [(each["start"], each["stop"]) for each in shown] == [
+        ("(start)", "user=500"), ("user=500", "user=900, name=m"), ("user=900, name=m", "(end)"),
+    ]  # fmt: skip
+    assert shown[0]["stop key"] == r"\x00\x00\x01\xF4"
