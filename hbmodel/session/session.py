@@ -8,7 +8,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
 
-from hbmodel.errors import SessionError
+from hbmodel.errors import SessionError, UnknownName
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.predicates import Predicate
@@ -181,8 +181,11 @@ class Session(InsertCalls, MapColumnCalls):
             IncompleteRow: the row lacks a required column.
         """
         schema = schema_of(model)
-        rows = known_rows(schema, key)
-        if len(rows) != 1 or schema.replaces is not None:  # buckets of a random salt, no row of an unknown name, or two tables
+        try:
+            rows = KeyMapper.rows_code(schema)(key)
+        except UnknownName:  # no row has it
+            return None
+        if len(rows) != 1 or schema.replaces is not None:  # buckets of a random salt, or two tables
             return self.get_many(model, (key,))[0]
         reader = self._bind(schema).reader
         (row,) = self._view(schema).get(schema.table, rows, reader.columns_of_gets)

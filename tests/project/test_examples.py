@@ -133,7 +133,6 @@ def test_series(url: str) -> None:
     assert "Both give equal answers." in done.stdout
 
 
-<<<<<<< HEAD
 def test_time_series(url: str) -> None:
     done = run("time_series", "--store", url, COLUMNS="140")
     assert done.returncode == 0, done.stderr
@@ -237,7 +236,8 @@ def test_changing_the_key_on_a_running_hbase(local_hbase: object) -> None:
         with hb.connect(url) as store:
             for table in store.tables():
                 store.delete_table(table)
-=======
+
+
 def cells_of_tables(text: str) -> list[tuple[str, ...]]:
     """The lines of tables, as a program prints them or as a page has them."""
     lines = [re.split(r" *[|│┃] *", line.strip())[1:-1] for line in text.splitlines() if line[:1] in {"|", "│", "┃"}]
@@ -249,7 +249,6 @@ def test_names_and_bytes(url: str) -> None:
     assert done.returncode == 0, done.stderr
     page = (EXAMPLES.parent / "docs" / "names-and-bytes.md").read_text(encoding="utf-8").partition("## In the shell")[0]
     assert cells_of_tables(done.stdout) == cells_of_tables(page)
->>>>>>> c6dee06 (Where the bytes of a table go, and commands that read keys, rows and regions by the registry alone)
 
 
 @pytest.mark.hbase

@@ -11,12 +11,9 @@ from hbmodel.errors import HbmodelError
 from hbmodel.tools.cli.describe import describe
 from hbmodel.tools.cli.hbase import hbase as hbase_commands
 from hbmodel.tools.cli.index import index as index_commands
-<<<<<<< HEAD
-from hbmodel.tools.cli.migrate import migrate as migrate_commands
-=======
 from hbmodel.tools.cli.key import key as key_commands
+from hbmodel.tools.cli.migrate import migrate as migrate_commands
 from hbmodel.tools.cli.rows import regions, row, scan
->>>>>>> c6dee06 (Where the bytes of a table go, and commands that read keys, rows and regions by the registry alone)
 
 
 class OneLineErrors(click.Group):
@@ -38,12 +35,9 @@ def main() -> None:
 
 main.add_command(hbase_commands)
 main.add_command(index_commands)
-<<<<<<< HEAD
 main.add_command(migrate_commands)
-=======
 main.add_command(describe)
 main.add_command(key_commands)
 main.add_command(row)
 main.add_command(scan)
 main.add_command(regions)
->>>>>>> c6dee06 (Where the bytes of a table go, and commands that read keys, rows and regions by the registry alone)
