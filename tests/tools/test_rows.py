@@ -45,6 +45,13 @@ class Hit:
     by_page = hb.index("page")
 
 
+@hb.model(table="cli_points", family="d")
+class Point:
+    metric: hb.Key[str] = hb.key(hb.dictionary("cli_metrics", hb.UInt16))
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    value: hb.Column[int] = hb.column("v")
+
+
 @pytest.fixture(scope="module", params=["file", *HBASE])
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A store with three tables and their rows; on HBase they have names of their own and are dropped in the end."""
@@ -54,12 +61,13 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         running = request.getfixturevalue("local_hbase")
         found = f"{running.url if request.param == 'thrift1' else running.thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
     with hb.connect(found) as store:
-        hb.create_tables(store, Action, Pet, Hit)
+        hb.create_tables(store, Action, Pet, Hit, Point)
         with hb.Session(store) as session:
             actions = [Action(user=n % 2, at=DAY + timedelta(hours=n), name="login" if n < 4 else "buy") for n in range(6)]
             session.add_all(actions)
             session.add_all(Pet(owner=owner, name="rex", species="dog", food={"meat": 2}) for owner in ("ann", "bob"))
             session.add(Pet(owner="ann", name="tom", species="cat"))
+            session.add_all(Point(metric=metric, number=1, value=5) for metric in ("cpu", "disk"))
             session.add(Hit(at=DAY, page="home"))
             session.commit()
             session.increment(actions[3], Action.views, 5)
@@ -136,6 +144,16 @@ def test_scans_with_conditions(url: str) -> None:
     assert shown[0].split() == ["user", "at", "name", "note", "views"]
     assert shown[1].split() == ["0", "2026-03-01T04:00:00Z", "buy", "null", "0"]
     assert {row["name"] for row in lines(url, "scan", "cli_actions.by_name", "--where", "name^=b")} == {"buy"}
+
+
+def test_names_of_dictionaries(url: str) -> None:
+    assert lines(url, "scan", "cli_points", "--where", "metric=disk") == [{"metric": "disk", "number": 1, "value": 5}]
+    (written,) = lines(url, "key", "encode", "cli_points", "metric=disk", "number=1")
+    assert len(written["hex"]) == 12
+    assert lines(url, "key", "decode", "cli_points", written["hex"]) == [{"fields": {"metric": "disk", "number": 1}}]
+    assert lines(url, "row", "get", "cli_points", "metric=cpu", "number=1")[0]["value"] == 5
+    assert lines(url, "describe", "cli_points")[0]["row_key"] == 12
+    assert "no id for the name" in refused(url, "key", "encode", "cli_points", "metric=tape", "number=1")
 
 
 def test_mistakes_are_one_line(url: str) -> None:

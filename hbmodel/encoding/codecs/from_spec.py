@@ -11,6 +11,7 @@ from hbmodel.encoding.codecs.addresses import IPAddress, IPv4, IPv6
 from hbmodel.encoding.codecs.base import JSON, Codec
 from hbmodel.encoding.codecs.booleans import Bool
 from hbmodel.encoding.codecs.decimals import DecimalNumber
+from hbmodel.encoding.codecs.dictionary import Dictionary
 from hbmodel.encoding.codecs.floats import Float64
 from hbmodel.encoding.codecs.integers import IntCodec
 from hbmodel.encoding.codecs.java import JavaIntCodec, JavaUTF, ReverseStampCodec, ReverseStampInt
@@ -64,6 +65,10 @@ def _ip(spec: Spec) -> Codec[Any]:
     return known[spec.get("version")]
 
 
+def _dictionary(spec: Spec) -> Codec[Any]:
+    return Dictionary(spec["name"], codec_of(spec["ids"]))
+
+
 def _digest_prefixed(spec: Spec) -> Codec[Any]:
     return DigestPrefixed(codec_of(spec["of"]), spec["length"], spec["algorithm"], spec["hex"])
 
@@ -90,6 +95,7 @@ _KNOWN: Final[Mapping[str, Callable[[Spec], Codec[Any]]]] = {
     "reversed": lambda spec: Reversed(codec_of(spec["of"])),
     "reversed_digits": lambda spec: ReversedDigits(spec["width"]),
     "digest_prefixed": _digest_prefixed,
+    "dictionary": _dictionary,
     "json": lambda _: Json(Any),
     "msgpack": lambda _: MsgPack(Any),
 }

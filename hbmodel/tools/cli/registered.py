@@ -18,6 +18,7 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.value_text import json_of_value, text_of_value, value_of_text
 from hbmodel.session.connect import connect
 from hbmodel.store.port import Store
+from hbmodel.tables.names import Names
 from hbmodel.tables.registered import RegisteredTable
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
@@ -44,8 +45,8 @@ def table_options(command: Command) -> Command:
 
 @contextmanager
 def opened(table: str, url: str, registry: str, family: str | None, kind: str | None) -> Iterator[tuple[Store, RegisteredTable]]:
-    """The store, and the table as the registry has it."""
-    with connect(url) as store:
+    """The store, and the table as the registry has it; names of dictionaries are looked up."""
+    with connect(url) as store, Names(store, registry=registry).bound():
         yield store, RegisteredTable.find(Registry(store, registry), table, family, kind)
 
 
