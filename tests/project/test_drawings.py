@@ -11,8 +11,10 @@ from xml.etree import ElementTree
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-PROGRAM = runpy.run_path(str(DOCS / "drawings" / "wide_rows.py"))
-DRAWN: dict[str, str] = PROGRAM["drawings"]()
+PROGRAMS: list[dict[str, Any]] = [runpy.run_path(str(path)) for path in sorted((DOCS / "drawings").glob("*.py"))]
+DRAWN: dict[str, str] = {name: text for program in PROGRAMS for name, text in program["drawings"]().items()}
+STYLES: dict[str, str] = {name: program["STYLE"] for program in PROGRAMS for name in program["drawings"]()}
+PROGRAM = next(program for program in PROGRAMS if "Segment" in program)
 SVG = "{http://www.w3.org/2000/svg}"
 
 Box = tuple[float, float, float, float]
@@ -42,9 +44,9 @@ def inside(one: Box, other: Box) -> bool:
 
 def test_the_files_are_what_the_program_draws() -> None:
     committed: dict[str, Any] = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "drawings").glob("*.svg")}
-    assert committed == DRAWN, "python docs/drawings/wide_rows.py draws them again"
-    page = (DOCS / "wide-rows.md").read_text(encoding="utf-8")
-    assert [name for name in DRAWN if f"](drawings/{name})" not in page] == []
+    assert committed == DRAWN, "the programs of docs/drawings draw them again"
+    pages = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
+    assert [name for name in DRAWN if f"](drawings/{name})" not in pages] == []
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -60,7 +62,7 @@ def test_text_fits_where_it_stands(name: str) -> None:
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_every_style_is_there_in_light_and_dark(name: str) -> None:
-    light, _, dark = PROGRAM["STYLE"].partition("@media (prefers-color-scheme: dark)")
+    light, _, dark = STYLES[name].partition("@media (prefers-color-scheme: dark)")
     used = {style for shape in ElementTree.fromstring(DRAWN[name]).iter() for style in shape.get("class", "").split()} - {"strong"}
     assert used
     assert all(f".{style} {{" in part for style in used for part in (light, dark))

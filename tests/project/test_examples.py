@@ -251,6 +251,13 @@ def test_names_and_bytes(url: str) -> None:
     assert cells_of_tables(done.stdout) == cells_of_tables(page)
 
 
+def test_spreading_keys(url: str) -> None:
+    done = run("spreading_keys", "--store", url, COLUMNS="170")
+    assert done.returncode == 0, done.stderr
+    page = (EXAMPLES.parent / "docs" / "spreading-keys.md").read_text(encoding="utf-8")
+    assert cells_of_tables(done.stdout) == cells_of_tables(page)
+
+
 @pytest.mark.hbase
 def test_flights_on_a_running_hbase(local_hbase: object) -> None:
     url = f"{local_hbase.url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]

@@ -1,0 +1,239 @@
+"""The same events under keys that count up, salted, hashed, reversed and shuffled: where they lie, and what each way costs to read.
+
+    python examples/spreading_keys.py                              # in one temporary file
+    python examples/spreading_keys.py --store hbase                # on a real HBase that is started for it
+    python examples/spreading_keys.py --store hbase://host:9090    # in a cluster of your own
+
+Every table has eight regions, cut as one would cut them for its keys. Calls and rows are counted, not timed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any
+from zlib import crc32
+
+import click
+from rich.console import Console
+from rich.table import Table
+from stores import opened
+
+import hbmodel as hb
+from hbmodel.store import Scan
+
+EVENTS = 4_000
+REGIONS = 8
+FIRST, LAST = 1_700, 1_799
+"""The events of the scan in order."""
+
+PAGE = 20
+BUSY = 40_000
+"""The user of every eighth event."""
+
+NEWEST = 500
+"""The events that are written last, one after the other."""
+
+
+# --- the models -------------------------------------------------------------------------------------------------------
+
+
+@hb.model(table="spread_plain", family="d")
+class Plain:
+    """Numbers that count up: neighbours lie next to each other, and all new ones at the end."""
+
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    user: hb.Column[int] = hb.column("u", hb.UInt16)
+
+
+@hb.model(table="spread_salted", family="d", salt=hb.HashSalt(REGIONS))
+class Salted:
+    """A byte before the number, which follows from it."""
+
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    user: hb.Column[int] = hb.column("u", hb.UInt16)
+
+
+@hb.model(table="spread_random", family="d", salt=hb.RandomSalt(REGIONS), immutable=True)
+class Random:
+    """A byte before the number that is drawn for each event."""
+
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    user: hb.Column[int] = hb.column("u", hb.UInt16)
+
+
+@hb.model(table="spread_hashed", family="d")
+class Hashed:
+    """The first two bytes of the number's md5 before it."""
+
+    number: hb.Key[int] = hb.key(hb.DigestPrefixed(hb.UInt32, 2))
+    user: hb.Column[int] = hb.column("u", hb.UInt16)
+
+
+@hb.model(table="spread_reversed", family="d")
+class Reversed:
+    """The digits of the number, the last one first."""
+
+    number: hb.Key[int] = hb.key(hb.ReversedDigits(6))
+    user: hb.Column[int] = hb.column("u", hb.UInt16)
+
+
+@hb.model(table="spread_shuffled", family="d")
+class Shuffled:
+    """The key fields in another order: a user before the number, so that what many users do at once goes to many places."""
+
+    user: hb.Key[int] = hb.key(hb.UInt16)
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    kind: hb.Column[str] = hb.column("k")
+
+
+MODELS: Sequence[Any] = (Plain, Salted, Random, Hashed, Reversed, Shuffled)
+
+GIVES_UP = {
+    Plain: "an even spread of writes",
+    Salted: "one scan: each bucket has its own",
+    Random: "one place to get from; changes",
+    Hashed: "order, ranges, pages in order",
+    Reversed: "order, ranges, pages in order",
+    Shuffled: "order over all users; a busy user is in one place",
+}
+
+
+def splits(model: Any) -> Any:
+    """Eight regions for the keys of a model; of keys that count up, for four times as many as there are."""
+    if hb.schema_of(model).salt.buckets > 1:
+        return hb.ByBucket()
+    if model is Plain:
+        return hb.Uniform(REGIONS, low=0, high=4 * EVENTS - 1)
+    if model is Shuffled:
+        return hb.Uniform(REGIONS)
+    return hb.FromSample([event(model, number) for number in range(0, 4 * EVENTS, 7)], REGIONS)
+
+
+def user_of(number: int) -> int:
+    """Who did it: every eighth event is of one user, the others of a thousand."""
+    return BUSY if number % 8 == 0 else crc32(b"%d" % (number % 1_000)) % 65_536
+
+
+def event(model: Any, number: int) -> Any:
+    """An event."""
+    if model is Shuffled:
+        return Shuffled(user=user_of(number), number=number, kind="view")
+    return model(number=number, user=user_of(number))
+
+
+def events(model: Any, start: int, stop: int) -> Iterator[Any]:
+    """Events in the order of their numbers."""
+    return (event(model, number) for number in range(start, stop))
+
+
+# --- what is counted --------------------------------------------------------------------------------------------------
+
+
+class Counted:
+    """Calls and rows of what a session reads."""
+
+    def __init__(self) -> None:
+        self.calls = self.rows = 0
+
+    def __call__(self, call: hb.Call) -> None:
+        if call.table.startswith("spread_"):
+            self.calls, self.rows = self.calls + 1, self.rows + call.rows
+
+    def __str__(self) -> str:
+        return f"{self.calls} / {self.rows:,}"
+
+
+def rows_by_region(store: hb.Store, model: Any, since: int = 0) -> list[int]:
+    """How many stored rows each region holds, of events from a number on."""
+    starts = hb.split_keys(model, splits(model))
+    counts = [0] * (len(starts) + 1)
+    (batches,) = store.scan(hb.schema_of(model).table, [Scan()])
+    for row in (row for batch in batches for row in batch):
+        found = hb.decode(model, row)
+        counts[bisect_right(starts, row.row)] += found.number >= since
+    return counts
+
+
+IN_ORDER = {Plain, Salted, Random}
+"""Models whose rows the store gives in the order of their numbers."""
+
+
+def get(store: hb.Store, model: Any) -> Counted:
+    """One event by its number; of a shuffled key by both fields."""
+    counted = Counted()
+    session = hb.Session(store, on_call=counted)
+    key = {"user": user_of(FIRST)} if model is Shuffled else {}
+    assert session.get(model, number=FIRST, **key) is not None
+    return counted
+
+
+def scan(store: hb.Store, model: Any) -> Counted:
+    """A hundred events in order; where the store has no order, every row is read and the program sorts what it keeps."""
+    counted = Counted()
+    query = hb.Session(store, on_call=counted).query(model).where(model.number.between(FIRST, LAST))
+    in_order = model in IN_ORDER
+    query = query.order_by(model.number) if in_order else query.allow_full_scan()
+    found = [each.number for each in query]
+    assert (found if in_order else sorted(found)) == list(range(FIRST, LAST + 1))
+    return counted
+
+
+def page(store: hb.Store, model: Any) -> Counted | None:
+    """The second page in order; None where there are none. Of a shuffled key the pages are those of one user."""
+    if model not in IN_ORDER and model is not Shuffled:
+        return None
+    counted = Counted()
+    query = hb.Session(store, on_call=counted).query(model).order_by(model.number)
+    query = query.where(Shuffled.user == BUSY) if model is Shuffled else query.where(model.number >= FIRST)
+    token = query.page(PAGE).next_token
+    counted.calls = counted.rows = 0
+    assert len(query.page(PAGE, after=token).items) == PAGE
+    return counted
+
+
+# --- the program ------------------------------------------------------------------------------------------------------
+
+
+def spread(store: hb.Store) -> dict[Any, tuple[list[int], list[int]]]:
+    """Loads every table; the rows of each region, and those of the newest events."""
+    found = {}
+    for model in MODELS:
+        presplit = {model: splits(model)} if store.capabilities.presplit else None
+        hb.create_tables(store, model, splits=presplit)
+        with hb.Session(store) as session:
+            session.load(events(model, 0, EVENTS))
+        found[model] = (rows_by_region(store, model), rows_by_region(store, model, EVENTS - NEWEST))
+    return found
+
+
+def show(console: Console, store: hb.Store) -> None:
+    """Prints both tables."""
+    regions = Table("rows of region", *map(str, range(1, REGIONS + 1)), f"most of the last {NEWEST}")
+    for model, (rows, newest) in spread(store).items():
+        drawn = model is Random  # of which each run has other figures
+        texts = [f"about {EVENTS // REGIONS}"] * REGIONS if drawn else [str(count) for count in rows]
+        regions.add_row(model.__name__.lower(), *texts, f"about {NEWEST // REGIONS}" if drawn else str(max(newest)))
+    console.print(regions)
+    costs = Table("calls / rows", "get", "100 in order", f"page of {PAGE}", "gives up")
+    for model in MODELS:
+        of_page = page(store, model)
+        shown = "-" if of_page is None else str(of_page)
+        costs.add_row(model.__name__.lower(), str(get(store, model)), str(scan(store, model)), shown, GIVES_UP[model])
+    console.print(costs)
+
+
+@click.command()
+@click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
+def main(store: str) -> None:
+    """Load the same events under six kinds of key, and count what each takes."""
+    console = Console(highlight=False)
+    try:
+        with opened(console, store) as found:
+            show(console, found)
+    except hb.HbmodelError as error:
+        raise click.ClickException(str(error)) from error
+
+
+if __name__ == "__main__":
+    main()
