@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hbmodel.errors import InvalidRequest, StoreError
+from hbmodel.errors import InvalidRequest
 from hbmodel.store import Put, Row, Scan
 from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
 from hbmodel.store.ranges import KeyRange
@@ -112,12 +112,3 @@ class PieceConformance:
     def test_what_cannot_be_read_in_pieces(self, bed: Bed, scan: Scan) -> None:
         with pytest.raises(InvalidRequest):
             bed.store.scan(bed.table, [scan])
-
-    def test_hbase_refuses_pieces_of_rows_that_a_filter_judges(self, bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The reason for the check before: asked of HBase itself."""
-        if not type(bed.store).__module__.startswith("hbmodel.store.thrift"):
-            pytest.skip("only HBase has an answer of its own")
-        monkeypatch.setattr("hbmodel.store.checks.reads._judges_rows", lambda _: False)
-        (batches,) = bed.store.scan(bed.table, [Scan(cells=5, filter=ValueFilter(b"d:a", "=", b""))])
-        with pytest.raises(StoreError):
-            list(batches)

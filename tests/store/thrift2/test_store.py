@@ -13,6 +13,7 @@ import pytest
 import hbmodel as hb
 from hbmodel.errors import FamilyNotFound, InvalidRequest, NamespaceNotFound, RowExists, StoreError, TableNotFound, UnknownOutcome
 from hbmodel.store import ConditionalChange, Delete, Family, Put, Scan
+from hbmodel.store.filters import ValueFilter
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift1.store import Thrift1Store
 from hbmodel.store.thrift2.families import table_name
@@ -381,3 +382,16 @@ def test_the_gateway_resets_what_it_is_not_given_and_the_store_gives_it_everythi
         assert told() == {**defaults, b"TTL": b"90"}
     finally:
         store.delete_table(table)
+
+
+@pytest.mark.slow  # HBase's client tries again for most of a minute
+@pytest.mark.parametrize("gateway", ["thrift1", "thrift2"])
+def test_hbase_refuses_pieces_of_rows_that_a_filter_judges(
+    store: Thrift2Store, local_hbase: Any, gateway: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hbmodel.store.checks.reads._judges_rows", lambda _: False)  # the check that stands before HBase's answer
+    asked = Scan(cells=5, filter=ValueFilter(A, "=", b""))
+    with hb.connect(local_hbase.url if gateway == "thrift1" else local_hbase.thrift2_url) as other:
+        (batches,) = other.scan(TABLE, [asked])
+        with pytest.raises(StoreError):
+            list(batches)
