@@ -258,6 +258,14 @@ def test_spreading_keys(url: str) -> None:
     assert cells_of_tables(done.stdout) == cells_of_tables(page)
 
 
+def test_limit_and_offset(url: str) -> None:
+    done = run("limit_and_offset", "--store", url, COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    page = (EXAMPLES.parent / "docs" / "limit-and-offset.md").read_text(encoding="utf-8")
+    assert cells_of_tables(done.stdout) == cells_of_tables(page)
+    assert done.stdout.partition("┏")[0] in page
+
+
 @pytest.mark.hbase
 def test_flights_on_a_running_hbase(local_hbase: object) -> None:
     url = f"{local_hbase.url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]

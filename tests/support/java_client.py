@@ -4,6 +4,7 @@ Run with the path of a configuration directory, it reads commands from its input
 
     {"do": "create", "table": "t", "family": "d"}
     {"do": "put", "table": "t", "family": "d", "row": "r", "columns": {"a": "text", "b": 5}, "timestamp": 10}
+        a row may be a list of parts, joined by `Bytes.add`: text, ints, and {"reverse": 5} for `Long.MAX_VALUE - 5`
     {"do": "delete", "table": "t", "family": "d", "row": "r", "columns": ["a"]}
     {"do": "cells", "table": "t"}    the answer: [row, column, timestamp, value] of every cell, bytes in hex
     {"do": "drop", "table": "t"}
@@ -51,9 +52,11 @@ class JavaClient:
         assert answer, "the Java client has ended"
         return json.loads(answer)
 
-    def put(self, table: str, row: str, columns: Mapping[str, str | int], timestamp: int | None = None) -> None:
+    def put(
+        self, table: str, row: str | Sequence[Any], columns: Mapping[str, str | int], timestamp: int | None = None, family: str = "d"
+    ) -> None:
         """Puts text and ints as `Bytes.toBytes` makes them."""
-        self.ask("put", table, family="d", row=row, columns=columns, timestamp=timestamp)
+        self.ask("put", table, family=family, row=row, columns=columns, timestamp=timestamp)
 
     def cells(self, table: str) -> Sequence[Cell]:
         """Every cell of a table."""
@@ -93,7 +96,14 @@ def main(configuration: str) -> None:
         for name in ("Put", "Delete", "Scan", "ConnectionFactory", "TableDescriptorBuilder", "ColumnFamilyDescriptorBuilder")
     )
 
-    def data(value: str | int) -> Any:
+    def data(value: Any) -> Any:
+        if isinstance(value, list):
+            joined = data("")
+            for part in value:
+                joined = Bytes.add(joined, data(part))
+            return joined
+        if isinstance(value, dict):
+            return Bytes.toBytes(jpype.JLong(jpype.java.lang.Long.MAX_VALUE - value["reverse"]))
         return Bytes.toBytes(jpype.JInt(value)) if isinstance(value, int) else Bytes.toBytes(jpype.JString(value))
 
     def put(table: Any, said: Any) -> None:
