@@ -97,7 +97,7 @@ def test_a_row_of_a_million_columns(bed: Bed, caplog: pytest.LogCaptureFixture) 
     assert sum(1 for _ in events) == OBJECTS
     figures["whole row, us for each cell"] = round((time.perf_counter() - begun) * 1e6 / COLUMNS, 1)
     logger.warning("%s", figures)
-    assert max(times) <= 1.5 * min(times), figures
+    assert max(times) <= 1.5 * times[0], figures  # as fast as the first one
     assert figures["peak of a page, MB"] < 5
     assert figures["peak of the whole row, MB"] < 64
     assert figures["peak of count(), MB"] < 64
