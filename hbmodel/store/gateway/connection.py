@@ -9,18 +9,19 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Literal, cast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Literal
 
 from attrs import field, frozen
 from thriftpy2.protocol import TBinaryProtocol, TCompactProtocol
 from thriftpy2.thrift import TType
-from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket, TTransportException
+from thriftpy2.transport import TBufferedTransport, TFramedTransport, TTransportException
 
 from hbmodel.errors import HbmodelError, InvalidRequest, StoreUnavailable, UnknownOutcome
 from hbmodel.store.gateway.addresses import Gateway
 from hbmodel.store.gateway.http import Http, HttpSocket
+from hbmodel.store.gateway.joined_socket import JoinedSocket
 from hbmodel.store.gateway.thrift_client import ThriftClient
 from hbmodel.store.gateway.tls import Tls, refused_certificate, secured
 
@@ -114,9 +115,10 @@ class ThriftConnection:
             raise StoreUnavailable(
                 "Cannot connect to the HBase gateway.", gateway=str(gateway), reason=getattr(error, "strerror", None) or str(error)
             ) from error
-        self._socket: Any = HttpSocket(opened, gateway, wire.http) if wire.transport == "http" else cast(Any, TSocket)(sock=opened)
+        self._socket: Any = HttpSocket(opened, gateway, wire.http) if wire.transport == "http" else JoinedSocket(opened)
         self._protocol: Any = PROTOCOLS[wire.protocol](TRANSPORTS[wire.transport](self._socket, BUFFER_SIZE), decode_response=False)
         self._client = ThriftClient(service, self._protocol)
+        self._joins = wire.transport != "http"
         self.opened_at = self.used_at = time.monotonic()
         self.expires_at = self.opened_at + wire.max_age * random.uniform(0.8, 1.0)
 
@@ -142,10 +144,7 @@ class ThriftConnection:
         try:
             self._client.send(api, arguments)
         except (OSError, EOFError) as error:
-            self._broke()
-            if (refusal := refused_certificate(_last_word(self._socket.sock, error), str(self.gateway))) is not None:
-                raise refusal from error
-            raise StoreUnavailable("The connection to the HBase gateway broke before the request was sent.", **self._address) from error
+            raise self._unsent(error) from error
         except Exception:
             # What thriftpy2 says here quotes the argument, and row values do not belong in errors.
             raise InvalidRequest("The request holds a value that does not fit its Thrift type.", request=api) from None
@@ -153,6 +152,35 @@ class ThriftConnection:
         self._in_step = True
         if self._later:
             self._send_later()
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """Around requests that may go out several in one packet: at the end at the latest, and before a reply is read.
+
+        Raises:
+            StoreUnavailable: the connection is broken.
+        """
+        if self._joins:
+            self._socket.join()
+        try:
+            yield
+        finally:
+            if self._joins:
+                self._send_joined()
+
+    def _send_joined(self) -> None:
+        try:
+            self._socket.part()
+        except OSError as error:
+            raise self._unsent(error) from error
+
+    def _unsent(self, error: Exception) -> HbmodelError:
+        """Why a request could not be sent."""
+        self._in_step = False
+        self._broke()
+        if (refusal := refused_certificate(_last_word(self._socket.sock, error), str(self.gateway))) is not None:
+            return refusal
+        return StoreUnavailable("The connection to the HBase gateway broke before the request was sent.", **self._address)
 
     def later(self, api: str, **arguments: Any) -> None:
         """Sends a request behind the next one, or before the connection is closed; nobody wants its reply.
@@ -197,6 +225,8 @@ class ThriftConnection:
             self._read(self._read_past)
 
     def _read(self, read: Callable[[str], Any]) -> Any:
+        if self._joins and self._socket.joining:
+            self._send_joined()
         if not self._in_step:
             raise UnknownOutcome(_LOST, **self._address)
         self._in_step = False

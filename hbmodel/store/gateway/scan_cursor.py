@@ -72,7 +72,8 @@ class Cursor:
     def size(self) -> int:
         """Roughly the bytes of a request that describes the scan."""
         scan = self.scan.range
-        return 100 + len(scan.start) + len(scan.stop or b"") + len(self.filter or b"") + sum(len(column) + 20 for column in self.columns)
+        columns = sum(map(len, self.columns)) + 20 * len(self.columns)
+        return 100 + len(scan.start) + len(scan.stop or b"") + len(self.filter or b"") + columns
 
     def reading(self) -> Reading | None:
         """What a call that starts anew has to read: the rest of the rows; None when no row can be there."""

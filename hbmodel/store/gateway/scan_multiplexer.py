@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from types import TracebackType
 
@@ -85,11 +86,15 @@ class ScanMultiplexer:
     def start(self) -> None:
         """Sends the first request of each scan, without waiting. What fails here is told when rows are asked for."""
         room = FIRST_BYTES
-        with self._lock, _Later(self):
+        with self._lock, _Later(self), self._joined():
             for cursor in self.cursors:
                 if (room := room - cursor.size) < 0:  # the others begin when their rows are asked for
                     return
                 self._begin(cursor)
+
+    def _joined(self) -> AbstractContextManager[None]:
+        """Around the requests of several scans."""
+        return nullcontext() if len(self.cursors) == 1 else self._lease.connection().joined()
 
     def ask(self) -> None:
         """Waits for scanners that are being opened and sends their first request for rows. Failures wait as in `start`."""
