@@ -158,12 +158,16 @@ def _apply(store: Any, mutations: Sequence[Put | Delete]) -> None:
         else:
             whole = max(whole, at)
     store[TOMBSTONES] = (whole, tuple(sorted((c, t) for c, t in hidden.items() if t > whole)))
-    # A cell under a newer one that does not end, or of its own time and end, is never seen again.
+    # A cell under a newer one that does not end, or that came later at the same time, is never seen again.
+    top: dict[bytes, tuple[int, int]] = {}
+    for n, (column, at, _, end) in enumerate(cells):
+        if end is None and (at, n) > top.get(column, (-1, 0)):
+            top[column] = at, n
     kept: list[Cell] = []
-    for n, (column, at, value, end) in enumerate(cells):
-        covered = any(c == column and e is None and (t > at or (t == at and m > n)) for m, (c, t, _, e) in enumerate(cells))
-        if at > whole and at > hidden.get(column, -1) and not covered and not (end is not None and end <= now):
-            kept.append((column, at, value, end))
+    for n, cell in enumerate(cells):
+        column, at, _, end = cell
+        if at > whole and at > hidden.get(column, -1) and (at, n) >= top.get(column, (-1, 0)) and (end is None or end > now):
+            kept.append(cell)
     store[CELLS] = tuple(kept)
 
 
