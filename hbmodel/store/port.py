@@ -59,9 +59,7 @@ class Reads(Protocol):
     """Reads rows."""
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
-        """Reads rows in one call. The result has the order and length of `rows`, with None for a row that has none of the
-        columns.
-        """
+        """Reads rows in one call. The result is in the order of `rows`, with None for a row that has none of the columns."""
         ...
 
     def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
@@ -145,8 +143,7 @@ class Administers(Protocol):
         ...
 
     def modify_family(self, table: str, family: Family) -> None:
-        """Changes options of a live table's column family. Options that are None in `family`, or not in its configuration, stay
-        as they are.
+        """Changes options of a live table's column family. Options that are None or missing in `family` are kept.
 
         A shorter TTL or fewer versions may remove cells permanently. Needs `capabilities.alter`, else `CapabilityError`.
         """

@@ -161,8 +161,7 @@ class Scan:
 
 @frozen
 class BegunAgain:
-    """A row without columns among the pieces of `Scan.cells`: the earlier pieces of this row belong to another read than those
-    that follow.
+    """A row without columns among the pieces of `Scan.cells`: the earlier pieces of this row are from another read than the next ones.
 
     Attributes:
         row: the row key.

@@ -102,8 +102,7 @@ _KNOWN: Final[Mapping[str, Callable[[Spec], Codec[Any]]]] = {
 
 
 def codec_of(spec: Spec) -> Codec[Any]:
-    """The codec that writes the bytes of a description: for an enumeration the codec of its values, for a structured one that of
-    any type.
+    """The codec that writes the bytes of a description: for an enumeration the codec of its values, for a structured one any type.
 
     A description of a codec that is not in this library gives an `UnknownCodec`.
     """
