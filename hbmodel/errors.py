@@ -1,6 +1,6 @@
 """The error tree: everything that hbmodel raises on purpose is an `HbmodelError`.
 
-Messages are static sentences; what varies (table, key, field, ...) is in attributes and is appended when the error is shown.
+Messages are fixed sentences. The details (table, key, field, ...) are attributes, and are appended when the error is printed.
 Row values never appear in an error.
 """
 
@@ -11,15 +11,15 @@ from typing import Any
 
 
 class HbmodelError(Exception):
-    """Base of every error of this library.
+    """Base class of all errors of this library.
 
     Args:
-        message: a static sentence that says what is wrong and, where possible, what to do.
-        **details: what the sentence is about, by name (`table`, `key`, `field`, `index`, `found`, ...). `None` is left out.
+        message: a fixed sentence that says what is wrong and, where possible, what to do.
+        **details: the details of this error, by name (`table`, `key`, `field`, `index`, `found`, ...). `None` is left out.
 
     Attributes:
-        message: the static sentence.
-        details: the named details; each also reads as an attribute of the error.
+        message: the fixed sentence.
+        details: the named details; each is also an attribute of the error.
     """
 
     def __init__(self, message: str, /, **details: Any) -> None:
@@ -74,27 +74,27 @@ class EncodingError(HbmodelError, ValueError):
 
 
 class UnknownName(EncodingError):
-    """A dictionary has no id for a name, so that no row has it."""
+    """A dictionary has no id for a name, so no row has the name."""
 
 
 class IdsExhausted(HbmodelError):
-    """A sequence or a dictionary has given the last id that its counter or its codec allows."""
+    """A sequence or a dictionary has used the last id that its counter or its codec allows."""
 
 
 class ComputedFieldError(HbmodelError, ValueError):
-    """The function of a computed field raised for the values of a row; the error says where, and holds none of them."""
+    """The function of a computed field raised for the values of a row. The error says where, and contains none of the values."""
 
 
 class DecodingError(HbmodelError, ValueError):
-    """Bytes read from a table are not what the declared codec writes."""
+    """Bytes read from a table are not in the format of the declared codec."""
 
 
 class RowKeyError(HbmodelError):
-    """A row key cannot be built or is not one of this model (see the subclasses)."""
+    """A row key cannot be built or does not belong to this model (see the subclasses)."""
 
 
 class IncompleteKey(RowKeyError, TypeError):
-    """Not every key field was given; `missing` names them."""
+    """Some key fields were not given; `missing` names them."""
 
 
 class KeyTooLong(RowKeyError, ValueError):
@@ -121,15 +121,15 @@ class UnknownIndex(QueryError):
 
 
 class FullScanRefused(QueryError):
-    """The plan would read a whole table and the query does not say `.allow_full_scan()`."""
+    """The plan would read a whole table and the query does not have `.allow_full_scan()`."""
 
 
 class OrderNotAvailable(QueryError):
-    """No path of the model gives the order that `order_by` or `reversed` asks for."""
+    """Neither the table nor an index of the model gives the order that `order_by` or `reversed` asks for."""
 
 
 class TokenError(QueryError, ValueError):
-    """A continuation token is damaged, of another version, or belongs to another query."""
+    """A continuation token is damaged, from another version, or belongs to another query."""
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
@@ -144,24 +144,24 @@ class SessionClosed(SessionError):
 
 
 class SessionThreadError(SessionError):
-    """A session was used by two threads at once; stores are thread-safe, sessions are not."""
+    """Two threads used a session at the same time; stores are thread-safe, sessions are not."""
 
 
 class RowExists(HbmodelError):
-    """`insert` found a live row under the key."""
+    """A live row already exists under the key of an `insert`."""
 
 
 class RowNotFound(HbmodelError, LookupError):
-    """`update`, `increment` or a write of map entries found no live row under the key."""
+    """There is no live row under the key of an `update`, `increment` or write of map entries."""
 
 
 class ConflictError(HbmodelError):
-    """The row of a versioned model is not of the version that the object was read with: somebody has written it since.
+    """The row of a versioned model was written after the object was read, so their versions differ.
 
     Attributes:
         expected: the object's version.
-        found: the row's, 0 where there is no row.
-        failures: the outcomes, where several objects were committed, all of them in conflict, and none was written.
+        found: the row's version, 0 if there is no row.
+        failures: the outcomes, if several objects were committed, all of them were in conflict, and none was written.
     """
 
     def _shown(self) -> Mapping[str, Any]:
@@ -169,17 +169,17 @@ class ConflictError(HbmodelError):
 
 
 class ConditionFailed(HbmodelError):
-    """The row does not satisfy the condition that an update or delete was given with `if_`."""
+    """The row does not satisfy the `if_` condition of an update or delete."""
 
 
 class UniqueViolation(HbmodelError):
-    """Another row holds a value of a unique index already.
+    """Another row already holds a value of a unique index.
 
     Attributes:
-        index: its name.
-        fields: names of its fields.
-        value: that the object was to have there, a tuple of several fields; not shown as text.
-        owner: row key of the other row.
+        index: the name of the index.
+        fields: the names of its fields.
+        value: the value that is taken, a tuple if there are several fields; not printed.
+        owner: the row key of the other row.
     """
 
     def _shown(self) -> Mapping[str, Any]:
@@ -187,13 +187,13 @@ class UniqueViolation(HbmodelError):
 
 
 class PartialWrite(HbmodelError):
-    """A commit stopped part of the way.
+    """A commit stopped partway.
 
     Attributes:
-        applied: the outcomes of the objects that are written and acknowledged.
-        pending: the objects (or keys) that are not, in order; the session still holds them and `commit()` finishes them.
-        failures: the outcomes of objects that can never be written as asked (`RowNotFound`); they are not pending.
-        key: the row key of the first object that failed, or else that is pending.
+        applied: the outcomes of the objects that were written and acknowledged.
+        pending: the objects (or keys) that were not, in order; the session still holds them and `commit()` finishes them.
+        failures: the outcomes of objects that can never be written as requested (`RowNotFound`); they are not pending.
+        key: the row key of the first object that failed, or else of the first pending one.
         reason: why it failed, or why the commit stopped.
     """
 
@@ -208,26 +208,26 @@ class ClockError(HbmodelError):
 
 
 class SchemaMismatch(HbmodelError):
-    """The live layout of a table is not the one that the model declares; `differences` names each difference."""
+    """The live layout of a table differs from the model's; `differences` lists each difference."""
 
 
 class IndexUnavailable(HbmodelError):
-    """An index that a query or a write needs is absent, not built yet, or not known to the model."""
+    """An index that a query or a write needs is absent, not built yet, or unknown to the model."""
 
 
 class CapabilityError(HbmodelError):
-    """The store cannot do this; the message says which store or setting can."""
+    """The store does not support this operation; the message names a store or setting that does."""
 
 
 # --- stores -----------------------------------------------------------------------------------------------------------
 
 
 class StoreError(HbmodelError):
-    """A store could not do what it was asked; the subclasses say why."""
+    """A store could not complete a request; the subclasses say why."""
 
 
 class StoreURLError(StoreError, ValueError):
-    """A store URL cannot be understood."""
+    """A store URL cannot be parsed."""
 
 
 class StoreClosed(StoreError):
@@ -235,15 +235,15 @@ class StoreClosed(StoreError):
 
 
 class StoreUnavailable(StoreError, ConnectionError):
-    """The store cannot be reached, and the operation was certainly not carried out."""
+    """The store cannot be reached, and the operation was certainly not executed."""
 
 
 class CertificateRefused(StoreUnavailable):
-    """The gateway's TLS certificate does not verify, or the gateway does not accept the client's; trying again does not help."""
+    """The gateway's TLS certificate does not verify, or the gateway does not accept the client's; retrying does not help."""
 
 
 class UnknownOutcome(StoreError, ConnectionError):
-    """The connection was lost or timed out after a write was sent: it may or may not have been applied, wholly or in part."""
+    """The connection was lost or timed out after a write was sent: it may have been applied, fully or in part, or not at all."""
 
 
 class InvalidRequest(StoreError, ValueError):

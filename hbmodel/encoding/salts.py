@@ -1,4 +1,4 @@
-"""Salts: a short prefix of the row key that spreads neighbouring rows over buckets, chosen by some key fields or at random."""
+"""Salts: a short prefix of the row key that spreads adjacent rows over buckets, computed from key fields or random."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def _field_names(by: Any) -> tuple[str, ...]:
 
 
 class Salt(ABC):
-    """How rows are spread over buckets: number of buckets, the prefix of each, and the bucket of a row.
+    """How rows are spread over buckets: the number of buckets, the prefix of each, and the bucket of a row.
 
     Attributes:
         buckets: how many there are.
         width: length of every bucket's prefix, in bytes.
-        by: names of the key fields whose bytes choose the bucket; empty means all.
-        random: whether the bucket is drawn and not computed. A model with indexes then needs a prefix of one byte, the bucket's
-            number: it ends the index entries too.
+        by: names of the key fields whose bytes determine the bucket; empty means all.
+        random: whether the bucket is random instead of computed. A model with indexes then needs a one-byte prefix, the bucket's
+            number, because index entries also end with it.
     """
 
     __slots__ = ()
@@ -45,7 +45,7 @@ class Salt(ABC):
 
     @abstractmethod
     def prefix(self, bucket: int) -> bytes:
-        """What the keys of a bucket begin with; `width` bytes, different for each bucket."""
+        """The prefix of all keys in a bucket; `width` bytes, different for each bucket."""
 
     @abstractmethod
     def bucket(self, data: bytes) -> int:
@@ -55,7 +55,7 @@ class Salt(ABC):
             data: the bytes of the fields `by` as packed in the key, joined in key order.
 
         Raises:
-            RowKeyError: the bucket is not a function of the key.
+            RowKeyError: the bucket does not depend on the key.
         """
 
     @property
@@ -64,14 +64,14 @@ class Salt(ABC):
         """The salt as canonical JSON."""
 
     def draw(self) -> int:
-        """A bucket at random, for a salt that is."""
+        """A random bucket, for a random salt."""
         raise RowKeyError("The bucket of this salt is computed from the key, not drawn.", salt=type(self).__name__)
 
     def bind(self, layout: KeyLayout) -> BoundSalt:
         """The salt applied to the keys of a layout.
 
         Raises:
-            DeclarationError: `by` names something that is no field of the key, or the prefixes are not as they must be.
+            DeclarationError: `by` names something that is not a key field, or the prefixes are invalid.
         """
         unknown = [name for name in self.by if name not in layout.names]
         if unknown:
@@ -93,7 +93,7 @@ def _bucket_count(buckets: Any) -> int:
 class HashSalt(Salt):
     """One byte: zlib's crc32 of the fields' bytes, modulo the number of buckets.
 
-    A query that fixes the fields `by` reads one bucket; any other reads all and merges them.
+    A query that fixes the fields `by` reads one bucket; any other query reads all buckets and merges them.
 
     Args:
         buckets: 2 to 256.
@@ -110,18 +110,18 @@ class HashSalt(Salt):
         return bytes((bucket,))
 
     def bucket(self, data: bytes) -> int:
-        """By checksum."""
+        """The checksum of the bytes, modulo the number of buckets."""
         return crc32(data) % self.buckets
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """Buckets and fields."""
+        """The number of buckets and the fields."""
         return {"salt": "hash", "buckets": self.buckets, "by": list(self.by)}
 
 
 @frozen
 class RandomSalt(Salt):
-    """One byte, drawn for each write: the most even spread, for rows that never change. A get asks all buckets at once.
+    """One random byte for each write: the most even spread, for rows that never change. A get reads all buckets in one call.
 
     Args:
         buckets: 2 to 256.
@@ -137,16 +137,16 @@ class RandomSalt(Salt):
         return bytes((bucket,))
 
     def bucket(self, data: bytes) -> int:
-        """Always an error: nothing in the key tells."""
+        """Always raises: the key does not determine the bucket."""
         raise RowKeyError("A random salt is drawn for each write; the key does not tell the bucket.")
 
     def draw(self) -> int:
-        """A bucket, each equally likely."""
+        """A random bucket, each equally likely."""
         return secrets.randbelow(self.buckets)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """Buckets."""
+        """The number of buckets."""
         return {"salt": "random", "buckets": self.buckets, "by": []}
 
 
@@ -161,12 +161,12 @@ def _prefixes(prefixes: Any) -> tuple[bytes, ...]:
 
 @frozen
 class TextSalt(Salt):
-    """Prefixes of one's own, such as `a-` and `b-`, for tables that another program salts.
+    """Custom prefixes, such as `a-` and `b-`, for tables that another program salts.
 
     Args:
         prefixes: text or bytes, of equal length, in the order of the buckets' numbers.
         by: names of key fields; by default all of them.
-        choose: from the fields' bytes to the number of the bucket; by default zlib's crc32 modulo the number of prefixes.
+        choose: a function from the fields' bytes to the bucket's number; by default zlib's crc32 modulo the number of prefixes.
     """
 
     prefixes: tuple[bytes, ...] = field(converter=_prefixes)
@@ -176,11 +176,11 @@ class TextSalt(Salt):
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: len(self.prefixes[0]), takes_self=True))
 
     def prefix(self, bucket: int) -> bytes:
-        """The one declared at that position."""
+        """The prefix declared at that position."""
         return self.prefixes[bucket]
 
     def bucket(self, data: bytes) -> int:
-        """As chosen."""
+        """The bucket that `choose` returns."""
         if self.choose is None:
             return crc32(data) % len(self.prefixes)
         bucket = self.choose(data)
@@ -190,7 +190,7 @@ class TextSalt(Salt):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """Prefixes, in hex, fields, and whether the choice is one's own."""
+        """Prefixes in hex, fields, and whether `choose` is custom."""
         return {
             "salt": "text",
             "prefixes": [prefix.hex() for prefix in self.prefixes],
@@ -209,7 +209,7 @@ def _digit_count(digits: Any) -> int:
 
 @frozen
 class DigestSalt(Salt):
-    """The first hex digits, lower-case text, of a digest of the fields' bytes, for tables that another program salts.
+    """The first hex digits, as lower-case text, of a digest of the fields' bytes, for tables that another program salts.
 
     Args:
         digits: 1 to 3, for 16, 256 or 4096 buckets.
@@ -234,7 +234,7 @@ class DigestSalt(Salt):
         return b"%0*x" % (self.digits, bucket)
 
     def bucket(self, data: bytes) -> int:
-        """By digest."""
+        """The bucket of the digest's first digits."""
         return int(self._new(data).hexdigest()[: self.digits], 16)
 
     @property
@@ -251,11 +251,11 @@ class NoSalt(Salt):
     width = 0
 
     def prefix(self, bucket: int) -> bytes:
-        """Nothing."""
+        """The empty prefix."""
         return b""
 
     def bucket(self, data: bytes) -> int:
-        """The only one."""
+        """The only bucket."""
         return 0
 
     @property
@@ -266,11 +266,11 @@ class NoSalt(Salt):
 
 @frozen
 class RowSalt(Salt):
-    """The salt of a wide model: a function of the fields of the row key, as they stand there and not in the place key.
+    """The salt of a wide model, computed from the fields of the row key as encoded there, not as in the place key.
 
     Args:
         salt: as declared.
-        by: names of the fields, all of the row key.
+        by: names of the fields, all of them in the row key.
     """
 
     salt: Salt
@@ -280,10 +280,10 @@ class RowSalt(Salt):
 
     @classmethod
     def of(cls, salt: Salt, layout: PlaceLayout) -> RowSalt:
-        """A declared salt on the rows of a wide model; by default it looks at every field of the row key.
+        """A declared salt for the rows of a wide model; by default it uses every field of the row key.
 
         Raises:
-            DeclarationError: it is random, or names fields that are not in the row key, or the row is constant.
+            DeclarationError: the salt is random, or names fields that are not in the row key, or the row is constant.
         """
         if salt.random:
             raise DeclarationError("A wide model cannot have a random salt: the objects of a row must meet.", salt=type(salt).__name__)
@@ -296,7 +296,7 @@ class RowSalt(Salt):
         return cls(salt, tuple(name for name in known if not salt.by or name in salt.by))
 
     def prefix(self, bucket: int) -> bytes:
-        """That of the declared salt."""
+        """The prefix of the declared salt."""
         return self.salt.prefix(bucket)
 
     def bucket(self, data: bytes) -> int:
@@ -305,7 +305,7 @@ class RowSalt(Salt):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """That of the declared salt."""
+        """The spec of the declared salt."""
         return self.salt.spec
 
 
@@ -319,11 +319,11 @@ class BoundSalt:
 
     Attributes:
         salt: as declared.
-        names: of all key fields, in key order.
-        by: of those whose bytes choose the bucket, in key order.
+        names: names of all key fields, in key order.
+        by: names of the fields whose bytes determine the bucket, in key order.
         buckets: how many there are.
         width: length of the prefix, in bytes.
-        random: whether buckets are drawn.
+        random: whether buckets are random.
         prefixes: of all buckets, in bucket order.
     """
 
@@ -349,15 +349,15 @@ class BoundSalt:
         return {**self.salt.spec, "by": list(self.by)}
 
     def prefix(self, bucket: int) -> bytes:
-        """What the keys of a bucket begin with."""
+        """The prefix of all keys in a bucket."""
         return self.prefixes[bucket]
 
     def draw(self) -> int:
-        """A bucket at random, for a salt that is."""
+        """A random bucket, for a random salt."""
         return self.salt.draw()
 
     def bucket_of(self, parts: Sequence[bytes]) -> int:
-        """The bucket of a row, by the parts of all its key fields in key order.
+        """The bucket of a row, given the parts of all its key fields in key order.
 
         Raises:
             RowKeyError: the salt is random.
@@ -378,10 +378,10 @@ class BoundSalt:
         return self.salt.bucket(b"".join([parts[name] for name in self.by]))
 
     def bucket_at(self, key: bytes) -> int:
-        """The bucket that a stored key lies in.
+        """The bucket of a stored key.
 
         Raises:
-            DecodingError: it begins with no bucket's prefix.
+            DecodingError: it does not begin with a bucket's prefix.
         """
         bucket = self._by_prefix.get(key[: self.width])
         if bucket is None:
@@ -389,7 +389,7 @@ class BoundSalt:
         return bucket
 
     def range_in(self, bucket: int, keys: KeyRange) -> KeyRange:
-        """The stored keys of a bucket whose part behind the salt lies in `keys`."""
+        """The range of stored keys of a bucket whose part after the salt is in `keys`."""
         prefix = self.prefixes[bucket]
         return KeyRange(prefix + keys.start, prefix_successor(prefix) if keys.stop is None else prefix + keys.stop)
 

@@ -1,4 +1,4 @@
-"""What is said to HBase: the settings of a local HBase, its site properties, its logging, and the Java commands of its processes."""
+"""The configuration of a local HBase: its settings, site properties, logging, and the Java commands of its processes."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ class Settings:
     """How a local HBase is started.
 
     Attributes:
-        gateways: those to start, of `thrift1` and `thrift2`.
-        server_heap: largest heap of the server (`-Xmx`).
-        gateway_heap: largest heap of each gateway.
-        properties: HBase properties for every process, over those of this module.
-        gateway_properties: HBase properties for the gateways only, over `properties`.
+        gateways: the gateways to start, from `thrift1` and `thrift2`.
+        server_heap: maximum heap of the server (`-Xmx`).
+        gateway_heap: maximum heap of each gateway.
+        properties: HBase properties for every process; they override those of this module.
+        gateway_properties: HBase properties for the gateways only; they override `properties`.
     """
 
     gateways: tuple[str, ...] = field(default=GATEWAYS, converter=_names, validator=_gateways)
@@ -95,7 +95,7 @@ class Settings:
 
     @property
     def port_names(self) -> tuple[str, ...]:
-        """What needs a port."""
+        """Names of the ports that are needed."""
         return (*SERVER_PORTS, *self.gateways)
 
 
@@ -110,7 +110,7 @@ def site_properties(role: str, directory: Path, settings: Settings, ports: Mappi
     Args:
         role: one of `ROLES`.
         directory: of this local HBase.
-        settings: their properties win over those made here.
+        settings: their properties override those set here.
         ports: port by name.
     """
     common = {
@@ -170,10 +170,10 @@ _GATEWAY_PROPERTIES = {
 
 
 def site_xml(properties: Mapping[str, str]) -> str:
-    """Hadoop's XML for properties.
+    """The properties in Hadoop's XML format.
 
     Raises:
-        LocalHBaseError: a name or value has a character that XML cannot hold.
+        LocalHBaseError: a name or value has a character that XML cannot contain.
     """
     root = ElementTree.Element("configuration")
     for name, value in sorted(properties.items()):
@@ -219,12 +219,12 @@ rootLogger = INFO, file
 
 
 def mark(directory: Path) -> str:
-    """The argument by which the processes of a directory are found again."""
+    """The command line argument that identifies the processes of a directory."""
     return f"-Dhbmodel.localhbase={directory}"
 
 
 def command(role: str, directory: Path, settings: Settings, ports: Mapping[str, int], java: Java) -> list[str]:
-    """The Java command of one process; its class path goes into the environment variable `CLASSPATH`.
+    """The Java command of one process; its class path is set in the environment variable `CLASSPATH`.
 
     Args:
         role: one of `ROLES`.

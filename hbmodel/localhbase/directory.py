@@ -28,16 +28,16 @@ _LOCK_TIMEOUT = 300.0
 
 
 def default_directory() -> Path:
-    """Where the local HBase of this user lives when no directory is named."""
+    """The directory of this user's local HBase if none is given."""
     path: Path = required("platformdirs").user_state_path("hbmodel")
     return path / "hbase"
 
 
 def resolved(directory: str | os.PathLike[str] | None) -> Path:
-    """The absolute path of a directory as a user named it; None is the default one.
+    """The absolute path of a directory; None is the default one.
 
     Raises:
-        LocalHBaseError: the path holds a character that Java's class path or Hadoop's paths cannot hold.
+        LocalHBaseError: the path contains a character that Java's class path or Hadoop's paths do not allow.
     """
     path = default_directory() if directory is None else Path(directory).expanduser().resolve()
     if any(character in str(path) for character in ":*%\n\\"):
@@ -55,8 +55,8 @@ class State:
         settings: how.
         ports: port by name; kept after a stop so that the next start can use them again.
         processes: process by role, and the watchdog; empty after a stop.
-        owner: the process whose end takes this HBase away; None if it stays until it is stopped.
-        temporary: the directory goes when the owner goes.
+        owner: the process whose end stops this HBase; None if it runs until it is stopped.
+        temporary: the directory is deleted when the owner ends.
     """
 
     settings: Settings
@@ -66,23 +66,23 @@ class State:
     temporary: bool = False
 
     def with_process(self, role: str, process: Process) -> State:
-        """The state after a process was started."""
+        """The state after a process has started."""
         return evolve(self, processes={**self.processes, role: process})
 
 
 @frozen
 class Status:
-    """A local HBase as it is now.
+    """The current status of a local HBase.
 
     Attributes:
-        directory: where it lives.
-        pids: process id by role, of those that run.
-        missing: the roles that were started and do not run.
+        directory: its directory.
+        pids: process id by role, of the running processes.
+        missing: the roles that were started but are not running.
         ports: port by name: `zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`.
         url: store URL of the Thrift1 gateway, None without one.
         thrift2_url: store URL of the Thrift2 gateway, None without one.
         logs: log file by role.
-        owner: process id of the owner, None if it stays until it is stopped.
+        owner: process id of the owner, None if it runs until it is stopped.
     """
 
     directory: Path
@@ -101,7 +101,7 @@ class Status:
 
     @property
     def running(self) -> bool:
-        """True if everything that was started runs."""
+        """Whether everything that was started is running."""
         return not self.missing
 
     @property
@@ -126,25 +126,25 @@ class Status:
 
 
 def log_file(directory: Path, role: str) -> Path:
-    """Where a process logs."""
+    """The log file of a process."""
     return directory / "logs" / f"{role}.log"
 
 
 def output_file(directory: Path, role: str) -> Path:
-    """Where a JVM's own standard output and errors go."""
+    """The file for a JVM's own standard output and errors."""
     return directory / "logs" / f"{role}.out"
 
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Keep other starts and stops of this directory away while the block runs."""
+    """Prevents other starts and stops of this directory while the block runs."""
     busy = "Another process starts or stops the HBase of this directory; try again when it is done."
     with file_lock(directory / "lock", timeout=_LOCK_TIMEOUT, busy=busy):
         yield
 
 
 def make(directory: Path) -> None:
-    """Create the directory and those in it.
+    """Creates the directory and its subdirectories.
 
     Raises:
         LocalHBaseError: it cannot be written.
@@ -188,7 +188,7 @@ def read_state(directory: Path) -> State | None:
 
 
 def write_state(directory: Path, state: State) -> None:
-    """Record what was started, in one step.
+    """Records what was started, atomically.
 
     Raises:
         LocalHBaseError: the record cannot be written.

@@ -1,4 +1,4 @@
-"""Start, stop and look at the HBase of a directory; kill and restart its processes one by one."""
+"""Starts, stops and inspects the HBase of a directory; kills and restarts single processes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Directory = str | os.PathLike[str] | None
 
 
 def prepare(*, progress: bool = True) -> None:
-    """Do ahead what may take minutes: find Java and download the jars, so that starts are quick and need no network.
+    """Finds Java and downloads the jars in advance, so that starts are quick and need no network.
 
     Args:
         progress: show the download on standard error.
@@ -60,21 +60,21 @@ def start(
     temporary: bool = False,
     exclusive: bool = False,
 ) -> Status:
-    """Start an HBase and wait until it answers. What runs already is left as it is; what of it has died is started again.
+    """Starts an HBase and waits until it answers. Running processes are left alone; dead ones are started again.
 
     Args:
-        directory: where it lives; the user's default directory if None. Data in it is kept and used again.
-        settings: gateways, heaps and properties; the defaults if None. For an HBase that runs, None takes it as it is.
-        ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); the others are those of the last run in
-            this directory if they are free, else free ones.
-        timeout: seconds that the start may take, the download of the jars left out.
+        directory: its directory; the user's default directory if None. Existing data is kept and used.
+        settings: gateways, heaps and properties; the defaults if None. For a running HBase, None accepts its settings.
+        ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); the others are those of the
+            last run in this directory if they are free, else any free ones.
+        timeout: seconds that the start may take, without the download of the jars.
         progress: show the download of the jars, if there is one, on standard error.
-        owner: process id; this HBase is stopped when that process is gone, however it ends. None lets it run until it is stopped.
-        temporary: delete the directory when the owner is gone.
-        exclusive: refuse a directory in which an HBase runs already.
+        owner: process id; this HBase is stopped when that process ends for any reason. None lets it run until it is stopped.
+        temporary: delete the directory when the owner has ended.
+        exclusive: refuse a directory in which an HBase is already running.
 
     Raises:
-        LocalHBaseError: it cannot be started; the message says why and what to do. Nothing is left running then.
+        LocalHBaseError: it cannot be started; the message says why and what to do. No process is left running then.
     """
     path = resolved(directory)
     # Before the lock: a download may take minutes.
@@ -101,14 +101,14 @@ def start(
 
 
 def stop(directory: Directory = None, *, grace: float = STOP_GRACE) -> bool:
-    """Stop everything that runs in a directory and wait until it is gone. Data stays.
+    """Stops everything that runs in a directory and waits until it has ended. Data is kept.
 
     Args:
         directory: the user's default directory if None.
         grace: seconds that the processes have to stop by themselves before they are killed; 0 kills at once.
 
     Returns:
-        False if nothing ran.
+        False if nothing was running.
 
     Raises:
         LocalHBaseError: a process cannot be ended.
@@ -131,7 +131,7 @@ def stop(directory: Directory = None, *, grace: float = STOP_GRACE) -> bool:
 
 
 def status(directory: Directory = None) -> Status | None:
-    """What was started in a directory and not stopped since, as it is now; None if nothing was.
+    """The status of what was started in a directory and not stopped since; None if nothing was.
 
     Args:
         directory: the user's default directory if None.
@@ -155,7 +155,7 @@ def status(directory: Directory = None) -> Status | None:
 
 
 def kill(directory: Directory, role: str) -> None:
-    """Kill one process on the spot (SIGKILL), as a crash would.
+    """Kills one process immediately (SIGKILL), as in a crash.
 
     Args:
         directory: the user's default directory if None.
@@ -170,7 +170,7 @@ def kill(directory: Directory, role: str) -> None:
 
 
 def restart(directory: Directory, role: str, *, timeout: float = START_TIMEOUT) -> Status:
-    """Start one process again on its old port, and wait until it answers; if it still runs, it is killed first.
+    """Starts one process again on its old port, and waits until it answers; if it still runs, it is killed first.
 
     Args:
         directory: the user's default directory if None.
@@ -220,11 +220,11 @@ def _refuse_other_settings(path: Path, state: State, settings: Settings | None, 
 
 
 def remove(directory: Path, *, keep_logs: bool = False) -> None:
-    """Delete the directory of an HBase that was stopped.
+    """Deletes the directory of a stopped HBase.
 
     Args:
         directory: the directory.
-        keep_logs: leave its logs.
+        keep_logs: keep its logs.
     """
     if not keep_logs:
         shutil.rmtree(directory, ignore_errors=True)

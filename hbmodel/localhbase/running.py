@@ -16,27 +16,29 @@ from hbmodel.localhbase.directory import Status
 
 
 class LocalHBase:
-    """A real HBase on this machine for as long as a `with` block, or a process, lasts.
+    """A real HBase on this machine, for the length of a `with` block or of a process.
 
-    With no directory it lives in a temporary one that goes with it. Whatever becomes of this process (an exception, `kill -9`), a watchdog
-    process stops the HBase about half a second later.
+    Without a directory it uses a temporary one, which is deleted at the end. However this process ends (an exception, `kill -9`),
+    a watchdog process stops the HBase about half a second later.
 
         with LocalHBase() as hbase, hbmodel.connect(hbase.url) as store:
             ...
 
     Args:
-        directory: where its data lives; it is kept after the end. None is a temporary directory.
-        gateways: those to start, of `thrift1` and `thrift2`.
-        server_heap: largest heap of the server, as in `1g`.
-        gateway_heap: largest heap of each gateway, as in `512m`.
+        directory: for its data, which is kept at the end. None uses a temporary directory.
+        gateways: the gateways to start, from `thrift1` and `thrift2`.
+        server_heap: maximum heap of the server, such as `1g`.
+        gateway_heap: maximum heap of each gateway, such as `512m`.
         properties: HBase properties for all processes.
-        gateway_properties: HBase properties for the gateways, over `properties`, such as those of HTTP and TLS.
-        ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); free ones are chosen for the others.
-        timeout: seconds that a start may take, the first download of HBase left out.
+        gateway_properties: HBase properties for the gateways, such as those of HTTP and TLS; they override `properties`.
+        ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); free ones are chosen for the
+            others.
+        timeout: seconds that a start may take, without the first download of HBase.
         progress: show that download on standard error.
-        temporary: delete the directory, with all that is in it, at the end. By default only one that was made here.
-        owner: id of the process that this HBase lives as long as. None is this process. With another one the HBase is shared: it is used
-            as it is if it runs already, and leaving the block does not stop it.
+        temporary: delete the directory, with everything in it, at the end. By default only a directory that was created here is
+            deleted.
+        owner: id of the process after whose end this HBase stops. None is this process. With another one the HBase is shared: it
+            is used as it is if it already runs, and leaving the block does not stop it.
     """
 
     def __init__(
@@ -67,10 +69,10 @@ class LocalHBase:
             raise LocalHBaseError("A shared HBase needs a directory, by which the others find it.")
 
     def start(self) -> Self:
-        """Start it and wait until it answers. `with` does this.
+        """Starts it and waits until it answers. `with` does this.
 
         Raises:
-            LocalHBaseError: it cannot be started, is started already, or another one runs in the directory.
+            LocalHBaseError: it cannot be started, is already started, or another one runs in the directory.
         """
         if self._directory is not None:
             raise LocalHBaseError("This HBase was started already.", directory=str(self._directory))
@@ -95,7 +97,7 @@ class LocalHBase:
         return self
 
     def stop(self) -> None:
-        """Stop it and wait until its processes are gone. Leaving the `with` block does this; a shared one is left alone then."""
+        """Stops it and waits until its processes have ended. Leaving the `with` block does this, except for a shared one."""
         directory, self._directory = self._directory, None
         if directory is not None:
             lifecycle.stop(directory, grace=0 if self._temporary else lifecycle.STOP_GRACE)
@@ -112,13 +114,13 @@ class LocalHBase:
 
     @property
     def directory(self) -> Path:
-        """Where it lives."""
+        """Its directory."""
         if self._directory is None:
             raise LocalHBaseError("This HBase does not run; enter its `with` block first.")
         return self._directory
 
     def status(self) -> Status:
-        """What of it runs now."""
+        """Its current status."""
         found = lifecycle.status(self.directory)
         if found is None:
             raise LocalHBaseError("This HBase was stopped from elsewhere.", directory=str(self.directory))
@@ -146,19 +148,19 @@ class LocalHBase:
 
     @property
     def pids(self) -> Mapping[str, int]:
-        """Process ids of what runs, by role: `server`, `thrift1`, `thrift2`."""
+        """Process ids of the running processes, by role: `server`, `thrift1`, `thrift2`."""
         return self.status().pids
 
     def kill_server(self) -> None:
-        """Kill the server on the spot (SIGKILL), region server and ZooKeeper with it."""
+        """Kills the server immediately (SIGKILL), including the region server and ZooKeeper."""
         lifecycle.kill(self.directory, SERVER)
 
     def restart_server(self) -> None:
-        """Start the server again on the same ports and data, killed first if need be, and wait until it takes requests."""
+        """Starts the server again on the same ports and data, killing it first if needed, and waits until it accepts requests."""
         lifecycle.restart(self.directory, SERVER, timeout=self._timeout)
 
     def kill_gateway(self, name: str) -> None:
-        """Kill a gateway on the spot (SIGKILL).
+        """Kills a gateway immediately (SIGKILL).
 
         Args:
             name: `thrift1` or `thrift2`.
@@ -166,7 +168,7 @@ class LocalHBase:
         lifecycle.kill(self.directory, _gateway(name))
 
     def restart_gateway(self, name: str) -> None:
-        """Start a gateway again on the same port, killed first if need be, and wait until it answers.
+        """Starts a gateway again on the same port, killing it first if needed, and waits until it answers.
 
         Args:
             name: `thrift1` or `thrift2`.

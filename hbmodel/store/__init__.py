@@ -1,6 +1,6 @@
-"""HBase as bytes: the `Store` port that every adapter fulfils, and the values that pass through it.
+"""HBase as bytes: the `Store` port that every adapter implements, and the values that pass through it.
 
-Public are the names listed here; the modules of this package are not.
+Only the names listed here are public; the modules of this package are not.
 """
 
 from __future__ import annotations

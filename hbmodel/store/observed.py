@@ -1,4 +1,4 @@
-"""A store that tells of each call that it hands on: what was done to which table, how much, how long it took, never which values."""
+"""A store that reports each call it forwards: operation, table, size and duration, never values."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ T = TypeVar("T")
 
 @frozen
 class Call:
-    """One call to a store; of a scan, one batch of rows.
+    """One call to a store; for a scan, one batch of rows.
 
     Attributes:
         table: its name.
-        operation: `get`, `get_each`, `scan`, `put`, `delete`, `mutate_row`, `check_and_put`, `check_and_mutate`, `check_and_mutate_many` or
-            `increment`.
-        rows: how many were received by a read, or sent by a write.
-        bytes: of row keys, column names and values, received by a read or sent by a write.
-        duration: seconds until the store answered, waits before retries included. A scan's first batch includes its start.
-        retries: how often the store tried again by itself.
-        error: what the call raised, or None. Its details may name the row key.
+        operation: `get`, `get_each`, `scan`, `put`, `delete`, `mutate_row`, `check_and_put`, `check_and_mutate`,
+            `check_and_mutate_many` or `increment`.
+        rows: how many rows a read received or a write sent.
+        bytes: total size of row keys, column names and values that a read received or a write sent.
+        duration: seconds until the store answered, including waits before retries. A scan's first batch includes its start.
+        retries: how often the store retried.
+        error: the exception of the call, or None. Its details may name the row key.
     """
 
     table: str
@@ -75,24 +75,24 @@ class _Stopwatch:
 
 
 def check_on_call(on_call: object) -> None:
-    """Refuses what cannot be called.
+    """Refuses an argument that is not callable.
 
     Raises:
-        DeclarationError: it is no function.
+        DeclarationError: it is not a function.
     """
     if not callable(on_call):
         raise DeclarationError("on_call takes a function that is told of each call.", found=type(on_call).__name__)
 
 
 class ObservedStore(WrappingStore):
-    """Hands every call on to a store, and tells a function of those that read or write rows.
+    """Forwards every call to a store, and reports those that read or write rows to a function.
 
-    An exception of the function is logged and goes no further: the call was made, and the caller must know how it ended.
+    An exception of the function is logged and not raised: the call was made, and the caller must get its result.
 
     Args:
-        store: that does the work.
+        store: the store that does the work.
         on_call: the function. It must not use the store itself.
-        repeated: is also told of each retry.
+        repeated: also called for each retry.
     """
 
     def __init__(self, store: Store, on_call: OnCall, repeated: Callable[[], None] | None = None) -> None:
@@ -157,7 +157,7 @@ class ObservedStore(WrappingStore):
         self._sent(table, "put", puts, lambda store: store.put(table, puts))
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
-        """See `PipelinedStore`; the call is told when it ends. For a store that cannot begin a put the whole of it is made at its end."""
+        """See `PipelinedStore`; the call is reported when it ends. If the store cannot begin a put, the put is made at the end."""
         return _ObservedPut(self, table, puts)
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:

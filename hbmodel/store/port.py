@@ -1,4 +1,4 @@
-"""The port to storage: the `Store` protocol that every adapter fulfils, and what some stores can do besides."""
+"""The port to storage: the `Store` protocol that every adapter implements, and protocols for optional features of some stores."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Re
 
 @frozen
 class Capabilities:
-    """What a store can do; callers ask, never guess.
+    """What a store supports; callers check this and never guess.
 
     Attributes:
         check_and_mutate: conditional, atomic change of a whole row with timestamps.
         mutate_row: puts and deletes of one row in one atomic call.
         presplit: tables created with split keys.
-        family_configuration: block sizes and free-form settings of families, given and shown.
+        family_configuration: block sizes and free-form settings of families, both set and read.
         put_ttl_mixed: puts with different TTLs in one call.
         alter: column families of live tables added and changed.
         namespaces: namespaces created and deleted.
-        one_call_scans: up to a batch of rows read in a single call, without a scanner that is opened first.
-        final_refusals: a conditional change that was refused was not applied. Else the gateway may have repeated it by itself, and
-            been refused by what the first call has done.
-        one_call_gets: other columns of each row read in one call.
+        one_call_scans: up to a batch of rows read in a single call, without opening a scanner first.
+        final_refusals: a refused conditional change was certainly not applied. Without this, the gateway may have repeated the
+            change, and the refusal may be caused by the effect of its first attempt.
+        one_call_gets: different columns of each row read in one call.
     """
 
     check_and_mutate: bool
@@ -59,18 +59,18 @@ class Reads(Protocol):
     """Reads rows."""
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
-        """Reads rows in one call; the answer has the order and length of `rows`, None where a row has none of the columns."""
+        """Reads rows in one call. The result is in the order of `rows`, with None for a row that has none of the columns."""
         ...
 
     def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
-        """Reads from each row what is asked of it; the answer has the order and length of `gets`, None where there is nothing.
+        """Reads the requested part of each row. The result has the order and length of `gets`, with None where there is nothing.
 
-        The same row may be asked for several times. What one `Get` reads is of one moment.
+        The same row may be requested several times. Each `Get` reads a consistent state of its row.
         """
         ...
 
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
-        """Starts scans; each answer yields batches of rows (never an empty batch) and can be closed early (`close()`).
+        """Starts scans; each result yields batches of rows (never an empty batch) and can be closed early (`close()`).
 
         The adapter may send the first requests of all scans before it waits for any answer.
         """
@@ -95,33 +95,33 @@ class Writes(Protocol):
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
         """Puts one cell if `column` holds exactly `expected`; None or empty expects an absent or empty cell.
 
-        `put.timestamp` must be None (the server gives the larger of its clock and the checked cell's time) and `put` holds
-        exactly one cell of the same row. Returns whether it was applied. Never repeated by the store.
+        `put` holds exactly one cell of the same row. `put.timestamp` must be None: the server uses the larger of its clock and
+        the checked cell's timestamp. Returns whether it was applied. The store never retries it.
         """
         ...
 
     def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]) -> bool:
         """Applies mutations of one row atomically if `column` holds exactly `expected` (None or empty: absent or empty).
 
-        Needs `capabilities.check_and_mutate`, else `CapabilityError`. Never repeated by the store.
+        Needs `capabilities.check_and_mutate`, else `CapabilityError`. The store never retries it.
         """
         ...
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
-        """`check_and_mutate` for many rows, each by itself, in the order given; says of each whether it was applied.
+        """`check_and_mutate` for many rows, each independently, in the given order; returns for each whether it was applied.
 
         The adapter sends requests before it waits for the answers to earlier ones. After an error any subset may be applied.
-        Needs `capabilities.check_and_mutate`, else `CapabilityError`. Never repeated by the store.
+        Needs `capabilities.check_and_mutate`, else `CapabilityError`. The store never retries it.
         """
         ...
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
-        """Adds to an 8-byte counter atomically and returns its new value. Never repeated by the store."""
+        """Adds to an 8-byte counter atomically and returns its new value. The store never retries it."""
         ...
 
 
 class Administers(Protocol):
-    """Makes, shows, changes and drops tables, column families and namespaces."""
+    """Creates, describes, changes and drops tables, column families and namespaces."""
 
     def tables(self) -> list[str]:
         """Names of all tables, sorted."""
@@ -130,12 +130,12 @@ class Administers(Protocol):
     def families(self, table: str) -> list[Family]:
         """The column families of a table, sorted by name, with all their options.
 
-        A store without `capabilities.family_configuration` shows neither block sizes (None) nor configurations (empty).
+        A store without `capabilities.family_configuration` returns neither block sizes (None) nor configurations (empty).
         """
         ...
 
     def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
-        """Creates a table in a namespace that exists; raises `TableExists`. Split keys need `capabilities.presplit`."""
+        """Creates a table in an existing namespace; raises `TableExists`. Split keys need `capabilities.presplit`."""
         ...
 
     def add_family(self, table: str, family: Family) -> None:
@@ -143,21 +143,20 @@ class Administers(Protocol):
         ...
 
     def modify_family(self, table: str, family: Family) -> None:
-        """Changes options of a live table's column family: what `family` leaves None, or out of its configuration, stays as it is.
+        """Changes options of a live table's column family. Options that are None or missing in `family` are kept.
 
-        Cells that a shorter TTL or fewer versions leave out may be gone for good. Needs `capabilities.alter`, else
-        `CapabilityError`.
+        A shorter TTL or fewer versions may remove cells permanently. Needs `capabilities.alter`, else `CapabilityError`.
         """
         ...
 
     def delete_table(self, table: str) -> None:
-        """Disables and drops a table and all its rows."""
+        """Disables and drops a table with all its rows."""
         ...
 
     def namespaces(self) -> list[str]:
-        """Names of all namespaces, sorted: `default`, and those that were created, but not HBase's own.
+        """Names of all namespaces, sorted: `default` and all that were created, without HBase's own.
 
-        Raises `CapabilityError` where the store cannot tell them.
+        Raises `CapabilityError` if the store cannot list them.
         """
         ...
 
@@ -177,7 +176,7 @@ class Administers(Protocol):
 class Store(Reads, Writes, Administers, Protocol):
     """A map of bytes with HBase's semantics. Thread-safe. Every method may raise `StoreError` and its subclasses.
 
-    `StoreUnavailable` promises that nothing was done; `UnknownOutcome` promises nothing, so callers repeat the same
+    After `StoreUnavailable` nothing was done. After `UnknownOutcome` anything may have been done, so callers repeat the same
     mutation with the same timestamp.
     """
 
@@ -186,7 +185,7 @@ class Store(Reads, Writes, Administers, Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this store can do."""
+        """What this store supports."""
         ...
 
     def close(self) -> None:
@@ -200,10 +199,10 @@ class Store(Reads, Writes, Administers, Protocol):
 
 @runtime_checkable
 class RepeatingStore(Protocol):
-    """A store that may repeat requests by itself, and tells on request how often it does."""
+    """A store that may retry requests by itself, and can report each retry."""
 
     def on_retry(self, repeated: Callable[[], None]) -> Store:
-        """A view of the same store, on the same connections, that calls `repeated` each time it tries a request again.
+        """A view of the same store, on the same connections, that calls `repeated` each time it retries a request.
 
         It is called in the thread that waits for the answer.
         """
@@ -211,28 +210,28 @@ class RepeatingStore(Protocol):
 
 
 class BegunPut(Protocol):
-    """A put under way; one of its methods must be called, once, in the thread that began it."""
+    """A put that was sent; exactly one of its methods must be called, once, in the thread that began it."""
 
     def end(self) -> None:
-        """Waits for the answer and raises what `put` would have raised; whatever could not be begun is done now."""
+        """Waits for the answer and raises what `put` would have raised; anything that could not be sent earlier is sent now."""
         ...
 
     def abandon(self) -> None:
-        """Waits for nothing: all, some or none of it is done."""
+        """Does not wait: all, some or none of the put may be applied."""
         ...
 
 
 @runtime_checkable
 class PipelinedStore(Protocol):
-    """A store that can send a put and leave the caller to other work, such as a put into another table, until the answer is there."""
+    """A store that can send a put and return before the answer, so that the caller can work, such as put into another table."""
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
-        """Begins what `put` does; raises `InvalidRequest` and `StoreClosed` at once, all else when it is ended."""
+        """Begins a `put`; raises `InvalidRequest` and `StoreClosed` at once, and all other errors when the put is ended."""
         ...
 
 
 def check_store(store: object) -> None:
-    """Raises `DeclarationError` for what is no store: a URL, a model that was given in its place."""
+    """Raises `DeclarationError` if the argument is not a store but, for example, a URL or a model."""
     if isinstance(store, type) or not hasattr(store, "capabilities"):
         name = store.__name__ if isinstance(store, type) else type(store).__name__
         raise DeclarationError("Give a store first, as hb.connect(url) opens it.", found=name)

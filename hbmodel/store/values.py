@@ -1,6 +1,6 @@
 """The values that pass through a store: cells, rows, puts, deletes, scans and column families.
 
-A store speaks HBase's language (tables, rows, cells, timestamps) and knows nothing of models. Columns are written
+A store uses HBase's terms (tables, rows, cells, timestamps) and knows nothing of models. Columns are written
 `family:qualifier` as bytes, as everywhere in HBase. Timestamps are milliseconds since 1970.
 """
 
@@ -45,7 +45,7 @@ class Cell(Protocol):
 
 
 class Row(Protocol):
-    """One row as read; adapters hand out their own types, unconverted, where these fit."""
+    """One row as read; adapters return their own types, unconverted, if these match this protocol."""
 
     @property
     def row(self) -> bytes:
@@ -54,9 +54,9 @@ class Row(Protocol):
 
     @property
     def columns(self) -> Mapping[bytes, Cell]:
-        """The cells that were asked for and exist, by `family:qualifier`. Never empty, but for the sign of `Scan.cells`.
+        """The requested cells that exist, by `family:qualifier`. Never empty, except for the `BegunAgain` of `Scan.cells`.
 
-        Those of one family come together, in the order of their qualifiers as unsigned bytes.
+        The cells of one family are adjacent, in the order of their qualifiers as unsigned bytes.
         """
         ...
 
@@ -67,8 +67,8 @@ class Get:
 
     Attributes:
         row: row key.
-        columns: `family:qualifier` or `family` each; empty reads every family.
-        prefix: of the qualifiers that are read; empty reads all of them.
+        columns: each `family:qualifier` or `family`; empty reads every family.
+        prefix: of the qualifiers to read; empty reads all of them.
     """
 
     row: bytes
@@ -83,8 +83,8 @@ class Put:
     Attributes:
         row: row key, 1 to 32,767 bytes.
         cells: `family:qualifier` -> value; at least one.
-        timestamp: of every cell, in ms; None lets the server give its time.
-        ttl: life of the cells in ms, or None for the family's own.
+        timestamp: of every cell, in ms; None uses the server's time.
+        ttl: TTL of the cells in ms, or None for the family's own.
     """
 
     row: bytes
@@ -99,11 +99,11 @@ class Delete:
 
     Attributes:
         row: row key.
-        families: families whose cells up to `timestamp` go.
-        columns: single columns (`family:qualifier`) whose cells up to `timestamp` go. With neither families nor columns the
-            whole row goes.
-        timestamp: in ms, inclusive: a cell of exactly this time goes, a newer one stays, and so does no older one that is
-            put later (until a major compaction). None means the server's time.
+        families: families whose cells up to `timestamp` are deleted.
+        columns: single columns (`family:qualifier`) whose cells up to `timestamp` are deleted. With neither families nor columns,
+            the whole row is deleted.
+        timestamp: in ms, inclusive: cells up to exactly this time are hidden, also older cells that are put later (until a major
+            compaction). Newer cells stay. None means the server's time.
     """
 
     row: bytes
@@ -117,8 +117,8 @@ class ConditionalChange:
     """Mutations of one row that are applied together if a column holds exactly a value.
 
     Attributes:
-        row: of all the mutations.
-        column: that is checked, `family:qualifier`.
+        row: row key of all the mutations.
+        column: the column to check, `family:qualifier`.
         expected: its value; None or empty expects an absent or empty cell.
         mutations: at least one.
     """
@@ -138,16 +138,16 @@ class Scan:
     """One range of one table to read.
 
     Attributes:
-        range: the rows, half-open, whatever the direction.
+        range: the rows, half-open, in either direction.
         reversed: from the last row of the range to the first.
-        columns: `family:qualifier` or `family` each; empty reads every family. A row with none of them is not returned.
+        columns: each `family:qualifier` or `family`; empty reads every family. A row with none of them is not returned.
         filter: evaluated by the store.
-        limit: stop after so many rows, or None.
-        batch_size: rows fetched in one round trip, at most.
-        cells: cells in each row handed out, at most; None for all. A row with more comes in pieces, one behind the other, in the
-            order of columns, each full but for the last; `limit` and `batch_size` count pieces. They are one read of the row,
-            unless a scan breaks between them: then `BegunAgain` comes, and the row from its first cell, as far as it still exists.
-            Forwards only, and not with filters of values, which judge whole rows.
+        limit: stop after this many rows, or None.
+        batch_size: maximum number of rows per round trip.
+        cells: maximum number of cells of a row to return at once; None for all. A row with more comes in pieces, one after the
+            other, in column order, each full except the last; `limit` and `batch_size` count pieces. The pieces are one read of
+            the row, unless the scan breaks between them: then a `BegunAgain` follows, and the row from its first cell, as far as
+            it still exists. Forward scans only, and not with filters on values, which evaluate whole rows.
     """
 
     range: KeyRange = EVERYTHING
@@ -161,7 +161,7 @@ class Scan:
 
 @frozen
 class BegunAgain:
-    """A row without columns among the pieces of `Scan.cells`: what came of this row until now belongs to another read than what follows.
+    """A row without columns among the pieces of `Scan.cells`: the earlier pieces of this row are from another read than the next ones.
 
     Attributes:
         row: the row key.
@@ -186,12 +186,12 @@ class Family:
     Attributes:
         name: without the colon.
         max_versions: how many versions of a cell are kept.
-        ttl: life of cells, in seconds; they live forever by default, and with `FOREVER`, which `Store.families` tells as None.
+        ttl: TTL of cells, in seconds. By default, and with `FOREVER`, cells live forever; `Store.families` returns this as None.
         compression: e.g. `"SNAPPY"`.
         bloom_filter: `"NONE"`, `"ROW"` or `"ROWCOL"`.
         block_size: of HFile blocks, in bytes.
         in_memory: whether the block cache favours the family.
-        configuration: further settings by name; stores without a place for them refuse them.
+        configuration: further settings by name; stores that do not support them refuse them.
     """
 
     name: bytes

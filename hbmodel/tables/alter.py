@@ -1,4 +1,4 @@
-"""Changing live tables to what models declare, as far as that is safe."""
+"""Changes live tables to what models declare, as far as that is safe."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Alteration:
     """What `alter` did.
 
     Attributes:
-        applied: the differences that are gone now.
-        left: those that it leaves as they are: live regions, indexes to be built, and live indexes that the models do not declare.
-        dropped: the tables of indexes that went.
+        applied: the differences that it removed.
+        left: the differences that it leaves: live regions, indexes to be built, and live indexes that the models do not declare.
+        dropped: the tables of dropped indexes.
     """
 
     applied: Diff
@@ -62,27 +62,28 @@ def alter(
     progress: Report | None = None,
     registry: str = REGISTRY_TABLE,
 ) -> Alteration:
-    """Makes live tables what models declare: creates what is missing, adds families, changes their options, registers the rest.
+    """Changes live tables to what models declare: creates tables, adds families, changes options, registers the rest.
 
-    A field or an index that has another name and the same bytes is renamed in the registry; where several could be meant, the model
-    says which, with `was=`. A new index on rows that are there is registered as absent: `build_index` builds it. Repeating the call
-    finishes what a crash interrupted. While it runs, programs with older models go on: what they know stays.
+    A field or an index with another name and the same bytes is renamed in the registry; if several are possible, the model
+    decides with `was=`. A new index on existing rows is registered as absent: `build_index` builds it. Repeating the call
+    finishes what a crash interrupted. Programs with older models continue to work while it runs: everything they know is kept.
 
     Args:
         store: that holds the tables.
-        models: what they are to be.
-        splits: for tables that are created, as for `create_tables`; those of live tables are only reported.
-        lossy: change also what loses data: a shorter TTL, fewer versions.
-        drop: drop also the indexes that the models do not declare, as `drop_index` does: queries of programs that still declare them
-            stop, then writes, then the table goes. The models' own writes wait for the first of these steps, a lease, no longer.
-        times: on which the tables' programs agree; only dropping waits.
+        models: that declare them.
+        splits: for tables that are created, as for `create_tables`; for live tables differences are only reported.
+        lossy: also apply changes that lose data: a shorter TTL, fewer versions.
+        drop: also drop the indexes that the models do not declare, as `drop_index` does: first queries of programs that still
+            declare them stop, then writes, then the table is dropped. The models' own writes wait only for the first of these
+            steps, one lease.
+        times: shared by all programs that use the tables; only dropping waits for them.
         progress: called with an `IndexProgress` while it waits.
         registry: name of the registry table.
 
     Raises:
-        SchemaMismatch: something differs that cannot be changed (key layout, salt, codecs, a live index), or that would lose
-            data; `differences` gives the reasons. Nothing was changed.
-        CapabilityError: the store cannot do it; nothing was changed, and `shell` has the lines that do it in HBase's own shell.
+        SchemaMismatch: a difference cannot be changed (key layout, salt, codecs, a live index), or would lose data; `differences`
+            gives the reasons. Nothing was changed.
+        CapabilityError: the store does not support it; nothing was changed, and `shell` has the lines for HBase's own shell.
     """
     check_times(times)
     check_work(progress=progress)

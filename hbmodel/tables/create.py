@@ -1,4 +1,4 @@
-"""Tables of models: creating them, and reporting what is there otherwise than declared."""
+"""Creates the tables of models, and reports how existing tables differ from their models."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ logger = logging.getLogger("hbmodel")
 
 @frozen
 class TableOutcome:
-    """What `create_tables` found and did about one table.
+    """What `create_tables` found and did for one table.
 
     Attributes:
         table: its name.
-        created: whether this call created it; otherwise it was there.
-        differences: in what a table that was there differs from its models, and is left so: options of families, live indexes
-            that no model declares, and declared ones that are not built. See `diff` for more.
+        created: whether this call created it; otherwise it existed.
+        differences: how an existing table differs from its models; these are not changed: options of families, live indexes that
+            no model declares, and declared indexes that are not built. See `diff` for more.
     """
 
     table: str
@@ -55,7 +55,7 @@ class Creation:
 
     @property
     def existing(self) -> list[str]:
-        """The tables that were there."""
+        """The tables that already existed."""
         return [table.table for table in self.tables if not table.created]
 
     @property
@@ -69,26 +69,26 @@ class Creation:
 
 
 def create_tables(store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE) -> Creation:
-    """Creates what the models need and is not there: namespaces, the registry table, index tables, primary tables.
+    """Creates what the models need and is missing: namespaces, the registry table, index tables, primary tables.
 
-    Repeating it is safe, also after a crash and beside another program that does the same. An index that is declared on a
-    table which exists already is registered as absent: it must be built before queries can use it. Options of families in which
-    a table that is there differs stay as they are: they are reported, also to the logger `hbmodel`; `alter` changes them.
+    Repeating it is safe, also after a crash and while another program does the same. An index that is declared on an existing
+    table is registered as absent: it must be built before queries can use it. If the family options of an existing table differ,
+    they are not changed but reported, also to the logger `hbmodel`; `alter` changes them.
 
     Args:
         store: to create them in.
-        models: whose tables; without any, only the registry table is created. Sequences and dictionaries have tables too; those of
-            dictionaries that fields of the models use are created without being named.
+        models: whose tables; without any, only the registry table is created. Sequences and dictionaries have tables too; those
+            of dictionaries that fields of the models use are created automatically.
         splits: where the regions of new tables begin: one strategy for each model's primary table, or a mapping from model or
-            table name to a strategy (the table of an index is `<table>.<index>`). Tables that are there keep their regions.
+            table name to a strategy (the table of an index is `<table>.<index>`). Existing tables keep their regions.
         registry: name of the registry table.
 
     Raises:
         SchemaMismatch: a live table has another layout than its model, a live index has lost its table or its registry entry, or
-            two models share a table that they must not, a family or an index name.
+            two models share a table, a family or an index name that they must not share.
         FamilyNotFound: a live table lacks a column family of its model; `alter` adds it.
         CapabilityError: the store cannot create a table or namespace as declared; nothing was created, and `shell` has the lines
-            that do it in HBase's own shell.
+            for HBase's own shell.
         DeclarationError: a strategy for splits does not suit its table.
     """
     check_store(store)
@@ -184,7 +184,7 @@ def _check_creatable(store: Store, tables: Sequence[DeclaredTable], namespaces: 
 
 
 def shell_line(call: Callable[..., object], *arguments: object) -> str:
-    """The line for `hbase shell` in the refusal of a call that the store's capabilities exclude."""
+    """The line for `hbase shell` in the error for a call that the store does not support."""
     try:
         call(*arguments)
     except CapabilityError as error:
@@ -197,7 +197,7 @@ def _configured(table: DeclaredTable) -> bool:
 
 
 def create_declared(store: Store, table: DeclaredTable) -> bool:
-    """Creates a table; returns whether it was this call that did."""
+    """Creates a table; returns whether this call created it."""
     try:
         store.create_table(table.name, table.families, table.split_keys)
     except TableExists:  # somebody else was faster

@@ -1,4 +1,4 @@
-"""What differs between live tables and the models that describe them."""
+"""Compares live tables with the models that describe them."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ _MISREAD = "rows are stored by the live layout: a model of another one would mis
 
 @frozen
 class Difference:
-    """One thing that a model declares and a live table has otherwise.
+    """One difference between a model and a live table.
 
     Attributes:
-        table: that it is about.
+        table: its name.
         kind: `namespace`, `table`, `family`, `option` (of a family), `splits`, `entry` (of the registry), `layout`, `column`,
             `index`, or `rename` (of a key field, a column or an index).
-        what: the thing itself, such as `family d ttl`.
+        what: what differs, such as `family d ttl`.
         declared: by the model; None if it declares nothing.
-        live: in the store; None if it is not there.
-        effect: what `alter` does about it: `safe`, it makes it as declared; `lossy`, it does so only with `lossy=True`; `left`,
-            it leaves it as it is; `refused`, it refuses to change anything.
-        why: the reason where it is not safe, or what to know where it is.
+        live: in the store; None if it does not exist.
+        effect: what `alter` does: `safe`, it applies it; `lossy`, only with `lossy=True`; `left`, it leaves it; `refused`, it
+            refuses to change anything.
+        why: the reason if it is not safe, or what to know if it is.
         family: name of the family, of a `family` or an `option`.
         option: name of the option; one of the family's configuration begins with `configuration.`.
     """
@@ -77,7 +77,7 @@ class Difference:
 
     @property
     def safe(self) -> bool:
-        """Whether `alter` makes it as declared without being asked twice."""
+        """Whether `alter` applies it without an option."""
         return self.effect == "safe"
 
     def __str__(self) -> str:
@@ -107,10 +107,10 @@ def _seconds(ttl: int | None) -> str:
 
 @frozen
 class Diff:
-    """The differences between live tables and models; false where there are none.
+    """The differences between live tables and models; falsy if there are none.
 
-    As text it has a line for each: `+` is created, `~` is changed, `-` is changed only with `lossy=True`, `=` is left as it is,
-    `!` makes `alter` refuse.
+    Printed, it has one line for each: `+` is created, `~` is changed, `-` is changed only with `lossy=True`, `=` is left, `!`
+    makes `alter` refuse.
     """
 
     differences: Sequence[Difference]
@@ -131,14 +131,14 @@ class Diff:
 def diff(store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE) -> Diff:
     """Compares live tables with what models declare, and changes nothing.
 
-    Looked at are tables and families that are missing, the families' options (those that the model gives, and the TTL; of a
-    `foreign` model the TTL only if it gives one), the registry's entry, and the indexes with their tables. What the store does
-    not show is not compared: the first Thrift gateway tells neither block sizes nor configurations.
+    It compares missing tables and families, the families' options (those that the model gives, and the TTL; for a `foreign` model
+    the TTL only if given), the registry's entry, and the indexes with their tables. Options that the store cannot read are not
+    compared: the Thrift1 gateway returns neither block sizes nor configurations.
 
     Args:
         store: that holds the tables.
-        models: to compare; sequences and dictionaries too, and with models the dictionaries that their fields use.
-        splits: as for `create_tables`; where given, the live regions are compared with it too.
+        models: to compare; sequences and dictionaries too. The dictionaries that fields of models use are included.
+        splits: as for `create_tables`; if given, the live regions are compared with it too.
         registry: name of the registry table.
 
     Raises:
@@ -186,7 +186,7 @@ def _differences(store: Store, planned: Sequence[DeclaredTable], catalog: Regist
 
 
 def compare_families(store: Store, table: DeclaredTable) -> Iterator[Difference]:
-    """What differs in the families of a live table."""
+    """The differences in the families of a live table."""
     live = {family.name: family for family in store.families(table.name)}
     configurable = store.capabilities.family_configuration
     foreign = {name for schema in table.schemas if schema.foreign for name in schema.family_names}
@@ -295,7 +295,7 @@ def _conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]
 
 
 def unbuilt(schema: TableSchema, name: str) -> Difference:
-    """A declared index that is registered as absent."""
+    """The difference for a declared index that is registered as absent."""
     return Difference(schema.table, "index", f"index {name}", READABLE, ABSENT, "left", _UNBUILT)
 
 

@@ -1,4 +1,4 @@
-"""Dropping the tables of models, and what the registry holds of them."""
+"""Drops the tables of models, and their entries in the registry."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ from hbmodel.tables.sequence import Sequence
 
 
 def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE) -> list[str]:
-    """Disables and drops the primary tables, with all their rows, the index tables and the registry's entries of models.
+    """Disables and drops the primary tables of models with all their rows, their index tables and their registry entries.
 
-    What is gone already is passed over, so it can be repeated after a crash. Namespaces and the registry table stay, and so do
-    the tables of `foreign` models, which are others'. Programs that still use the tables meet `TableNotFound`; but one that
-    finds them created anew before its lease of what the registry said is over (`Session`, a minute by default) writes by the old
-    entry, and what it writes may be lost. So stop such programs, or wait a lease, before `create_tables`.
+    Tables that are already gone are skipped, so it can be repeated after a crash. Namespaces and the registry table remain, and
+    so do the tables of `foreign` models, which belong to other programs. Programs that still use the tables get `TableNotFound`.
+    But if the tables are created again before a program's lease of the registry is over (`Session`, a minute by default), it
+    still writes by the old entry, and such writes may be lost. So stop such programs, or wait for one lease, before
+    `create_tables`.
 
     Args:
         store: that holds the tables.
-        models: whose tables; all models of a table are dropped together. A dictionary, whose names the rows of several models may
-            have, is dropped only where it is named; its counter stays, so that no id is given again.
+        models: whose tables; all models of a table are dropped together. A dictionary may be used by the rows of several models,
+            so it is dropped only if it is named; its counter remains, so that no id is given again.
         registry: name of the registry table.
 
     Returns:
         The names of the tables that were dropped.
 
     Raises:
-        DeclarationError: no model was given, or a sequence was, whose table others share.
-        SchemaMismatch: another model lives in one of the tables, and is not named, or one is another model's index table; or objects
-            are being moved from or to one of the tables.
+        DeclarationError: no model was given, or a sequence was, whose table is shared.
+        SchemaMismatch: another model, which is not named, uses one of the tables, or one is another model's index table; or
+            objects are being migrated from or to one of the tables.
     """
     check_store(store)
     if not models:

@@ -1,4 +1,4 @@
-"""What was found and done about an index, as a value that prints as a table and as JSON."""
+"""The results of work on an index, as values that print as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class IndexBuild:
     Attributes:
         table: primary table.
         index: name of the index.
-        state: of the index now: `readable`, or `building` or `verifying` where rows were refused or share a value.
-        rows: that were looked at, by all builders.
+        state: current state of the index: `readable`, or `building` or `verifying` if rows were refused or share a value.
+        rows: that were checked, by all builders.
         entries: that were put.
-        adopted: rows from before the first index that were made indexed ones.
+        adopted: rows from before the first index that were converted to indexed ones.
         missing: entries that the check found missing, and put.
-        refused: rows whose entries cannot be made: too long a key, or values that cannot be read.
-        samples: some of them, as (row key in hex, why).
-        duplicates: rows whose value in a unique index another row holds.
+        refused: rows whose entries cannot be made: the key is too long, or values cannot be read.
+        samples: some of them, as (row key in hex, reason).
+        duplicates: rows whose value in a unique index belongs to another row.
         duplicated: some of them, as (value, row key in hex, row key of the other in hex).
     """
 
@@ -45,7 +45,7 @@ class IndexBuild:
 
     @property
     def as_json(self) -> Mapping[str, Any]:
-        """Of numbers and text alone."""
+        """The fields, as numbers and text only."""
         samples, duplicated = (list(map(list, each)) for each in (self.samples, self.duplicated))
         return {**asdict(self), "samples": samples, "duplicated": duplicated}
 
@@ -70,25 +70,26 @@ class IndexReport:
         table: primary table.
         index: name of the index.
         state: of the index in the registry.
-        rows: live rows that were looked at.
-        entries: entries that were looked at.
-        missing: rows without an entry of theirs.
-        stale: entries that stand for no row as it is, older than the grace time.
-        pending: the same, but younger: their writers may not be over.
-        expiring: entries that differ from a row that expires; they end with it.
+        rows: live rows that were checked.
+        entries: entries that were checked.
+        missing: rows that lack an entry.
+        stale: entries that do not match any row, older than the grace time.
+        pending: the same, but younger: their writers may not have finished.
+        expiring: entries that differ from a row with a TTL; they expire with it.
         refused: rows whose entries cannot be made or whose values cannot be read.
         put: missing entries that were put.
         deleted: stale entries and bare marks that were deleted.
-        unclaimed: rows that hold a value of a unique index which is not claimed for them.
-        unheld: claims for rows that do not hold the value, older than the grace time.
-        released: claims of values that were given up; they stay.
+        unclaimed: rows whose value in a unique index is not claimed for them.
+        unheld: claims for rows that do not have the value, older than the grace time.
+        released: claims of values that were given up; they remain.
         claimed: values that were claimed for their rows.
-        freed: claims without rows that were given up.
-        sampled: whether only a part of the table was looked at.
-        seconds: that it took.
-        whole: an estimate of the seconds that it would take for the whole table.
-        samples: some of what is wrong, as (what, key in hex).
-        unverified: entries of a covering index that are right, but whose rows must be read to know it; older than the grace time.
+        freed: claims without rows that were released.
+        sampled: whether only a part of the table was checked.
+        seconds: duration.
+        whole: estimated seconds for the whole table.
+        samples: some of the problems, as (what, key in hex).
+        unverified: correct entries of a covering index that are not verified, so that queries must read their rows; older than
+            the grace time.
         verified: those of them that were verified.
         bare: marks of deleted entries, older than the grace time.
     """
@@ -120,18 +121,18 @@ class IndexReport:
 
     @property
     def sound(self) -> bool:
-        """Whether every row has its entries, and its claims; what is too many costs time and space, never a wrong answer."""
+        """Whether every row has its entries and claims; extra entries cost time and space but never give a wrong answer."""
         return not self.missing and not self.refused and not self.unclaimed
 
     @property
     def drift(self) -> float:
-        """The share of what was looked at that is missing, or stale for longer than the grace time."""
+        """The share of checked rows and entries that is missing, or stale for longer than the grace time."""
         looked = self.rows + self.entries
         return (self.missing + self.stale) / looked if looked else 0.0
 
     @property
     def as_json(self) -> Mapping[str, Any]:
-        """Of numbers and text alone."""
+        """The fields, as numbers and text only."""
         return {**asdict(self), "samples": [list(sample) for sample in self.samples], "sound": self.sound, "drift": self.drift}
 
     def __str__(self) -> str:

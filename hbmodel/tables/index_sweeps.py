@@ -1,4 +1,4 @@
-"""Goes through a table row by row for an index, in ranges that programs share or alone, at no more than a given speed."""
+"""Sweeps a table row by row for an index, in key ranges that several programs share, or alone, at a limited rate."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ LOOK = 1.0
 
 @frozen
 class IndexProgress:
-    """How far work on an index has come.
+    """The progress of work on an index.
 
     Attributes:
-        phase: `waiting` (until sessions of an earlier state are over), `building`, `verifying` or `repairing`.
-        done: parts that are done; key ranges, or seconds waited.
-        total: parts that there are, or None where that is not known.
-        rows: rows looked at so far.
+        phase: `waiting` (until sessions have left an earlier state), `building`, `verifying` or `repairing`.
+        done: finished key ranges, or seconds waited.
+        total: all key ranges or seconds, or None if that is not known.
+        rows: rows read so far.
         seconds_left: an estimate, or None.
     """
 
@@ -54,11 +54,11 @@ Report = Callable[[IndexProgress], object]
 
 @define
 class Throttle:
-    """Lets no more rows and bytes through in a second than given.
+    """Limits the rows and bytes per second.
 
     Attributes:
-        rows: in a second, or None for any number.
-        size: bytes of keys and cells in a second, or None.
+        rows: per second, or None for no limit.
+        size: bytes of keys and cells per second, or None.
     """
 
     rows: float | None = None
@@ -69,7 +69,7 @@ class Throttle:
         check_speeds(rows_per_second=self.rows, bytes_per_second=self.size)
 
     def passed(self, rows: Sequence[Row]) -> None:
-        """Sleeps as long as these rows take at the given speed, less the time since the last ones."""
+        """Sleeps as long as these rows take at the given rate, minus the time since the previous ones."""
         seconds = 0.0
         if self.rows is not None:
             seconds = len(rows) / self.rows
@@ -85,7 +85,7 @@ class Throttle:
 
 @frozen
 class Sweeps:
-    """Goes through the rows of a table.
+    """Sweeps the rows of a table.
 
     Attributes:
         store: that holds the tables.
@@ -93,13 +93,13 @@ class Sweeps:
         indexer: makes the entries of rows.
         index: that the work is for, with its live table.
         clock: of the server.
-        throttle: how fast rows are taken.
+        throttle: limits the rate.
         batch_size: rows in one round trip.
-        report: called with how far the work has come, or None.
-        claim_life: seconds for which a range belongs to a program that gives no sign of life.
-        then: what goes on once all rows are adopted, or None where they are.
-        claims: knows the claims of a unique index; None for any other.
-        look: seconds between two looks at the state of the index.
+        report: called with the progress, or None.
+        claim_life: seconds after which a range is taken from a program that stops responding.
+        then: what follows once all rows are adopted, or None if they are.
+        claims: the claims of a unique index; None for any other.
+        look: seconds between two checks of the index state.
     """
 
     store: Store
@@ -116,20 +116,20 @@ class Sweeps:
     look: float = LOOK
 
     def build(self) -> Counts:
-        """Puts the entries of all rows, together with whoever else does."""
+        """Puts the entries of all rows, together with other programs that do the same."""
         return self._shared("building", Sweeps._build)
 
     def verify(self) -> Counts:
-        """Looks for the entries of all rows, and puts those that are missing, together with whoever else does."""
+        """Checks the entries of all rows, and puts missing ones, together with other programs that do the same."""
         return self._shared("verifying", Sweeps._verify)
 
     def counted_in(self, work: str) -> Counts:
-        """What was counted in a piece of work, by all programs."""
+        """The counts of a piece of work, over all programs."""
         progress = self._claims(work).progress()
         return Counts() if progress is None else progress.counts
 
     def begin_again(self) -> None:
-        """Begins work once more that is done but has refused rows."""
+        """Restarts finished work that has refused rows."""
         for work in WORK:
             claims = self._claims(work)
             progress = claims.progress()
@@ -137,7 +137,7 @@ class Sweeps:
                 claims.begin_again(progress, self._ranges())
 
     def forget(self) -> None:
-        """Drops what the registry holds of the work."""
+        """Removes the work from the registry."""
         for work in WORK:
             claims = self._claims(work)
             if claims.progress() is not None:
@@ -213,7 +213,7 @@ class Sweeps:
         return self
 
     def batches(self, within: KeyRange) -> Iterator[tuple[Sequence[Row], int]]:
-        """The rows of a range, each batch with a reading of the clock from before it was read."""
+        """The rows of a range in batches, each with the clock's time from before it was read."""
         table = self.indexer.schema.table
         asked = following = self.clock.now()
         (batches,) = self.store.scan(table, [Scan(within, columns=self.indexer.columns, batch_size=self.batch_size)])
@@ -237,7 +237,7 @@ class Sweeps:
         return Counts(duplicates=len(found), duplicated=duplicated)
 
     def unclaimed(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Those of the rows that lack a claim in a unique index."""
+        """The rows that lack a claim in a unique index."""
         return [] if self.claims is None else drive(self.store, unclaimed_rows(self.claims, rows), self.clock)
 
     def _verify(self, rows: Sequence[Row], since: int) -> Counts | None:
@@ -248,7 +248,7 @@ class Sweeps:
         return counts + self.claim(rows)
 
     def put_missing(self, found: RowFindings) -> Counts | None:
-        """Puts the entries that were found missing, of the rows as they are now; None if that took too long."""
+        """Puts the missing entries of the rows as they are now; None if that took too long."""
         since = self.clock.now()
         again = self.store.get(self.indexer.schema.table, [entries.row for entries in found.missing], self.indexer.columns)
         made = drive(self.store, index_rows(self.indexer, [row for row in again if row is not None], since, again=True), self.clock)
@@ -265,7 +265,7 @@ class Sweeps:
 
 
 def counted(made: Sequence[RowEntries]) -> Counts:
-    """What was made of rows."""
+    """Counts what was done with rows."""
     refused = [one for one in made if one.error is not None]
     return Counts(
         rows=len(made),

@@ -1,4 +1,4 @@
-"""Work on one index of one model: what its operations have in common."""
+"""The common parts of all operations on one index of one model."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from hbmodel.tables.sampling import Sample, sample_rows
 
 @frozen
 class IndexTimes:
-    """The times that all programs of a table must agree on, in seconds.
+    """The times, in seconds, that all programs of a table must share.
 
     Attributes:
         lease: longest lease of any session.
-        longest_call: how long a call to HBase may live (the gateway's `hbase.client.operation.timeout`).
-        grace: how old an entry must be before it may be taken for an orphan; more than twice the longest call and four clock bounds.
-        clock_bound: how far the clocks of programs may be off the server's.
+        longest_call: how long a call to HBase may last (the gateway's `hbase.client.operation.timeout`).
+        grace: how old an entry must be before it may count as an orphan; more than twice the longest call plus four clock bounds.
+        clock_bound: the largest difference between a program's clock and the server's.
 
     Raises:
-        SessionError: one is no number of seconds, or the grace time is too short.
+        SessionError: a value is not a number of seconds, or the grace time is too short.
     """
 
     lease: float = LEASE
@@ -56,7 +56,7 @@ class IndexTimes:
         check_grace(*(round(seconds * 1000) for seconds in (self.grace, self.longest_call, self.clock_bound)))
 
     def clock(self, registry: Registry, valid: Callable[[], bool] = lambda: True) -> ServerClock:
-        """A clock that goes by the server's; `valid` says whether the schema that is gone by is still current."""
+        """A clock that follows the server's; `valid` says whether the schema in use is still current."""
         return ServerClock(
             registry.server_time,
             valid,
@@ -67,7 +67,7 @@ class IndexTimes:
 
     @property
     def drain(self) -> Drain:
-        """How long others go on by what they knew."""
+        """How long other programs may still act on an earlier state."""
         return Drain(self.lease, self.longest_call)
 
 
@@ -81,7 +81,7 @@ def check_times(times: object) -> None:
 
 
 def waiting(progress: Report | None) -> Callable[[float], None]:
-    """Waits for a moment, and reports how long it will go on."""
+    """Waits until a moment, and reports the remaining time."""
 
     def wait(seconds: float) -> None:
         if progress is not None:
@@ -107,7 +107,7 @@ class _Tally:
 
 @frozen
 class IndexWork:
-    """One index of one model, and what works on it need."""
+    """One index of one model, and what operations on it need."""
 
     store: Store
     registry: Registry
@@ -119,7 +119,7 @@ class IndexWork:
 
     @classmethod
     def of(cls, store: Store, model: type[Any], index: str | Index, times: IndexTimes, registry: str, progress: Report | None) -> IndexWork:
-        """Of an index by its name, or as it stands on the model."""
+        """From the name of an index, or from the index as a model attribute."""
         check_store(store)
         check_times(times)
         schema = schema_of(model)
@@ -138,7 +138,7 @@ class IndexWork:
     def sweeps(
         self, table: str, rows: str, throttle: Throttle, batch_size: int, claim_life: float = CLAIM_LIFE, kept_by_all: bool = True
     ) -> Sweeps:
-        """Goes through the rows for the index table that is live."""
+        """The sweeps for the live index table."""
         live, adopting = evolve(self.index, table=table, kept_by_all=kept_by_all), rows not in {"indexed", "plain"}
         indexer = RowIndexer(self.schema, (live,), adopting, plain=rows == "plain")
         clock = self.times.clock(self.registry, lambda: not (adopting and self.states.rows_are_adopted))
@@ -148,7 +148,7 @@ class IndexWork:
         return Sweeps(self.store, self.registry, indexer, live, clock, throttle, batch_size, self.progress, claim_life, then, claims, look)
 
     def built(self, state: str, counts: Counts, missing: int) -> IndexBuild:
-        """What a build did."""
+        """The result of a build."""
         return IndexBuild(
             self.schema.table, self.index.name, state,
             counts.rows, counts.entries, counts.adopted, counts.missing + missing, counts.refused, counts.samples,
@@ -173,7 +173,7 @@ class IndexWork:
     def check(
         self, phase: Literal["verifying", "repairing"], mend: bool, sample: int | None, throttle: Throttle, batch_size: int
     ) -> IndexReport:
-        """Looks at rows and entries, all or some, and mends what is wrong if that is wanted."""
+        """Checks rows and entries, all or a sample, and repairs them if requested."""
         found, state = self.states.live()
         sweeps = self.sweeps(state.table, found.rows, throttle, batch_size, kept_by_all=state.state in KEPT_BY_ALL)
         tally = _Tally(IndexReport(self.schema.table, self.index.name, state.state, sampled=sample is not None), [])

@@ -1,4 +1,4 @@
-"""Indexes of tables in use: building, checking, repairing and dropping them while programs read and write."""
+"""Indexes of tables in use: builds, checks, repairs and drops them while programs read and write."""
 
 from __future__ import annotations
 
@@ -47,36 +47,36 @@ def build_index(
 ) -> IndexBuild:
     """Builds a declared index on a table that is in use, and makes it readable.
 
-    Any number of programs may call this at the same time, on one machine or many, `map` of an executor among them: they share the
-    table's regions through the registry, and each returns when the index is built. A call that was killed is finished by another
-    one, or by the next. Programs go on writing meanwhile; their sessions keep the index from the moment their lease of what the
-    registry said is over, so the build first waits for lease and longest call, and on a table without any index twice. Then every
-    row gets its entry, and every row is checked for it, before queries may use the index.
+    Any number of programs may call this at the same time, on one machine or many, also through `map` of an executor. They share
+    the table's regions through the registry, and each returns when the index is built. If a call is killed, another one or the
+    next one finishes its work. Programs may write in the meantime. Their sessions maintain the index from the end of their
+    registry lease. So the build first waits for the lease and the longest call, and on a table without any index twice. Then
+    every row gets its entry, and every row is checked for it, before queries may use the index.
 
     Args:
         store: that holds the tables.
         model: that declares the index.
-        index: its name, or the index as it stands on the model.
-        rows_per_second: that this call reads, at most.
+        index: its name, or the index as a model attribute.
+        rows_per_second: maximum rate at which this call reads.
         bytes_per_second: the same in bytes of keys and cells.
-        dry_run: only read the rows and count what would be put; nothing is changed, nothing is waited for.
-        progress: called with an `IndexProgress` now and then.
+        dry_run: only read the rows and count what would be put; nothing is changed, and the call does not wait.
+        progress: called regularly with an `IndexProgress`.
         splits: where the regions of the index table begin, as for `create_tables`.
-        times: on which the table's programs agree.
+        times: shared by all programs that use the table.
         batch_size: rows in one round trip.
-        claim_life: seconds after which a range goes to another program if this one gives no sign of life.
+        claim_life: seconds after which another program takes over a range if this one stops responding.
         registry: name of the registry table.
 
     Returns:
-        What was done, by all programs together. Its `state` is `building` or `verifying` where rows were refused, too long an entry
-        or values that cannot be read, or where rows share a value of a unique index. Mend those rows and call again.
+        What was done, by all programs together. Its `state` is `building` or `verifying` if rows were refused (the entry is too
+        long or values cannot be read) or share a value of a unique index. Fix those rows and call again.
 
     Raises:
         SchemaMismatch: the table is not registered, or has another layout.
         UnknownIndex: the model does not declare the index.
         CapabilityError: the index is unique, and the store has no check-and-mutate.
-        IndexUnavailable: the index was dropped meanwhile.
-        DeclarationError: an argument cannot be used.
+        IndexUnavailable: the index was dropped in the meantime.
+        DeclarationError: an argument is invalid.
     """
     check_work(batch_size=batch_size, claim_life=claim_life, progress=progress)
     check_choices(dry_run=dry_run)
@@ -125,21 +125,22 @@ def drop_index(
     progress: Report | None = None,
     registry: str = REGISTRY_TABLE,
 ) -> list[str]:
-    """Drops an index, which the model need not declare any more, while programs read and write; returns the tables that went.
+    """Drops an index, which the model need not declare any more, while programs read and write; returns the dropped tables.
 
-    Queries stop using it within a lease. Then writes stop keeping it, and its table goes after another lease and the longest call.
-    A call that was killed is finished by the next one. Built again, an index starts from an empty table of another name.
+    Queries stop using it within a lease. Then writes stop maintaining it, and its table is dropped after another lease and the
+    longest call. If a call is killed, the next one finishes its work. If the index is built again, it starts with an empty table
+    of another name.
 
     Args:
         store: that holds the tables.
         model: of the table.
         index: name of the index in the registry.
-        times: on which the table's programs agree.
-        progress: called with an `IndexProgress` now and then.
+        times: shared by all programs that use the table.
+        progress: called regularly with an `IndexProgress`.
         registry: name of the registry table.
 
     Raises:
-        UnknownIndex: the registry knows no such index, or this is not one of the model.
+        UnknownIndex: the registry has no such index, or this is not an index of the model.
     """
     check_store(store)
     check_times(times)
@@ -163,25 +164,26 @@ def verify_index(
     batch_size: int = BATCH,
     registry: str = REGISTRY_TABLE,
 ) -> IndexReport:
-    """Holds every row against its entries and every entry against its row; changes nothing.
+    """Checks every row against its entries and every entry against its row; changes nothing.
 
-    Right while programs write: what seems to be missing is looked at again, and only what is older than the grace time is stale.
+    The result is correct while programs write: entries that seem to be missing are checked again, and only entries older than the
+    grace time count as stale.
 
     Args:
         store: that holds the tables.
         model: that declares the index.
-        index: its name, or the index as it stands on the model.
-        sample: look at about so many rows, and as many entries, from all over the tables, instead of at all.
-        rows_per_second: read, at most.
+        index: its name, or the index as a model attribute.
+        sample: check about this many rows, and as many entries, from all over the tables, instead of all.
+        rows_per_second: maximum rate of reading.
         bytes_per_second: the same in bytes of keys and cells.
-        progress: called with an `IndexProgress` now and then.
-        times: on which the table's programs agree.
+        progress: called regularly with an `IndexProgress`.
+        times: shared by all programs that use the table.
         batch_size: rows in one round trip.
         registry: name of the registry table.
 
     Raises:
         IndexUnavailable: the index is not built.
-        SchemaMismatch: the table is not registered, or rows or entries are laid out otherwise than the model declares.
+        SchemaMismatch: the table is not registered, or rows or entries have another layout than the model declares.
     """
     check_work(batch_size=batch_size, sample=sample, progress=progress)
     work = IndexWork.of(store, model, index, times, registry, progress)
@@ -202,26 +204,26 @@ def repair_index(
     batch_size: int = BATCH,
     registry: str = REGISTRY_TABLE,
 ) -> IndexReport:
-    """Puts entries that are missing and deletes those that stand for no row and are older than the grace time.
+    """Puts missing entries, and deletes entries that match no row and are older than the grace time.
 
-    Safe while programs write, and for any number of repairers at once. Every program that writes the table must have the same
-    `times`. Entries of rows that expire are left alone: they end with their rows.
+    Safe while programs write, and for any number of repairs at once. Every program that writes the table must use the same
+    `times`. Entries of rows with a TTL are left alone: they expire with their rows.
 
     Args:
         store: that holds the tables.
         model: that declares the index.
-        index: its name, or the index as it stands on the model.
+        index: its name, or the index as a model attribute.
         dry_run: only report what would be done.
-        rows_per_second: read, at most.
+        rows_per_second: maximum rate of reading.
         bytes_per_second: the same in bytes of keys and cells.
-        progress: called with an `IndexProgress` now and then.
-        times: on which the table's programs agree.
+        progress: called regularly with an `IndexProgress`.
+        times: shared by all programs that use the table.
         batch_size: rows in one round trip.
         registry: name of the registry table.
 
     Raises:
         IndexUnavailable: the index is not built.
-        SchemaMismatch: the table is not registered, or rows or entries are laid out otherwise than the model declares.
+        SchemaMismatch: the table is not registered, or rows or entries have another layout than the model declares.
     """
     check_work(batch_size=batch_size, progress=progress)
     check_choices(dry_run=dry_run)
@@ -239,7 +241,7 @@ def purge_rows(
     batch_size: int = BATCH,
     registry: str = REGISTRY_TABLE,
 ) -> int:
-    """Deletes what deletes of indexed rows have left, markers older than the grace time, and returns how many there were.
+    """Deletes the markers of deleted indexed rows that are older than the grace time, and returns how many there were.
 
     Safe while programs write, and for any number of programs at once.
 
@@ -247,15 +249,15 @@ def purge_rows(
         store: that holds the tables.
         model: of the table.
         dry_run: only count those that are old enough.
-        rows_per_second: read, at most.
-        times: on which the table's programs agree.
+        rows_per_second: maximum rate of reading.
+        times: shared by all programs that use the table.
         batch_size: rows in one round trip.
         registry: name of the registry table.
 
     Raises:
         SchemaMismatch: the table has another layout.
-        CapabilityError: the rows of the table are still being adopted by the build of its first index: until then a marker is all
-            that tells what is left of a deleted row from one without system cells.
+        CapabilityError: the build of the table's first index is still adopting its rows: until then only a marker distinguishes
+            the rest of a deleted row from a row without system cells.
     """
     check_store(store)
     check_times(times)
@@ -286,13 +288,13 @@ def index_status(
     times: IndexTimes = TIMES,
     registry: str = REGISTRY_TABLE,
 ) -> list[IndexReport]:
-    """What the registry says of each index of a model, and what a sample shows of how far it has drifted from the rows.
+    """The registry's state of each index of a model, and a sample that shows how far it has drifted from the rows.
 
     Args:
         store: that holds the tables.
         model: of the table.
-        sample: how many rows, and entries, to look at for each index; 0 for none.
-        times: on which the table's programs agree.
+        sample: how many rows, and entries, to check for each index; 0 for none.
+        times: shared by all programs that use the table.
         registry: name of the registry table.
     """
     check_store(store)

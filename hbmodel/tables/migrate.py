@@ -1,4 +1,4 @@
-"""Changing the key of a table in use: its objects move, phase by phase, into a table of another layout."""
+"""Changes the key of a table in use: its objects move, phase by phase, into a table with another layout."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ def migrate(
     claim_life: float = CLAIM_LIFE,
     registry: str = REGISTRY_TABLE,
 ) -> Migration:
-    """The migration into a model's table of the objects of the model that it replaces; its methods do the steps.
+    """The migration of objects into a model's table from the table of the model that it replaces; its methods perform the steps.
 
-    Objects that never change (`immutable=True`) move while programs run. Of others a program could change one behind the copy's back,
-    and no order of calls can prevent that where the last write wins: they move in a maintenance window, `offline=True`.
+    Objects that never change (`immutable=True`) move while programs run. Other objects could change after they were copied, and
+    if the last write wins, no order of calls can prevent that. They move in a maintenance window, `offline=True`.
 
     Args:
         store: that holds the tables.
         model: of the new table, declared with `@hb.model(replaces=...)`.
-        offline: refuse programs from the start until the cut, instead of letting them read and write.
-        rows_per_second: that this call reads, at most.
+        offline: refuse programs from the start until the cutover, instead of letting them read and write.
+        rows_per_second: maximum rate at which this call reads.
         bytes_per_second: the same in bytes of keys and cells.
-        progress: called with a `MigrationProgress` now and then.
-        times: on which the programs of the tables agree.
+        progress: called regularly with a `MigrationProgress`.
+        times: shared by all programs that use the tables.
         batch_size: rows in one round trip.
-        claim_life: seconds after which a range goes to another program if this one gives no sign of life.
+        claim_life: seconds after which another program takes over a range if this one stops responding.
         registry: name of the registry table.
 
     Raises:
-        DeclarationError: the model replaces none, or an argument cannot be used.
-        CapabilityError: objects that change are to move while programs run.
+        DeclarationError: the model replaces none, or an argument is invalid.
+        CapabilityError: mutable objects would have to move while programs run.
     """
     check_store(store)
     check_times(times)
@@ -83,19 +83,19 @@ def migrate(
 
 @frozen(eq=False)
 class Migration:
-    """The steps of a migration, see `migrate`. Each can be repeated, by any program: what was done is not done again.
+    """The steps of a migration, see `migrate`. Each can be repeated by any program: finished work is not repeated.
 
     Attributes:
         store: that holds the tables.
-        new: the schema of the table that the objects go to.
-        old: the schema of the table that they come from.
+        new: the schema of the new table.
+        old: the schema of the old table.
         registry: of the store.
-        times: on which programs agree.
-        throttle: how fast rows are taken.
+        times: shared by all programs.
+        throttle: limits the rate.
         batch_size: rows in one round trip.
-        claim_life: seconds for which a range belongs to a program that gives no sign of life.
-        offline: whether programs are refused meanwhile.
-        progress: called with how far the work has come, or None.
+        claim_life: seconds after which a range is taken from a program that stops responding.
+        offline: whether programs are refused during the migration.
+        progress: called with the progress, or None.
     """
 
     store: Store
@@ -112,7 +112,7 @@ class Migration:
     # --- the steps ----------------------------------------------------------------------------------------------------
 
     def status(self) -> MigrationReport:
-        """What the registry says."""
+        """The state in the registry."""
         found = self.registry.read(self.old)
         if found is None:
             return self._report(self.registry.bind(self.old).phase)
@@ -121,17 +121,17 @@ class Migration:
         return self._report(phase, self._copying(back=phase == RETURNING, phase=phase).claims.progress() if under_way else None)
 
     def start(self, splits: SplitsOption = None) -> MigrationReport:
-        """Creates the new table, has programs use both, and copies all rows; several programs may call it and share the work.
+        """Creates the new table, makes programs use both, and copies all rows; several programs may call it and share the work.
 
-        Programs that know only the model of the old table are refused from now on. The others learn of each phase when their lease of
-        what the registry said is over, so this waits twice for lease and longest call.
+        From now on, programs that know only the old model are refused. The others learn of each phase when their registry lease
+        ends, so this waits twice for the lease and the longest call.
 
         Args:
             splits: where the regions of the new table begin, as for `create_tables`.
 
         Raises:
-            SchemaMismatch: the old table is not registered, or a table is in use otherwise than the models declare.
-            CapabilityError: a migration is on its way back.
+            SchemaMismatch: the old table is not registered, or a table does not match the models.
+            CapabilityError: a migration is being rolled back.
         """
         while True:
             found = self._registered()
@@ -153,7 +153,7 @@ class Migration:
                 return self.status()
 
     def verify(self) -> MigrationReport:
-        """Holds every row of each table against the other, and the indexes of the new one against its rows; changes nothing."""
+        """Checks every row of each table against the other, and the new table's indexes against its rows; changes nothing."""
         phase = _phase(self._registered())
         if phase in {BEFORE, RETURNED}:
             raise SchemaMismatch("Nothing is being moved: there is nothing to compare.", table=self.old.table, phase=phase)
@@ -169,9 +169,9 @@ class Migration:
         )  # fmt: skip
 
     def cut_over(self) -> MigrationReport:
-        """Checks every row once more, and has programs use the new table alone; the old one stays until it is dropped.
+        """Checks every row once more, and makes programs use only the new table; the old one remains until it is dropped.
 
-        There is no way back from then on.
+        The migration cannot be rolled back after this.
 
         Raises:
             CapabilityError: not every row has been copied, or can be.
@@ -193,12 +193,12 @@ class Migration:
                 raise CapabilityError("Not every row has been copied: call start() first.", table=self.old.table, phase=phase)
 
     def roll_back(self) -> MigrationReport:
-        """Has programs use the old table alone again, and drops the new one, before the cut.
+        """Makes programs use only the old table again, and drops the new one; possible until the cutover.
 
-        What only the new table holds is copied into the old one first.
+        Rows that only the new table has are copied into the old one first.
 
         Raises:
-            CapabilityError: programs use the new table alone already, or a row cannot be copied back.
+            CapabilityError: programs already use only the new table, or a row cannot be copied back.
         """
         while True:
             found = self._registered()
@@ -335,14 +335,14 @@ class Migration:
 
 @define
 class PhaseLook:
-    """Whether a phase holds still: looks once in a while, no less often than a session."""
+    """Whether a phase is still current: checks from time to time, at least as often as a session."""
 
     holds: Callable[[], bool]
     every: float
     _looked: float = float("-inf")
 
     def __call__(self) -> bool:
-        """Whether it does; true for no longer than a lease."""
+        """Whether it is; true for at most one lease."""
         now = time.monotonic()
         if now - self._looked < self.every:
             return True

@@ -1,4 +1,4 @@
-"""What was found of a table whose objects move into another one, as a value that prints as text and as JSON."""
+"""The results of a migration of objects between tables, as values that print as text and as JSON."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hbmodel.tables.index_report import IndexReport
 
 @frozen
 class MigrationProgress:
-    """How far work on a migration has come.
+    """The progress of a migration.
 
     Attributes:
-        phase: `waiting` (until programs have learnt of a change), `copying` or `verifying`.
-        done: key ranges that are done, by all programs.
-        total: key ranges that there are, or None where that is not known.
-        rows: rows looked at so far.
+        phase: `waiting` (until programs have noticed a change), `copying` or `verifying`.
+        done: key ranges finished by all programs.
+        total: all key ranges, or None if that is not known.
+        rows: rows read so far.
         seconds_left: of the wait, or None.
     """
 
@@ -34,21 +34,23 @@ MigrationProgressReport = Callable[[MigrationProgress], object]
 
 @frozen
 class MigrationReport:
-    """How far a migration has come, and what a check has found.
+    """The state of a migration, and the results of a check.
 
     Attributes:
         old: the table that the objects come from.
-        new: the table that they go to.
-        phase: `before`, `prepared`, `moving`, `cut`, `done`; on the way back `returning` and `returned`; `closed` in a maintenance window.
-        rows: that were copied, or looked at by a check.
-        ranges: key ranges that the copying is divided into.
-        finished: how many of them are done.
-        refused: rows that cannot be copied: too long a key, or values that the new layout does not take.
-        samples: some of them, as (row key in hex, why).
-        missing: rows that a check has found in the table that is copied and not in the other one.
-        differing: rows that have other values there. Of rows that never change, two programs have put the same key differently.
-        only_new: rows that a check has found in the new table alone.
-        indexes: what a check has found of the indexes of the new table.
+        new: the table that they move to.
+        phase: `before`, `prepared`, `moving`, `cut`, `done`; during a rollback `returning` and `returned`; `closed` in a
+            maintenance window.
+        rows: that were copied, or read by a check.
+        ranges: key ranges into which the copying is divided.
+        finished: how many of them are finished.
+        refused: rows that cannot be copied: the key is too long, or the new layout does not accept their values.
+        samples: some of them, as (row key in hex, reason).
+        missing: rows that a check found in the source table but not in the other one.
+        differing: rows that have other values there. For immutable rows this means that two programs put the same key with
+            different values.
+        only_new: rows that a check found only in the new table.
+        indexes: results of the check of the new table's indexes.
     """
 
     old: str
@@ -66,17 +68,17 @@ class MigrationReport:
 
     @property
     def copied(self) -> bool:
-        """Whether every row is in the table that it is copied into."""
+        """Whether every row has been copied."""
         return bool(self.ranges) and self.finished == self.ranges and not self.refused
 
     @property
     def sound(self) -> bool:
-        """Whether a check has found nothing wrong."""
+        """Whether a check found no problems."""
         return not self.missing and not self.differing and not self.refused and all(report.sound for report in self.indexes)
 
     @property
     def as_json(self) -> Mapping[str, Any]:
-        """Of numbers and text alone."""
+        """The fields, as numbers and text only."""
         indexes = [report.as_json for report in self.indexes]
         return {**asdict(self, recurse=False), "samples": [list(sample) for sample in self.samples], "indexes": indexes}
 
@@ -90,7 +92,7 @@ class MigrationReport:
         return "\n".join(lines)
 
     def as_check(self) -> str:
-        """As text, of a check."""
+        """The results of a check, as text."""
         lines = [
             f"{self.old} -> {self.new}: {self.phase}",
             f"  rows {self.rows}, missing {self.missing}, differing {self.differing}, only in the new table {self.only_new}",

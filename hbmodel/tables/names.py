@@ -1,4 +1,4 @@
-"""The names and ids of dictionaries, looked up in a store and claimed there."""
+"""Looks up the names and ids of dictionaries in a store, and claims new ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AT_ONCE = 1_000
 
 
 def within_names(function: Callable[P, R]) -> Callable[P, R]:
-    """Runs a function, which takes a store first and maybe `registry`, within reach of the names of the store's dictionaries."""
+    """Runs a function, which takes a store first and maybe `registry`, with access to the names of the store's dictionaries."""
 
     @functools.wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -45,13 +45,13 @@ def within_names(function: Callable[P, R]) -> Callable[P, R]:
 class Names:
     """The names and ids of the dictionaries in a store. Thread-safe.
 
-    A session looks them up by itself. This is for work outside of sessions, and for what no query asks: which names there are.
-    What was found is remembered, in bounded memory, and never changes.
+    A session looks them up by itself. This is for work outside of sessions, and for listing the names of a dictionary. Results
+    never change, and are cached in bounded memory.
 
     Args:
         store: that holds the dictionaries, or a session.
         registry: name of the registry table.
-        cache: of what is remembered, to be shared.
+        cache: to share with others.
     """
 
     def __init__(self, store: Store, *, registry: str = REGISTRY_TABLE, cache: NameCache | None = None) -> None:
@@ -64,8 +64,8 @@ class Names:
         """The id of a name.
 
         Raises:
-            UnknownName: it has none.
-            EncodingError: it cannot have one.
+            UnknownName: the name has no id.
+            EncodingError: the name is not valid.
         """
         found = self._cache.id_of(dictionary, name)
         if found is None:
@@ -75,7 +75,7 @@ class Names:
         return found
 
     def find(self, dictionary: Dictionary, names: Iterable[str]) -> Mapping[str, int]:
-        """The ids of those of the names that have one, in as few calls as can be."""
+        """The ids of those names that have one, in as few calls as possible."""
         found: dict[str, int] = {}
         missing: list[str] = []
         for name in dict.fromkeys(names):
@@ -96,10 +96,10 @@ class Names:
         return found
 
     def claim(self, dictionary: Dictionary, name: str) -> int:
-        """The id of a name, which gets one if it has none.
+        """The id of a name; assigns one if it has none.
 
         Raises:
-            IdsExhausted: every id that the dictionary's codec has is taken.
+            IdsExhausted: every id that the dictionary's codec allows is used.
         """
         found = self._cache.id_of(dictionary, dictionary.constant(name))
         if found is None:
@@ -112,7 +112,7 @@ class Names:
         """The name of an id.
 
         Raises:
-            DecodingError: it has none.
+            DecodingError: the id has no name.
         """
         found = self._cache.name_of(dictionary, number)
         if found is None:
@@ -138,7 +138,7 @@ class Names:
         Args:
             dictionary: whose names.
             prefix: of the names; all by default.
-            limit: at most so many.
+            limit: maximum number of names.
         """
         self._check(dictionary)
         of = tables_of(dictionary)
@@ -151,7 +151,7 @@ class Names:
 
     @contextmanager
     def bound(self) -> Iterator[None]:
-        """Lets keys be encoded and decoded in this thread as in the calls of a session: `hb.row_key`, `hb.decode`."""
+        """Makes `hb.row_key` and `hb.decode` work with dictionaries in this thread, as in the calls of a session."""
         token = bind_names(self)
         try:
             yield

@@ -1,4 +1,4 @@
-"""What the regions of a live table are worth to a model: which of them no key can reach, and where a sample of rows falls."""
+"""Checks the regions of a live table against a model: which of them no key can reach, and how a sample of rows is distributed."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ UTF8_BYTES = bytes(b for b in range(256) if b < 0xC0 or 0xC2 <= b <= 0xF4)
 
 @frozen
 class RegionUse:
-    """One region as a model uses it.
+    """How a model uses one region.
 
     Attributes:
         region: of the live table.
         reachable: whether some row key of the model can lie in it.
-        rows: how many rows of the sample do.
+        rows: how many rows of the sample lie in it.
     """
 
     region: Region
@@ -50,19 +50,19 @@ class RegionUse:
 def check_regions(
     store: Store, model: type[Any], *, index: str | Index | None = None, sample: Iterable[Any] = (), alphabet: bytes | None = None
 ) -> list[RegionUse]:
-    """Holds the regions of a live table against the keys of a model.
+    """Compares the regions of a live table with the keys of a model.
 
     Args:
         store: that has the table.
         model: whose primary table, or index table, it is.
         index: an index or its name, for its table.
-        sample: objects of the model, to see how many rows each region gets.
-        alphabet: the bytes that values of the leading field are made of, where they are fewer than its codec allows, such as
+        sample: objects of the model, to count how many rows each region gets.
+        alphabet: the bytes that occur in the leading field, if they are fewer than its codec allows, such as
             `b"0123456789abcdef"` for digests as text.
 
     Raises:
-        TableNotFound: the table is not there.
-        DeclarationError: the table has one row, which holds all objects.
+        TableNotFound: the table does not exist.
+        DeclarationError: the table has a single row, which holds all objects.
     """
     check_store(store)
     schema = schema_of(model)
@@ -100,7 +100,7 @@ def _leading_bytes(layout: KeyLayout, alphabet: bytes | None) -> tuple[bytes, in
 
 
 def codec_bytes(codec: Codec[Any]) -> bytes:
-    """The bytes that a codec's values are written with."""
+    """The bytes that can occur in a codec's values."""
     kind = codec.spec["codec"]
     if kind == "hex_text":
         return b"0123456789abcdef"
@@ -130,8 +130,8 @@ def first_key(prefix: bytes, start: bytes, allowed: Sequence[int], width: int | 
         prefix: fixed bytes.
         start: lower bound.
         allowed: sorted byte values that may follow the prefix.
-        width: how many follow at least; behind them anything may stand. None for any number.
-        end: the one of them behind which anything may stand, too, or None.
+        width: minimum number of allowed bytes; any bytes may follow them. None for any number.
+        end: an allowed byte that any bytes may follow, or None.
     """
     if start <= prefix:
         return prefix + bytes((allowed[0],)) * (width or 0)

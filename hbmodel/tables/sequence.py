@@ -34,19 +34,19 @@ def _block(block: Any) -> Any:
 
 @frozen
 class Sequence:
-    """Ids that count from 1, each given once whoever asks; `on(store)` gives them.
+    """Ids that start at 1 and are each given only once; `on(store)` returns them.
 
-    Ids are taken in blocks, by one increment of a counter each, so those of one program ascend and those of several are not in the
-    order of time. What a program has left of its block when it ends is never given, nor is a block whose increment lost its answer:
-    there are gaps. `hb.create_tables(store, sequence)` makes the table.
+    A program reserves ids in blocks, with one increment of a counter each. So the ids of one program increase, and ids from
+    several programs are not in chronological order. There are gaps: ids left in a program's block when it ends are never given,
+    nor is a block whose increment lost its answer. `hb.create_tables(store, sequence)` creates the table.
 
     Args:
         name: of the sequence, unique in its table.
-        block: ids that are taken at a time.
-        table: of the counters, which sequences share.
+        block: ids to reserve at a time.
+        table: of the counters, shared by sequences.
 
     Raises:
-        DeclarationError: an argument is none of these.
+        DeclarationError: an argument is invalid.
     """
 
     name: str = field(converter=_name)
@@ -72,12 +72,12 @@ class Sequence:
 class SequenceIds:
     """The ids of a sequence, from one store. Thread-safe; also an endless iterator.
 
-    Each of these has a block of its own: make one for the whole program. After a fork the child takes its own blocks.
+    Each instance has its own block, so create one for the whole program. After a fork the child reserves its own blocks.
 
     Args:
         store: that holds the counter.
         counter: of the sequence.
-        block: ids that are taken at a time.
+        block: ids to reserve at a time.
     """
 
     def __init__(self, store: Store, counter: Counter, block: int) -> None:
@@ -86,16 +86,16 @@ class SequenceIds:
         self._next, self._end, self._process = 0, 0, getpid()
 
     def next(self) -> int:
-        """An id that nobody else is given; calls the store once in a block.
+        """An id that is given only once; calls the store once per block.
 
         Raises:
-            IdsExhausted: the counter is at its end.
-            StoreError: as the store does; calling it again is safe, also after `UnknownOutcome`.
+            IdsExhausted: the counter has reached its end.
+            StoreError: raised by the store; calling it again is safe, also after `UnknownOutcome`.
         """
         return self.take(1)[0]
 
     def take(self, count: int) -> list[int]:
-        """So many ids, ascending; those that the block lacks are taken in one call, with the next block where it is larger."""
+        """The given number of ids, ascending. If the block has too few, one call reserves the rest, at least a whole block."""
         number = whole_number(count)
         if number is None or not 0 <= number <= LARGEST_BLOCK:
             raise DeclarationError("Give a whole number of ids that is not negative.", found=repr(count))

@@ -1,6 +1,6 @@
-"""Split keys of a model's tables: where regions begin when a table is created, so that load is spread from the first row on.
+"""Split keys of a model's tables: where regions begin when a table is created, so that load is distributed from the first row.
 
-A split key is the first row key of a region; n regions have n - 1 of them. Every strategy here gives keys of the model's own
+A split key is the first row key of a region; n regions have n - 1 of them. Every strategy here gives keys in the model's own
 byte layout, so every region can be reached by some key. HBase's `Bytes.split` interpolates between two byte strings instead:
 for keys of hex digits, whose bytes are 30 to 39 and 61 to 66, some of its regions lie between `9` and `a`, where no key is.
 """
@@ -47,8 +47,8 @@ class Uniform:
     """Regions of equal shares of the leading key field's values.
 
     Attributes:
-        regions: how many (of each bucket, on a salted table).
-        low: the smallest value that will be stored; by default the smallest that the codec can.
+        regions: how many (per bucket, on a salted table).
+        low: the smallest value that will be stored; by default the smallest value of the codec.
         high: the largest.
     """
 
@@ -62,7 +62,7 @@ class Hexadecimal:
     """Regions of equal shares of the hex numbers that begin the leading key field, a text field.
 
     Attributes:
-        regions: how many (of each bucket, on a salted table).
+        regions: how many (per bucket, on a salted table).
         upper: whether the digits are upper-case.
     """
 
@@ -83,8 +83,8 @@ class FromSample:
     """Regions that hold equal shares of a sample.
 
     Attributes:
-        objects: of the model; their row keys are taken, salt included.
-        regions: how many, at most: equal keys are never parted.
+        objects: of the model; their row keys are used, salt included.
+        regions: maximum number: equal keys are never separated.
     """
 
     objects: tuple[Any, ...] = field(converter=_objects)
@@ -110,7 +110,7 @@ def split_keys(model: type[Any], splits: Splits, *, index: str | Index | None = 
         index: an index or its name, for its table.
 
     Returns:
-        Sorted, without repeats.
+        Sorted, without duplicates.
 
     Raises:
         DeclarationError: the strategy does not suit the table's key.
@@ -138,7 +138,7 @@ def table_layout(schema: TableSchema, index: str | Index | None) -> tuple[KeyLay
     """The layout of the row keys of a table, without salt, and the salt.
 
     Raises:
-        DeclarationError: the table has one row, which holds all objects.
+        DeclarationError: the table has a single row, which holds all objects.
     """
     if index is not None:
         return schema.index(index).layout, schema.index(index).salt

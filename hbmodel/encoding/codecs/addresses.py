@@ -29,25 +29,25 @@ def _pack_address(value: IPv4Address | IPv6Address) -> bytes:
 
 @frozen
 class IPAddressCodec(Codec[IPv4Address | IPv6Address]):
-    """An IP address of either version: 04 and 4 bytes, or 06 and 16 bytes; all of version 4 come first. Both forms are the same."""
+    """An IP address of either version: 04 and 4 bytes, or 06 and 16 bytes; IPv4 sorts first. Raw and part form are the same."""
 
     python_type = (IPv4Address, IPv6Address)
 
     def encode(self, value: IPv4Address | IPv6Address) -> bytes:
-        """Version and address."""
+        """The version byte and the address."""
         return _pack_address(value)
 
     encode_part = encode
 
     def decode(self, data: bytes) -> IPv4Address | IPv6Address:
-        """Of all these bytes."""
+        """The address of exactly these bytes."""
         value, end = self.decode_part(data, 0)
         if end != len(data):
             raise DecodingError("Stored bytes go on behind the end of an IP address.")
         return value
 
     def decode_part(self, data: bytes, start: int) -> tuple[IPv4Address | IPv6Address, int]:
-        """The address that begins at `start`, and the position behind it."""
+        """The address that begins at `start`, and the position after it."""
         tag = data[start : start + 1]
         end = start + (5 if tag == TAG_4 else 17)
         if tag not in (TAG_4, TAG_6) or end > len(data):
@@ -63,14 +63,14 @@ class IPAddressCodec(Codec[IPv4Address | IPv6Address]):
 
 @frozen
 class IPVersionCodec(FixedWidth[A]):
-    """An IP address of one version, with the same bytes as in `IPAddress`, so 5 or 17 of them."""
+    """An IP address of one version, with the same 5 or 17 bytes as in `IPAddress`."""
 
     python_type: type[A]  # pyright: ignore[reportIncompatibleVariableOverride]  # nobody assigns it
     tag: bytes
     width: int
 
     def encode(self, value: A) -> bytes:
-        """Version and address."""
+        """The version byte and the address."""
         if type(value) is not self.python_type:
             raise wrong_type(self.python_type, value)
         return _pack_address(value)
@@ -78,7 +78,7 @@ class IPVersionCodec(FixedWidth[A]):
     encode_part = encode
 
     def decode(self, data: bytes) -> A:
-        """Of all these bytes."""
+        """The address of exactly these bytes."""
         if len(data) != self.width or not data.startswith(self.tag):
             raise DecodingError("Stored bytes are not an IP address of this version.")
         return self.python_type(data[1:])

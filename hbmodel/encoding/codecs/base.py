@@ -1,4 +1,4 @@
-"""What a codec is: an exact, reversible mapping between the values of one Python type and bytes."""
+"""The base of all codecs: an exact, reversible mapping between the values of one Python type and bytes."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ Order: TypeAlias = Literal["ascending", "descending"] | None
 class Source:
     """Python expressions that do a codec's work inside code that is generated once per model, without a call per value.
 
-    They are for ordinary values. Whatever they cannot handle makes them raise, no matter what, and the codec's own methods are
-    asked instead; they never give another answer than those.
+    They handle ordinary values. For any other value they raise some exception, and the codec's own methods are called instead.
+    They never give a different result from those methods.
 
     Attributes:
         accepts: the exact type of the values that `encode` takes.
-        decode: the value of `{v}`, a raw form; with `word` of the number in it.
-        encode: the raw form of `{v}`, a value; with `word` the number in it.
-        part: the part form of `{v}`, where it is not the raw form; None leaves it to the codec.
-        word: format of a big-endian number that the raw form is, as `struct` names it, or None.
-        scope: what the names in braces, such as `{table}`, stand for. `{t}` is a variable for intermediate results.
+        decode: the value of `{v}`, a raw form; with `word` of its number.
+        encode: the raw form of `{v}`, a value; with `word` its number.
+        part: the part form of `{v}` if it differs from the raw form; None leaves it to the codec.
+        word: if the raw form is a big-endian number, its format in `struct`'s notation, else None.
+        scope: the objects that the names in braces, such as `{table}`, refer to. `{t}` is a variable for intermediate results.
     """
 
     accepts: type
@@ -48,17 +48,17 @@ class Source:
 
 
 class Codec(ABC, Generic[T]):
-    """Writes values of one type as bytes and reads them back; subclasses are frozen attrs classes, so codecs compare by value.
+    """Encodes values of one type as bytes and decodes them; subclasses are frozen attrs classes, so codecs compare by value.
 
-    A value has two forms. The *raw* form is the whole of something: a column value, or the last ascending field of a row
-    key. The *part* form says by itself where it ends, so that another field can follow; no part is a prefix of another
-    part of the same codec. For a fixed width both are the same bytes.
+    A value has two forms. The *raw* form is used where the value is the whole of something: a column value, or the last ascending
+    field of a row key. The *part* form marks its own end, so that another field can follow; no part is a prefix of another part
+    of the same codec. For a fixed width both forms are the same bytes.
 
     Attributes:
         python_type: the type, or types, of the values.
         order: byte order of the part form.
         raw_order: byte order of the raw form.
-        width: length of every encoded value in bytes, or None where it varies.
+        width: length of every encoded value in bytes, or None if it varies.
         may_be_empty: whether some value's raw form is empty.
         key: whether the codec can be used in keys, that is, whether it has a part form.
     """
@@ -88,10 +88,10 @@ class Codec(ABC, Generic[T]):
 
     @abstractmethod
     def decode(self, data: bytes) -> T:
-        """The value whose raw form is `data`, all of it.
+        """The value whose raw form is exactly `data`.
 
         Raises:
-            DecodingError: `encode` does not write these bytes.
+            DecodingError: `encode` does not produce these bytes.
         """
 
     def encode_part(self, value: T) -> bytes:
@@ -103,15 +103,15 @@ class Codec(ABC, Generic[T]):
         raise DeclarationError("This codec has no form that can be part of a key.", codec=type(self).__name__)
 
     def decode_part(self, data: bytes, start: int) -> tuple[T, int]:
-        """The value whose part form begins at `start`, and the position behind it.
+        """The value whose part form begins at `start`, and the position after it.
 
         Raises:
-            DecodingError: `encode_part` does not write these bytes.
+            DecodingError: `encode_part` does not produce these bytes.
         """
         raise DeclarationError("This codec has no form that can be part of a key.", codec=type(self).__name__)
 
     def part_end(self, data: bytes, start: int) -> int:
-        """The position behind the part form that begins at `start`. A codec may find it without a look at the value.
+        """The position after the part form that begins at `start`. A codec may find it without decoding the value.
 
         Raises:
             DecodingError: no part form begins there.
@@ -119,11 +119,11 @@ class Codec(ABC, Generic[T]):
         return self.decode_part(data, start)[1]
 
     def encode_prefix(self, prefix: T) -> bytes | None:
-        """The bytes that the part forms of exactly those values begin with that start with `prefix`; None if there are none.
+        """The common prefix of the part forms of exactly those values that start with `prefix`; None if there are none.
 
         Raises:
-            QueryError: no such bytes tell them apart, with this codec or this prefix.
-            EncodingError: the prefix is not of the codec's type, or has no bytes at all.
+            QueryError: with this codec or this prefix, no byte prefix selects exactly these values.
+            EncodingError: the prefix is not of the codec's type, or cannot be encoded.
         """
         raise QueryError("Values of this codec cannot be searched by prefix.", codec=type(self).__name__)
 
@@ -134,8 +134,8 @@ class Codec(ABC, Generic[T]):
     def floor(self, value: T) -> T | None:
         """The largest storable value that is not above `value`; None if all storable values are above it.
 
-        Bounds of a query need not be storable themselves: `at >= noon and half a second` has a meaning where whole seconds
-        are stored, and so has `number < 300` where a byte is. Codecs of other types give the value back as it is.
+        The bounds of a query need not be storable themselves: `at >= noon and half a second` is meaningful if whole seconds are
+        stored, and so is `number < 300` for a byte. Codecs of other types return the value unchanged.
 
         Raises:
             EncodingError: the value is not of the codec's type.
@@ -143,7 +143,7 @@ class Codec(ABC, Generic[T]):
         return value
 
     def constant(self, value: T) -> T:
-        """A value that a query compares with, as it would read back.
+        """A value to compare with in a query, as it would read back.
 
         Raises:
             EncodingError: the value cannot be stored exactly.
@@ -153,9 +153,9 @@ class Codec(ABC, Generic[T]):
         return self.decode(self.encode(value))
 
     def order_key(self, value: T) -> Any:
-        """What a value is compared by with `<` and its like: bytes where they keep an order, else the value itself.
+        """The key by which `<` and similar operators compare a value: bytes if they preserve order, else the value itself.
 
-        Codecs that change the bytes of another one compare as that one does.
+        Codecs that change the bytes of another codec compare like that codec.
         """
         if self.key and self.order is not None:
             part = self.encode_part(value)
@@ -164,9 +164,9 @@ class Codec(ABC, Generic[T]):
 
     @property
     def source(self) -> Source | None:
-        """Expressions that do the same for ordinary values, or None: generated code then calls the codec.
+        """Equivalent expressions for ordinary values, or None: generated code then calls the codec.
 
-        They count for the class that defines them, not for its subclasses.
+        They apply to the class that defines them, not to its subclasses.
         """
         return None
 
@@ -182,7 +182,7 @@ class Codec(ABC, Generic[T]):
 
 
 class FixedWidth(Codec[T]):
-    """Base of the codecs that write the same number of bytes for every value: raw form and part form are the same."""
+    """Base class of codecs that write the same number of bytes for every value: raw form and part form are the same."""
 
     __slots__ = ()
 
@@ -193,12 +193,12 @@ class FixedWidth(Codec[T]):
         return self.encode(value)
 
     def decode_part(self, data: bytes, start: int) -> tuple[T, int]:
-        """The value in the `width` bytes from `start` on."""
+        """The value in the `width` bytes from `start`."""
         end = start + self.width
         return self.decode(data[start:end]), end
 
     def part_end(self, data: bytes, start: int) -> int:
-        """`width` bytes further."""
+        """`start` plus `width`."""
         end = start + self.width
         if end > len(data):
             raise wrong_width(self.width, len(data) - start)
@@ -206,7 +206,7 @@ class FixedWidth(Codec[T]):
 
 
 def source_of(codec: Codec[Any]) -> Source | None:
-    """The expressions of a codec, where they are of its very class: what a subclass does otherwise, its base's do not know."""
+    """The expressions of a codec if its own class defines them; those of a base class do not know what the subclass changes."""
     source = codec.source if "source" in vars(type(codec)) else None
     if source is None or (source.word is not None and calcsize(">" + source.word) != codec.width):
         return None
@@ -231,7 +231,7 @@ def below(codec: Codec[T], value: T) -> tuple[T | None, bool]:
 
 
 def wrong_type(expected: type | tuple[type, ...], value: object) -> EncodingError:
-    """The error for a value of another type than the codec's; it shows the types and never the value."""
+    """The error for a value of another type than the codec's; it shows the types but never the value."""
     types = expected if isinstance(expected, tuple) else (expected,)
     return EncodingError(
         "A value is not of the type that its codec writes.", expected=" or ".join(t.__name__ for t in types), found=type(value).__name__
@@ -244,7 +244,7 @@ def wrong_width(expected: int, found: int) -> DecodingError:
 
 
 def declared_width(width: int) -> int:
-    """A width given in a declaration, if it can be one.
+    """Validates a width given in a declaration.
 
     Raises:
         DeclarationError: it is not a positive int.
@@ -255,7 +255,7 @@ def declared_width(width: int) -> int:
 
 
 def declared_codec(codec: Any) -> Any:
-    """A codec given in a declaration, if it is one.
+    """Validates a codec given in a declaration.
 
     Raises:
         DeclarationError: it is something else, such as a type.

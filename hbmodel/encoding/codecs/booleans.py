@@ -26,7 +26,7 @@ class BoolCodec(FixedWidth[bool]):
     encode_part = encode
 
     def decode(self, data: bytes) -> bool:
-        """Of 00 or 01."""
+        """True or False."""
         if data == b"\x01":
             return True
         if data == b"\x00":
@@ -35,7 +35,7 @@ class BoolCodec(FixedWidth[bool]):
 
     @property
     def source(self) -> Source | None:
-        """For exactly the codec's type."""
+        """Expressions for values of exactly the codec's type."""
         return Source(bool, "{values}[{v}]", "(b'\\x01' if {v} else b'\\x00')", scope={"values": {b"\x00": False, b"\x01": True}})
 
     @property

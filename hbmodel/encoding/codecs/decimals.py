@@ -1,4 +1,4 @@
-"""Decimal numbers of any precision as bytes whose order is the numbers' order."""
+"""Decimal numbers of any precision as order-preserving bytes."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ def _digits(data: bytes) -> str:
 class DecimalCodec(Codec[Decimal]):
     """A finite decimal number: sign byte (01 negative, 02 zero, 03 positive), exponent, digits, terminator.
 
-    With the number written as 0.d1d2... times ten to the exponent: the exponent as an order-preserving Int32, the digits
-    in pairs plus one (so that no pair is 00), 00. Negative numbers have everything behind the sign byte complemented.
-    Numerically equal values have the same bytes and come back normalised: `Decimal("1.50")` as `Decimal("1.5")`.
-    Both forms are the same.
+    The number is written as 0.d1d2... times ten to the exponent: the exponent as an order-preserving Int32, the digits in pairs
+    plus one (so that no pair is 00), 00. For negative numbers everything after the sign byte is complemented. Numerically equal
+    values have the same bytes and come back normalised: `Decimal("1.50")` as `Decimal("1.5")`. Raw and part form are the same.
     """
 
     python_type = Decimal
@@ -59,14 +58,14 @@ class DecimalCodec(Codec[Decimal]):
     encode_part = encode
 
     def decode(self, data: bytes) -> Decimal:
-        """The number of these bytes."""
+        """The number in these bytes."""
         value, end = self.decode_part(data, 0)
         if end != len(data):
             raise DecodingError("Stored bytes go on behind the end of a decimal number.")
         return value
 
     def decode_part(self, data: bytes, start: int) -> tuple[Decimal, int]:
-        """The number that begins at `start`, and the position behind its terminator."""
+        """The number that begins at `start`, and the position after its terminator."""
         sign = data[start : start + 1]
         if sign == ZERO:
             return Decimal(0), start + 1

@@ -1,4 +1,4 @@
-"""The codec that each plain Python type gets where none is named."""
+"""The default codec of each plain Python type."""
 
 from __future__ import annotations
 

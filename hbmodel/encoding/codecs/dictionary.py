@@ -1,4 +1,4 @@
-"""Names as the short ids that a dictionary in the store gives them: a codec that looks up what it writes and reads."""
+"""Names stored as the short ids of a dictionary in the store: a codec that looks up what it writes and reads."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from hbmodel.store.values import MAX_ROW_LENGTH
 
 
 class NameIds(Protocol):
-    """Knows the names and ids of dictionaries, or finds them out."""
+    """Maps names of dictionaries to ids and back, from a cache or the store."""
 
     def id_of(self, dictionary: Dictionary, name: str) -> int:
-        """The id of a name; raises `UnknownName` for one that has none."""
+        """The id of a name; raises `UnknownName` if it has none."""
         ...
 
     def claim(self, dictionary: Dictionary, name: str) -> int:
-        """The id of a name, which is given one if it has none."""
+        """The id of a name; assigns one if it has none."""
         ...
 
     def name_of(self, dictionary: Dictionary, number: int) -> str:
-        """The name of an id; raises `DecodingError` for one that has none."""
+        """The name of an id; raises `DecodingError` if it has none."""
         ...
 
 
@@ -45,7 +45,7 @@ unbind_names = _NAMES.reset
 
 @contextmanager
 def claiming() -> Iterator[None]:
-    """Encodes what is about to be written."""
+    """Encodes values that are about to be written."""
     token = _CLAIMS.set(True)
     try:
         yield
@@ -67,10 +67,10 @@ def _ids(codec: Any) -> Any:
 
 @frozen
 class Dictionary(FixedWidth[str]):
-    """Names that are stored as ids. Made by `hb.dictionary`.
+    """Text that is stored as ids. Created with `hb.dictionary`.
 
     Attributes:
-        name: of the dictionary, which its tables begin with.
+        name: of the dictionary; the names of its tables begin with it.
         ids: codec of the ids.
     """
 
@@ -86,7 +86,7 @@ class Dictionary(FixedWidth[str]):
         """The id of a name.
 
         Raises:
-            UnknownName: it has none, and is not about to be written.
+            UnknownName: the name has no id, and is not about to be written.
         """
         self.constant(value)
         names = _NAMES.get()
@@ -102,7 +102,7 @@ class Dictionary(FixedWidth[str]):
         return names.name_of(self, number)
 
     def constant(self, value: str) -> str:
-        """A name, if it can be one; whether it has an id shows when it is looked for."""
+        """The name, if it is valid; whether it has an id is only checked by the lookup."""
         if type(value) is not str:
             raise wrong_type(str, value)
         try:
@@ -114,7 +114,7 @@ class Dictionary(FixedWidth[str]):
         return value
 
     def floor(self, value: str) -> str:
-        """Refused: rows are in the order of ids, which is that in which names came.
+        """Always raises: rows are sorted by id, which is the order in which names were added.
 
         Raises:
             QueryError: always.
@@ -123,5 +123,5 @@ class Dictionary(FixedWidth[str]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """Which dictionary, and the layout of its ids."""
+        """The dictionary's name, and the layout of its ids."""
         return {"codec": "dictionary", "name": self.name, "ids": self.ids.spec}

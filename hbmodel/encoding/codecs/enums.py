@@ -1,4 +1,4 @@
-"""Enumerations, stored by the values of their members."""
+"""Enumerations, stored as the values of their members."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def _instance_of_enum(enumeration: Any) -> Any:
 
 @frozen
 class EnumOf(Codec[E]):
-    """A member of an enumeration, written as its value is: order, width and forms are those of the value's codec.
+    """A member of an enumeration, encoded as its value: order, width and forms are those of the value's codec.
 
     Args:
-        enumeration: the Enum subclass; a Flag is stored by its number, combinations included.
-        codec: of the values; by default the one of their common type.
+        enumeration: the Enum subclass; a Flag is stored as its number, combinations included.
+        codec: of the values; by default that of their common type.
     """
 
     python_type: type[E] = field(converter=_instance_of_enum, alias="enumeration")
@@ -74,24 +74,24 @@ class EnumOf(Codec[E]):
         return member
 
     def encode(self, value: E) -> bytes:
-        """Of its value."""
+        """The encoded value of the member."""
         return self.codec.encode(self._value(value))
 
     def decode(self, data: bytes) -> E:
-        """The member of that value."""
+        """The member with that value."""
         return self._member(self.codec.decode(data))
 
     def encode_part(self, value: E) -> bytes:
-        """Of its value."""
+        """The part form of the member's value."""
         return self.codec.encode_part(self._value(value))
 
     def decode_part(self, data: bytes, start: int) -> tuple[E, int]:
-        """The member of that value."""
+        """The member with that value, and the position after it."""
         value, end = self.codec.decode_part(data, start)
         return self._member(value), end
 
     def order_key(self, value: E) -> Any:
-        """That of its value, which need not be comparable itself."""
+        """The order key of the member's value, since members need not be comparable."""
         return self.codec.order_key(self._value(value))
 
     def _settled(self, member: E, code: bytes) -> bool:
@@ -103,7 +103,7 @@ class EnumOf(Codec[E]):
 
     @property
     def source(self) -> Source | None:
-        """For exactly the codec's type."""
+        """Expressions for values of exactly the codec's type."""
         if issubclass(self.python_type, Flag) or self.python_type.__hash__ is None:
             return None  # combinations are no members; or there is no looking up
         codes = {member: self.encode(member) for member in self.python_type}
@@ -114,5 +114,5 @@ class EnumOf(Codec[E]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """That of the values' codec: the bytes are the same, and members may come and go."""
+        """The spec of the values' codec: the bytes are the same, and members may be added or removed."""
         return self.codec.spec

@@ -1,4 +1,4 @@
-"""Floating-point numbers as eight bytes whose order is the numbers' order."""
+"""Floating-point numbers as eight order-preserving bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FloatCodec(FixedWidth[float]):
     width = 8
 
     def encode(self, value: float) -> bytes:
-        """Eight bytes that compare as the numbers do."""
+        """Eight bytes that sort as the numbers do."""
         if type(value) is not float:
             value = _exact(value)
         if isnan(value):
@@ -54,7 +54,7 @@ class FloatCodec(FixedWidth[float]):
     encode_part = encode
 
     def decode(self, data: bytes) -> float:
-        """The number of these bytes."""
+        """The number in these bytes."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         word: int = WORD.unpack(data)[0]
@@ -65,7 +65,7 @@ class FloatCodec(FixedWidth[float]):
 
     @property
     def source(self) -> Source | None:
-        """For exactly the codec's type."""
+        """Expressions for values of exactly the codec's type."""
         # A positive number is stored with its sign flipped, as the negative one; the others are left to the methods.
         return Source(
             float,
@@ -76,7 +76,7 @@ class FloatCodec(FixedWidth[float]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """Bits."""
+        """The number of bits."""
         return {"codec": "float", "bits": 64}
 
 

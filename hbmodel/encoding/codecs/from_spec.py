@@ -1,4 +1,4 @@
-"""From the description of a codec, as the registry keeps it, back to the codec."""
+"""Builds a codec from its description in the registry."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Spec = Mapping[str, Any]
 
 @frozen
 class UnknownCodec(Codec[bytes]):
-    """A codec of a program's own, of which only the description is known: its values are the stored bytes. Not for keys.
+    """A custom codec of some program, of which only the description is known: its values are the stored bytes. Not for keys.
 
     Args:
-        described: as the program describes it.
+        described: the program's description of it.
     """
 
     described: Spec = field(eq=lambda spec: sorted(spec.items()))
@@ -43,16 +43,16 @@ class UnknownCodec(Codec[bytes]):
     may_be_empty = True
 
     def encode(self, value: bytes) -> bytes:
-        """As they are."""
+        """The bytes, unchanged."""
         return to_bytes(value)
 
     def decode(self, data: bytes) -> bytes:
-        """As they are."""
+        """The bytes, unchanged."""
         return data
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """As the program describes it."""
+        """The program's description."""
         return dict(self.described)
 
 
@@ -102,9 +102,9 @@ _KNOWN: Final[Mapping[str, Callable[[Spec], Codec[Any]]]] = {
 
 
 def codec_of(spec: Spec) -> Codec[Any]:
-    """The codec that writes the bytes of a description: for an enumeration that of its values, for a structured one of any type.
+    """The codec that writes the bytes of a description: for an enumeration the codec of its values, for a structured one any type.
 
-    A description of no codec of this library gives an `UnknownCodec`.
+    A description of a codec that is not in this library gives an `UnknownCodec`.
     """
     make = _KNOWN.get(spec.get("codec", ""))
     try:

@@ -1,4 +1,4 @@
-"""From a type annotation to the codec that stores its values."""
+"""Chooses the codec for a type annotation."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def _members(declared: Any) -> set[Any]:
 
 
 def codec_for(declared: Any) -> tuple[Codec[Any], bool]:
-    """The codec of an annotated type, and whether None is among its values.
+    """The codec of an annotated type, and whether None is a valid value.
 
-    Knows int, float, str, bytes, bool, Decimal, UUID, date, datetime, timedelta, IPv4Address, IPv6Address and their union,
+    Supports int, float, str, bytes, bool, Decimal, UUID, date, datetime, timedelta, IPv4Address, IPv6Address and their union,
     Enum subclasses, `X | None`, and `Annotated`, which may name the codec: `Annotated[int, UInt32]`. Names must be resolved.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Integers as fixed-width big-endian bytes whose order is the numbers' order."""
+"""Integers as fixed-width, order-preserving, big-endian bytes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ UNSIGNED = {8: Struct(">B"), 16: Struct(">H"), 32: Struct(">I"), 64: Struct(">Q"
 
 
 def integer(value: Any) -> int:
-    """A plain int from anything that is an integer (`__index__`), NumPy's scalars included.
+    """A plain int from any integer (`__index__`), including NumPy's scalars.
 
     Raises:
-        EncodingError: the value is no integer, or a bool (which is one only by accident).
+        EncodingError: the value is not an integer, or is a bool.
     """
     number = whole_number(value)
     if number is None:
@@ -28,7 +28,7 @@ def integer(value: Any) -> int:
 
 
 def out_of_range(low: int, high: int) -> EncodingError:
-    """The error for an integer that does not fit; it is never wrapped or cut."""
+    """The error for an integer that does not fit; integers are never wrapped or truncated."""
     return EncodingError("An integer is out of the range of its codec.", low=low, high=high)
 
 
@@ -58,7 +58,7 @@ class IntCodec(FixedWidth[int]):
     python_type = int
 
     def encode(self, value: int) -> bytes:
-        """The number less the lowest one, big-endian."""
+        """The number minus the lowest one, big-endian."""
         if type(value) is not int:
             value = integer(value)
         try:
@@ -69,13 +69,13 @@ class IntCodec(FixedWidth[int]):
     encode_part = encode
 
     def decode(self, data: bytes) -> int:
-        """The number of these bytes."""
+        """The number in these bytes."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         return int.from_bytes(data, "big") + self.low
 
     def decode_part(self, data: bytes, start: int) -> tuple[int, int]:
-        """The number of the `width` bytes from `start` on."""
+        """The number in the `width` bytes from `start`, and the position after it."""
         try:
             number: int = self._struct.unpack_from(data, start)[0]
         except StructError:
@@ -83,12 +83,12 @@ class IntCodec(FixedWidth[int]):
         return number + self.low, start + self.width
 
     def floor(self, value: int) -> int | None:
-        """The nearest number in range from below."""
+        """The largest number in range that is not above `value`."""
         return floor_integer(value, self.low, self.high)
 
     @property
     def source(self) -> Source | None:
-        """For exactly the codec's type."""
+        """Expressions for values of exactly the codec's type."""
         word = UNSIGNED[self.bits].format[1:]
         if not self.low:
             return Source(int, "{v}", "{v}", word)
@@ -96,7 +96,7 @@ class IntCodec(FixedWidth[int]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """Bits and sign."""
+        """The number of bits, and whether it is signed."""
         return {"codec": "int", "bits": self.bits, "signed": self.signed}
 
 

@@ -1,4 +1,4 @@
-"""What Java programs write: `Bytes.toBytes` of int and long, reverse stamps, and `DataOutput.writeUTF`."""
+"""Formats of Java programs: `Bytes.toBytes` of int and long, reverse stamps, and `DataOutput.writeUTF`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LONG_MAX = (1 << 63) - 1
 
 @frozen
 class JavaIntCodec(FixedWidth[int]):
-    """Java's `Bytes.toBytes(int)` or `(long)`: two's complement, big-endian. Also the bytes of HBase's counters.
+    """Java's `Bytes.toBytes(int)` or `(long)`: two's complement, big-endian. HBase's counters have the same bytes.
 
-    Negative numbers sort behind the positive ones, so the order is not kept. For numbers that are never negative `UInt32`
-    and `UInt64` write the same bytes and keep it.
+    Negative numbers sort after positive ones, so order is not preserved. For numbers that are never negative, `UInt32` and
+    `UInt64` write the same bytes and preserve order.
     """
 
     bits: int
@@ -35,7 +35,7 @@ class JavaIntCodec(FixedWidth[int]):
     raw_order = None
 
     def encode(self, value: int) -> bytes:
-        """Two's complement."""
+        """Two's complement, big-endian."""
         try:
             return self._struct.pack(integer(value))
         except StructError:
@@ -45,19 +45,19 @@ class JavaIntCodec(FixedWidth[int]):
     encode_part = encode
 
     def decode(self, data: bytes) -> int:
-        """Of two's complement."""
+        """The number in these bytes."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         return int.from_bytes(data, "big", signed=True)
 
     @property
     def source(self) -> Source | None:
-        """For exactly the codec's type."""
+        """Expressions for values of exactly the codec's type."""
         return Source(int, "{v}", "{v}", self._struct.format[1:])
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """Bits."""
+        """The number of bits."""
         return {"codec": "java_int", "bits": self.bits}
 
 
@@ -72,7 +72,7 @@ class ReverseLongCodec(FixedWidth[int]):
     low, high = 0, LONG_MAX
 
     def encode(self, value: int) -> bytes:
-        """Of a number that is not negative."""
+        """`Long.MAX_VALUE` minus the number."""
         number = integer(value)
         if not 0 <= number <= LONG_MAX:
             raise out_of_range(0, LONG_MAX)
@@ -81,7 +81,7 @@ class ReverseLongCodec(FixedWidth[int]):
     encode_part = encode
 
     def decode(self, data: bytes) -> int:
-        """The number that is not negative."""
+        """The number, which is not negative."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         stored = int.from_bytes(data, "big")
@@ -90,7 +90,7 @@ class ReverseLongCodec(FixedWidth[int]):
         return LONG_MAX - stored
 
     def floor(self, value: int) -> int | None:
-        """The nearest number in range from below."""
+        """The largest number in range that is not above `value`."""
         return floor_integer(value, 0, LONG_MAX)
 
     @property
@@ -108,8 +108,8 @@ JavaLong = JavaIntCodec(64)
 class ReverseStampCodec(FixedWidth[datetime]):
     """`Long.MAX_VALUE - t` as a Java long, where t is an aware datetime since 1970: the newest sorts first.
 
-    Call it with a unit for another than milliseconds: `ReverseStamp("s")`. Times before 1970 and finer than the unit are
-    refused. `ReverseStampInt` has the same bytes for plain numbers.
+    Call it with a unit other than milliseconds: `ReverseStamp("s")`. Times before 1970, or finer than the unit, are refused.
+    `ReverseStampInt` has the same bytes for plain numbers.
     """
 
     unit: Unit = field(default="ms", converter=declared_unit)
@@ -121,11 +121,11 @@ class ReverseStampCodec(FixedWidth[datetime]):
     width = 8
 
     def __call__(self, unit: Unit) -> ReverseStampCodec:
-        """The same in another unit."""
+        """The same codec with another unit."""
         return ReverseStampCodec(unit)
 
     def encode(self, value: datetime) -> bytes:
-        """Of a time from 1970 on."""
+        """`Long.MAX_VALUE` minus the time, which must not be before 1970."""
         instant = since_epoch(value)
         if instant < 0:
             raise EncodingError("A reverse stamp cannot hold a time before 1970.")
@@ -134,7 +134,7 @@ class ReverseStampCodec(FixedWidth[datetime]):
     encode_part = encode
 
     def decode(self, data: bytes) -> datetime:
-        """In UTC."""
+        """The time, in UTC."""
         return from_epoch(ReverseStampInt.decode(data) * self._scale)
 
     def floor(self, value: datetime) -> datetime | None:
@@ -178,9 +178,9 @@ def _from_modified_utf8(data: bytes) -> str:
 
 @frozen
 class JavaUTFCodec(Codec[str]):
-    """Java's `DataOutput.writeUTF`: the length in bytes (2, big-endian) and modified UTF-8. Both forms are the same.
+    """Java's `DataOutput.writeUTF`: the length in bytes (2, big-endian) and modified UTF-8. Raw and part form are the same.
 
-    The length comes first, so the order is not kept and a search by prefix is not possible. At most 65,535 bytes.
+    The length comes first, so order is not preserved and prefix searches are not possible. At most 65,535 bytes.
     """
 
     python_type = str
@@ -188,7 +188,7 @@ class JavaUTFCodec(Codec[str]):
     raw_order = None
 
     def encode(self, value: str) -> bytes:
-        """Length and text."""
+        """The length and the text."""
         if not isinstance(value, str):
             raise wrong_type(str, value)
         data = _to_modified_utf8(value)
@@ -199,14 +199,14 @@ class JavaUTFCodec(Codec[str]):
     encode_part = encode
 
     def decode(self, data: bytes) -> str:
-        """Of all these bytes."""
+        """The text of exactly these bytes."""
         value, end = self.decode_part(data, 0)
         if end != len(data):
             raise DecodingError("Stored bytes go on behind the end of a text.")
         return value
 
     def decode_part(self, data: bytes, start: int) -> tuple[str, int]:
-        """The text whose length begins at `start`, and the position behind it."""
+        """The text whose length begins at `start`, and the position after it."""
         begin = start + 2
         end = begin + int.from_bytes(data[start:begin], "big")
         if begin > len(data) or end > len(data):

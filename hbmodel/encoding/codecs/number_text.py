@@ -1,4 +1,4 @@
-"""What other programs write into keys as text: numbers with leading zeros, hex numbers, and text up to a delimiter."""
+"""Text formats of other programs' keys: numbers with leading zeros, hex numbers, and text up to a delimiter."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def number_of(data: bytes, width: int) -> int:
 
 @frozen
 class DecimalText(FixedWidth[int]):
-    """A number that is not negative as decimal text of `width` digits, with leading zeros: 42 as `00000042`."""
+    """A non-negative number as decimal text of `width` digits, with leading zeros: 42 as `00000042`."""
 
     width: int = field(converter=declared_width)
 
@@ -49,17 +49,17 @@ class DecimalText(FixedWidth[int]):
         return largest
 
     def encode(self, value: int) -> bytes:
-        """Digits."""
+        """Decimal digits."""
         return digits_of(value, self.width)
 
     encode_part = encode
 
     def decode(self, data: bytes) -> int:
-        """Of digits."""
+        """The number of these digits."""
         return number_of(data, self.width)
 
     def floor(self, value: int) -> int | None:
-        """The nearest number in range from below."""
+        """The largest number in range that is not above `value`."""
         return floor_integer(value, self.low, self.high)
 
     @property
@@ -70,7 +70,7 @@ class DecimalText(FixedWidth[int]):
 
 @frozen
 class HexText(FixedWidth[int]):
-    """A number that is not negative as hex text of `width` lower-case digits, with leading zeros: 42 as `0000002a`."""
+    """A non-negative number as hex text of `width` lower-case digits, with leading zeros: 42 as `0000002a`."""
 
     width: int = field(converter=declared_width)
 
@@ -93,7 +93,7 @@ class HexText(FixedWidth[int]):
     encode_part = encode
 
     def decode(self, data: bytes) -> int:
-        """Of hex digits."""
+        """The number of these hex digits."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         if not HEX_DIGITS.fullmatch(data):
@@ -101,7 +101,7 @@ class HexText(FixedWidth[int]):
         return int(data, 16)
 
     def floor(self, value: int) -> int | None:
-        """The nearest number in range from below."""
+        """The largest number in range that is not above `value`."""
         return floor_integer(value, self.low, self.high)
 
     @property
@@ -119,10 +119,10 @@ def _delimiter(delimiter: Any) -> bytes:
 
 @frozen
 class Delimited(Codec[str]):
-    """Text (UTF-8) that ends at a delimiter where another field follows: `a|b` for two fields. Raw: without it.
+    """Text (UTF-8) that ends at a delimiter if another field follows: `a|b` for two fields. The raw form has no delimiter.
 
-    Values that hold the delimiter are refused. `a!` sorts before `a` where `|` follows both, so the order of parts is not
-    kept, except with the delimiter 00; that of a last field is.
+    Values that contain the delimiter are refused. `a!` sorts before `a` if `|` follows both, so parts do not preserve order,
+    except with the delimiter 00. A last field preserves order.
 
     Args:
         delimiter: one or more bytes, or ASCII text.
@@ -148,7 +148,7 @@ class Delimited(Codec[str]):
         return data
 
     def decode(self, data: bytes) -> str:
-        """From UTF-8."""
+        """The text."""
         if (data + self.delimiter).find(self.delimiter) != len(data):
             raise DecodingError("Stored text holds its delimiter.", delimiter=self.delimiter)
         return from_utf8(data)
@@ -158,21 +158,21 @@ class Delimited(Codec[str]):
         return self.encode(value) + self.delimiter
 
     def decode_part(self, data: bytes, start: int) -> tuple[str, int]:
-        """Up to the delimiter."""
+        """The text up to the delimiter, and the position after the delimiter."""
         end = data.find(self.delimiter, start)
         if end < 0:
             raise DecodingError("A field has no delimiter behind it.", delimiter=self.delimiter)
         return from_utf8(data[start:end]), end + len(self.delimiter)
 
     def part_end(self, data: bytes, start: int) -> int:
-        """Behind the delimiter."""
+        """The position after the delimiter."""
         end = data.find(self.delimiter, start)
         if end < 0:
             raise DecodingError("A field has no delimiter behind it.", delimiter=self.delimiter)
         return end + len(self.delimiter)
 
     def encode_prefix(self, prefix: str) -> bytes | None:
-        """UTF-8; None if it holds the delimiter."""
+        """UTF-8; None if it contains the delimiter."""
         data = self.raw_prefix(prefix)
         if data is not None and any(data.endswith(self.delimiter[:length]) for length in range(1, len(self.delimiter))):
             # The delimiter of a shorter value may begin with these bytes.
@@ -180,7 +180,7 @@ class Delimited(Codec[str]):
         return data
 
     def raw_prefix(self, prefix: str) -> bytes | None:
-        """UTF-8; None if it holds the delimiter."""
+        """UTF-8; None if it contains the delimiter."""
         data = to_utf8(prefix)
         return None if self.delimiter in data else data
 

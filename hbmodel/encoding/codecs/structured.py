@@ -56,7 +56,7 @@ class _Structured(Codec[V]):
 
 @frozen
 class JsonCodec(_Structured[V]):
-    """Values as JSON, the members of objects sorted by name where they have no order of their own."""
+    """Values as JSON; object members without an order of their own are sorted by name."""
 
     declared: Any
     python_type: Any = field(init=False, eq=False, repr=False, default=object)
@@ -67,13 +67,13 @@ class JsonCodec(_Structured[V]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The name alone: the type may grow."""
+        """The codec's name only, so that the type may be extended."""
         return {"codec": "json"}
 
 
 @frozen
 class MsgPackCodec(_Structured[V]):
-    """Values as MessagePack, the members of maps sorted by name where they have no order of their own."""
+    """Values as MessagePack; map members without an order of their own are sorted by name."""
 
     declared: Any
     python_type: Any = field(init=False, eq=False, repr=False, default=object)
@@ -84,7 +84,7 @@ class MsgPackCodec(_Structured[V]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The name alone: the type may grow."""
+        """The codec's name only, so that the type may be extended."""
         return {"codec": "msgpack"}
 
 
@@ -93,10 +93,10 @@ def Json(declared: type[V], /) -> Codec[V]: ...
 @overload
 def Json(declared: Any, /) -> Codec[Any]: ...
 def Json(declared: Any, /) -> Codec[Any]:
-    """A column codec that stores values of a type as JSON (any type that msgspec knows); not for keys.
+    """A column codec that stores values of a type as JSON (any type that msgspec supports); not for keys.
 
     Raises:
-        DeclarationError: msgspec cannot read that type.
+        DeclarationError: msgspec does not support the type.
     """
     return JsonCodec(declared)
 
@@ -106,9 +106,9 @@ def MsgPack(declared: type[V], /) -> Codec[V]: ...
 @overload
 def MsgPack(declared: Any, /) -> Codec[Any]: ...
 def MsgPack(declared: Any, /) -> Codec[Any]:
-    """A column codec that stores values of a type as MessagePack (any type that msgspec knows); not for keys.
+    """A column codec that stores values of a type as MessagePack (any type that msgspec supports); not for keys.
 
     Raises:
-        DeclarationError: msgspec cannot read that type.
+        DeclarationError: msgspec does not support the type.
     """
     return MsgPackCodec(declared)

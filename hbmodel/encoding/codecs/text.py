@@ -1,4 +1,4 @@
-"""Text (UTF-8) and bytes: of any length, with an order-preserving terminator where another field follows, or of fixed width."""
+"""Text (UTF-8) and bytes: of any length, with an order-preserving terminator if another field follows, or of fixed width."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ ESCAPED_ZERO = b"\x00\xff"
 
 
 def escape(data: bytes) -> bytes:
-    """00 becomes 00 FF; with the terminator 00 01 behind it the order of the original is kept."""
+    """Replaces 00 by 00 FF; followed by the terminator 00 01 this preserves the original order."""
     return data.replace(b"\x00", ESCAPED_ZERO)
 
 
 def terminated(data: bytes) -> bytes:
-    """Escaped, with the terminator behind it."""
+    """The escaped data with the terminator."""
     return (escape(data) if b"\x00" in data else data) + TERMINATOR
 
 
 def unescape_part(data: bytes, start: int) -> tuple[bytes, int]:
-    """What `escape` was given, up to the terminator, and the position behind that."""
+    """The original of escaped data up to the terminator, and the position after the terminator."""
     # Every 00 inside is followed by FF, so the first 00 01 is the terminator.
     end = data.find(TERMINATOR, start)
     if end < 0:
@@ -64,7 +64,7 @@ def to_bytes(value: bytes) -> bytes:
 
 
 def pad(data: bytes, width: int) -> bytes:
-    """`data` with 00 behind it up to `width`."""
+    """`data` padded with 00 to `width`."""
     if len(data) > width:
         raise EncodingError("A value is longer than the fixed width of its codec.", width=width, found=len(data))
     if data.endswith(b"\x00"):
@@ -73,14 +73,14 @@ def pad(data: bytes, width: int) -> bytes:
 
 
 def unpad(data: bytes, width: int) -> bytes:
-    """What `pad` was given."""
+    """`data` without the padding of `pad`."""
     if len(data) != width:
         raise wrong_width(width, len(data))
     return data.rstrip(b"\x00")
 
 
 def fixed_prefix(data: bytes, width: int) -> bytes | None:
-    """`data` as what fixed-width values begin with, or None if it is longer than they are."""
+    """`data` as a prefix of fixed-width values, or None if it is longer than they are."""
     if data.endswith(b"\x00"):
         # The padding of shorter values begins with these bytes too.
         raise QueryError("Fixed-width values cannot be searched by a prefix that ends in a zero byte.")
@@ -119,7 +119,7 @@ class _Terminated(Codec[T]):
 class TextCodec(_Terminated[str]):
     """Text as UTF-8, whose byte order is the order of the code points, as Python compares.
 
-    Raw: as it is. Part: 00 becomes 00 FF, terminator 00 01. Call it with a width for a fixed one: `Text(8)`.
+    Raw: unchanged. Part: 00 becomes 00 FF, terminator 00 01. Call it for a fixed width: `Text(8)`.
     """
 
     python_type = str
@@ -133,12 +133,12 @@ class TextCodec(_Terminated[str]):
         return to_utf8(value)
 
     def decode(self, data: bytes) -> str:
-        """From UTF-8."""
+        """The text."""
         return from_utf8(data)
 
     @property
     def source(self) -> Source | None:
-        """For exactly the codec's type."""
+        """Expressions for values of exactly the codec's type."""
         return Source(str, "{v}.decode()", "{v}.encode()", part="{escaped}({v}.encode())", scope={"escaped": terminated})
 
     @property
@@ -149,7 +149,7 @@ class TextCodec(_Terminated[str]):
 
 @frozen
 class BytesCodec(_Terminated[bytes]):
-    """Bytes. Raw: as they are. Part: 00 becomes 00 FF, terminator 00 01. Call it with a width for a fixed one: `Bytes(8)`."""
+    """Bytes. Raw: unchanged. Part: 00 becomes 00 FF, terminator 00 01. Call it for a fixed width: `Bytes(8)`."""
 
     python_type = bytes
 
@@ -158,16 +158,16 @@ class BytesCodec(_Terminated[bytes]):
         return FixedBytes(width)
 
     def encode(self, value: bytes) -> bytes:
-        """As they are."""
+        """The bytes, unchanged."""
         return to_bytes(value)
 
     def decode(self, data: bytes) -> bytes:
-        """As they are."""
+        """The bytes, unchanged."""
         return data
 
     @property
     def source(self) -> Source | None:
-        """For exactly the codec's type."""
+        """Expressions for values of exactly the codec's type."""
         return Source(bytes, "{v}", "{v}", part="{escaped}({v})", scope={"escaped": terminated})
 
     @property
@@ -189,7 +189,7 @@ class FixedText(FixedWidth[str]):
         return pad(to_utf8(value), self.width)
 
     def decode(self, data: bytes) -> str:
-        """Without the padding."""
+        """The text without the padding."""
         return from_utf8(unpad(data, self.width))
 
     def encode_prefix(self, prefix: str) -> bytes | None:
@@ -211,15 +211,15 @@ class FixedBytes(FixedWidth[bytes]):
     python_type = bytes
 
     def encode(self, value: bytes) -> bytes:
-        """Padded."""
+        """The padded bytes."""
         return pad(to_bytes(value), self.width)
 
     def decode(self, data: bytes) -> bytes:
-        """Without the padding."""
+        """The bytes without the padding."""
         return unpad(data, self.width)
 
     def encode_prefix(self, prefix: bytes) -> bytes | None:
-        """Without padding; None if it is too long."""
+        """The bytes without padding; None if they are too long."""
         return fixed_prefix(to_bytes(prefix), self.width)
 
     @property

@@ -66,7 +66,7 @@ def since_epoch(value: datetime) -> int:
 
 
 def from_epoch(instant: int) -> datetime:
-    """The datetime, in UTC, that is so many microseconds after 1970."""
+    """The datetime, in UTC, that is this many microseconds after 1970."""
     if 0 <= instant < EXACT:
         return datetime.fromtimestamp(instant / 1_000_000, UTC)
     try:
@@ -76,7 +76,7 @@ def from_epoch(instant: int) -> datetime:
 
 
 def declared_unit(unit: Unit) -> Unit:
-    """A unit of time given in a declaration, if it is one."""
+    """Validates a unit of time given in a declaration."""
     if unit not in MICROSECONDS:
         raise DeclarationError("A unit of time is us, ms or s.", found=unit)
     return unit
@@ -86,7 +86,7 @@ def whole_units(instant: int, scale: int) -> int:
     """Microseconds as units of `scale` microseconds.
 
     Raises:
-        EncodingError: there is a rest.
+        EncodingError: they are not a whole number of units.
     """
     units, rest = divmod(instant, scale)
     if rest:
@@ -116,11 +116,11 @@ class Datetime(FixedWidth[datetime]):
     encode_part = encode
 
     def decode(self, data: bytes) -> datetime:
-        """In UTC."""
+        """The time, in UTC."""
         return from_epoch(Int64.decode(data) * self._scale)
 
     def decode_part(self, data: bytes, start: int) -> tuple[datetime, int]:
-        """In UTC, from the eight bytes from `start` on."""
+        """The time, in UTC, in the eight bytes from `start`, and the position after it."""
         try:
             units: int = WORD.unpack_from(data, start)[0] - OFFSET
         except StructError:
@@ -134,7 +134,7 @@ class Datetime(FixedWidth[datetime]):
 
     @property
     def source(self) -> Source | None:
-        """For exactly the codec's type."""
+        """Expressions for values of exactly the codec's type."""
         decode, encode = f"({{v}} - {OFFSET})", "{since_epoch}({v})"
         if self._scale > 1:
             decode, encode = f"{decode} * {self._scale}", f"{{whole_units}}({encode}, {self._scale})"
@@ -163,7 +163,7 @@ class DateCodec(FixedWidth[date]):
     encode_part = encode
 
     def decode(self, data: bytes) -> date:
-        """The date of so many days since 1970-01-01."""
+        """The date this many days after 1970-01-01."""
         day = Int32.decode(data) + EPOCH_DAY
         try:
             return date.fromordinal(day)
@@ -172,7 +172,7 @@ class DateCodec(FixedWidth[date]):
 
     @property
     def source(self) -> Source | None:
-        """For exactly the codec's type."""
+        """Expressions for values of exactly the codec's type."""
         shift = EPOCH_DAY + Int32.low
         return Source(date, f"{{date}}({{v}} + {shift})", f"{{v}}.toordinal() - {shift}", "I", scope={"date": date.fromordinal})
 
@@ -184,7 +184,7 @@ class DateCodec(FixedWidth[date]):
 
 @frozen
 class DurationCodec(FixedWidth[timedelta]):
-    """A timedelta as microseconds, an order-preserving Int64 (up to 292,271 years either way)."""
+    """A timedelta as microseconds, an order-preserving Int64 (up to 292,271 years in either direction)."""
 
     python_type = timedelta
     width = 8
@@ -196,17 +196,17 @@ class DurationCodec(FixedWidth[timedelta]):
     encode_part = encode
 
     def decode(self, data: bytes) -> timedelta:
-        """So many microseconds."""
+        """The duration of this many microseconds."""
         return timedelta(0, 0, Int64.decode(data))
 
     def floor(self, value: timedelta) -> timedelta | None:
-        """The nearest duration of 64 bits from below."""
+        """The largest 64-bit duration that is not above `value`."""
         number = Int64.floor(_duration(value))
         return None if number is None else timedelta(0, 0, number)
 
     @property
     def source(self) -> Source | None:
-        """For exactly the codec's type."""
+        """Expressions for values of exactly the codec's type."""
         scope = {"timedelta": timedelta, "microseconds": microseconds}
         return Source(timedelta, f"{{timedelta}}(0, 0, {{v}} - {OFFSET})", f"{{microseconds}}({{v}}) + {OFFSET}", "Q", scope=scope)
 

@@ -1,4 +1,4 @@
-"""Layouts that spread neighbouring values over a table and give up their order: reversed bytes or digits, and digests."""
+"""Codecs that spread adjacent values over a table and give up their order: reversed bytes or digits, and digests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _fixed(codec: Any) -> Any:
 
 @frozen
 class Reversed(FixedWidth[V]):
-    """The bytes of a fixed-width codec, last byte first, so that consecutive numbers lie far apart.
+    """The bytes of a fixed-width codec, last byte first, so that consecutive numbers are stored far apart.
 
     Args:
         codec: the codec to reverse, e.g. `UInt64`.
@@ -39,28 +39,28 @@ class Reversed(FixedWidth[V]):
     raw_order = None
 
     def encode(self, value: V) -> bytes:
-        """Last byte first."""
+        """The reversed bytes."""
         return self.codec.encode(value)[::-1]
 
     encode_part = encode
 
     def decode(self, data: bytes) -> V:
-        """Last byte first."""
+        """The value of the reversed bytes."""
         return self.codec.decode(data[::-1])
 
     def order_key(self, value: V) -> Any:
-        """That of the codec."""
+        """The order key of the reversed codec."""
         return self.codec.order_key(value)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """What is reversed."""
+        """The spec of the reversed codec."""
         return {"codec": "reversed", "of": self.codec.spec}
 
 
 @frozen
 class ReversedDigits(FixedWidth[int]):
-    """A number that is not negative as decimal text of `width` digits, last digit first: 42 as `24000000`."""
+    """A non-negative number as decimal text of `width` digits, last digit first: 42 as `24000000`."""
 
     width: int = field(converter=declared_width)
 
@@ -69,13 +69,13 @@ class ReversedDigits(FixedWidth[int]):
     raw_order = None
 
     def encode(self, value: int) -> bytes:
-        """Last digit first."""
+        """Decimal digits, last digit first."""
         return digits_of(value, self.width)[::-1]
 
     encode_part = encode
 
     def decode(self, data: bytes) -> int:
-        """Last digit first."""
+        """The number of the reversed digits."""
         return number_of(data[::-1], self.width)
 
     @property
@@ -88,7 +88,7 @@ def digest_function(algorithm: str) -> Callable[[bytes], Any]:
     """The constructor of a digest of fixed length.
 
     Raises:
-        DeclarationError: there is none of that name.
+        DeclarationError: there is no digest of that name.
     """
     try:
         size = hashlib.new(algorithm, usedforsecurity=False).digest_size
@@ -105,7 +105,7 @@ def digest_function(algorithm: str) -> Callable[[bytes], Any]:
 
 @frozen
 class DigestPrefixed(Codec[V]):
-    """The first bytes of a digest of the value's raw form, then the value itself, so that it can be read back.
+    """The first bytes of a digest of the value's raw form, followed by the value itself, so that it can be read back.
 
     Args:
         codec: of the value.
@@ -150,22 +150,22 @@ class DigestPrefixed(Codec[V]):
         return value
 
     def encode(self, value: V) -> bytes:
-        """Digest and raw form."""
+        """The digest and the raw form."""
         raw = self.codec.encode(value)
         return self._digest(raw) + raw
 
     def decode(self, data: bytes) -> V:
-        """The value behind the digest."""
+        """The value after the digest."""
         if len(data) < self.length:
             raise wrong_width(self.length, len(data))
         return self._checked(self.codec.decode(data[self.length :]), data[: self.length])
 
     def encode_part(self, value: V) -> bytes:
-        """Digest (of the raw form) and part form."""
+        """The digest (of the raw form) and the part form."""
         return self._digest(self.codec.encode(value)) + self.codec.encode_part(value)
 
     def decode_part(self, data: bytes, start: int) -> tuple[V, int]:
-        """The value behind the digest that begins at `start`."""
+        """The value after the digest that begins at `start`, and the position after it."""
         begin = start + self.length
         if begin > len(data):
             raise wrong_width(self.length, len(data) - start)
@@ -173,10 +173,10 @@ class DigestPrefixed(Codec[V]):
         return self._checked(value, data[start:begin]), end
 
     def order_key(self, value: V) -> Any:
-        """That of the codec."""
+        """The order key of the value's codec."""
         return self.codec.order_key(value)
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The digest and what it precedes."""
+        """The digest and the value's codec."""
         return {"codec": "digest_prefixed", "algorithm": self.algorithm, "length": self.length, "hex": self.hex, "of": self.codec.spec}

@@ -11,13 +11,13 @@ from hbmodel.encoding.codecs.base import JSON, FixedWidth, wrong_type, wrong_wid
 
 @frozen
 class UUIDCodec(FixedWidth[UUID]):
-    """A UUID as its 16 bytes, in the order of its text."""
+    """A UUID as its 16 bytes, which sort like its text."""
 
     python_type = UUID
     width = 16
 
     def encode(self, value: UUID) -> bytes:
-        """16 bytes."""
+        """The 16 bytes."""
         if not isinstance(value, UUID):
             raise wrong_type(UUID, value)
         return value.bytes
@@ -25,7 +25,7 @@ class UUIDCodec(FixedWidth[UUID]):
     encode_part = encode
 
     def decode(self, data: bytes) -> UUID:
-        """Of 16 bytes."""
+        """The UUID of 16 bytes."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         return UUID(bytes=data)

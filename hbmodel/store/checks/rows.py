@@ -1,4 +1,4 @@
-"""Requests that a gateway would answer only with "internal error", or would misunderstand, refused before any call."""
+"""Checks that refuse, before any call, requests that a gateway would misinterpret or answer only with "internal error"."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_FAMILY = "The table has no column family of that name."
 
 
 def check_row(table: str, row: bytes) -> None:
-    """Raises `InvalidRequest` for a row key that is none, or that HBase answers only with "internal error"."""
+    """Raises `InvalidRequest` for a row key of the wrong type, or one that HBase answers only with "internal error"."""
     if not isinstance(row, bytes):
         raise InvalidRequest("A row key is bytes.", table=table, found=type(row).__name__)
     if not row:
@@ -26,7 +26,7 @@ def check_row(table: str, row: bytes) -> None:
 
 
 def check_cells(table: str, row: bytes, cells: Mapping[bytes, bytes]) -> None:
-    """Raises `InvalidRequest` for cells that are none, or that HBase answers only with "internal error"."""
+    """Raises `InvalidRequest` for cells of the wrong type, or cells that HBase answers only with "internal error"."""
     if not cells:
         raise InvalidRequest("A put needs at least one cell.", table=table, key=row)
     for column, value in cells.items():
@@ -44,7 +44,7 @@ LATEST = 2**63 - 1  # HConstants.LATEST_TIMESTAMP: means the server's time, so i
 
 
 def check_put(table: str, put: Put) -> None:
-    """Raises InvalidRequest for a put that HBase cannot carry out."""
+    """Raises InvalidRequest for a put that HBase cannot execute."""
     check_row(table, put.row)
     check_cells(table, put.row, put.cells)
     check_timestamp(table, put.timestamp)
@@ -55,7 +55,7 @@ def check_put(table: str, put: Put) -> None:
 
 
 def check_get(table: str, get: Get) -> None:
-    """Raises InvalidRequest for a read of a row that HBase cannot carry out."""
+    """Raises InvalidRequest for a read of a row that HBase cannot execute."""
     check_row(table, get.row)
     check_read_columns(table, get.columns)
     if not isinstance(get.prefix, bytes):
@@ -63,7 +63,7 @@ def check_get(table: str, get: Get) -> None:
 
 
 def check_delete(table: str, delete: Delete) -> None:
-    """Raises InvalidRequest for a delete that HBase cannot carry out."""
+    """Raises InvalidRequest for a delete that HBase cannot execute."""
     check_row(table, delete.row)
     check_timestamp(table, delete.timestamp)
     for family in delete.families:
@@ -73,7 +73,7 @@ def check_delete(table: str, delete: Delete) -> None:
 
 
 def check_row_change(table: str, row: bytes, mutations: Sequence[Put | Delete]) -> None:
-    """Raises InvalidRequest for an atomic change that is not of this row alone, or that HBase cannot carry out."""
+    """Raises InvalidRequest for an atomic change of several rows, or one that HBase cannot execute."""
     check_row(table, row)
     for mutation in mutations:
         if mutation.row != row:
@@ -85,7 +85,7 @@ def check_row_change(table: str, row: bytes, mutations: Sequence[Put | Delete]) 
 
 
 def check_conditional_change(table: str, row: bytes, column: bytes, mutations: Sequence[Put | Delete]) -> None:
-    """Raises InvalidRequest for a change on a condition that HBase cannot carry out."""
+    """Raises InvalidRequest for a conditional change that HBase cannot execute."""
     check_column(table, column)
     if not mutations:
         raise InvalidRequest("A conditional change needs at least one mutation.", table=table, key=row)
@@ -99,7 +99,7 @@ def check_conditional_changes(table: str, changes: Sequence[ConditionalChange]) 
 
 
 def check_conditional_put(table: str, row: bytes, column: bytes, put: Put) -> None:
-    """Raises InvalidRequest for a put on a condition that is not of one cell, of the checked row, at the server's time."""
+    """Raises InvalidRequest unless a conditional put has one cell, of the checked row, at the server's time."""
     check_row(table, row)
     check_column(table, column)
     check_put(table, put)
@@ -108,7 +108,7 @@ def check_conditional_put(table: str, row: bytes, column: bytes, put: Put) -> No
 
 
 def check_increment(table: str, row: bytes, column: bytes, amount: int) -> None:
-    """Raises InvalidRequest for an increment that HBase cannot carry out."""
+    """Raises InvalidRequest for an increment that HBase cannot execute."""
     check_row(table, row)
     check_column(table, column)
     if not -(2**63) <= amount < 2**63:
@@ -116,7 +116,7 @@ def check_increment(table: str, row: bytes, column: bytes, amount: int) -> None:
 
 
 def check_timestamp(table: str, timestamp: int | None) -> None:
-    """Raises InvalidRequest for a time that HBase does not know; None, the server's time, is one that it knows."""
+    """Raises InvalidRequest for a timestamp that HBase does not accept; None means the server's time."""
     if timestamp is not None and not (is_plain(timestamp) and 0 <= timestamp < LATEST):
         raise InvalidRequest("A timestamp must be whole milliseconds since 1970, below 2**63 - 1.", table=table, timestamp=timestamp)
 
@@ -134,7 +134,7 @@ def check_family(table: str, family: bytes) -> None:
 
 
 def check_rows(table: str, rows: Sequence[bytes]) -> int:
-    """`check_row` for many row keys, quicker: what is plainly right is not looked at one by one. Returns their bytes in all."""
+    """`check_row` for many row keys, optimised for valid ones. Returns their total size in bytes."""
     if len(rows) == 1:
         check_row(table, rows[0])
         return len(rows[0])
@@ -147,7 +147,7 @@ def check_rows(table: str, rows: Sequence[bytes]) -> int:
 
 
 def check_read_columns(table: str, columns: Sequence[bytes]) -> None:
-    """Raises InvalidRequest for what is neither `family` nor `family:qualifier`."""
+    """Raises InvalidRequest for a column that is neither `family` nor `family:qualifier`."""
     for column in columns:
         if not isinstance(column, bytes) or not column or column.startswith(b":"):
             raise InvalidRequest("A column must be written family or family:qualifier.", table=table, column=column)
