@@ -1,0 +1,38 @@
+"""Shows the reference the constructors of attrs classes: those whose docstring has arguments get a signature made of their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from griffe import Attribute, Class, ExprCall, ExprKeyword, Extension, Function, Parameter, ParameterKind, Parameters
+
+DECORATORS = {"attrs.frozen", "attrs.define"}
+FIELDS = {"attrs.field", "attr.field"}
+
+
+def parameters_of(made: Class) -> Iterator[Parameter]:
+    """The fields that the constructor takes, in their order."""
+    for member in made.members.values():
+        if not isinstance(member, Attribute) or member.annotation is None or member.name.startswith("_"):
+            continue
+        given: dict[str, Any] = {}
+        default: Any = member.value
+        if isinstance(member.value, ExprCall) and member.value.function.canonical_path in FIELDS:
+            given = {each.name: each.value for each in member.value.arguments if isinstance(each, ExprKeyword)}
+            default = given.get("default", "..." if "factory" in given else None)
+        if str(given.get("init")) != "False":
+            kind = ParameterKind.keyword_only if str(given.get("kw_only")) == "True" else ParameterKind.positional_or_keyword
+            name = str(given.get("alias", member.name)).strip("\"'")
+            yield Parameter(name, annotation=member.annotation, kind=kind, default=default)
+
+
+class AttrsSignatures(Extension):
+    """Gives attrs classes an `__init__`, as the extension for dataclasses does for those."""
+
+    def on_class(self, *, cls: Class, **_: Any) -> None:
+        """Adds it to a class."""
+        decorated = any(str(decorator.callable_path) in DECORATORS for decorator in cls.decorators)
+        if decorated and "__init__" not in cls.members and cls.docstring is not None and "Args:\n" in cls.docstring.value:
+            own = Parameter("self", kind=ParameterKind.positional_or_keyword)
+            cls.set_member("__init__", Function("__init__", parameters=Parameters(own, *parameters_of(cls)), returns="None"))
