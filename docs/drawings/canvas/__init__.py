@@ -198,6 +198,14 @@ def stack(drawing: Drawing, x: float, y: float, boxes: Sequence[tuple[str, str]]
     return x + width, y - 4
 
 
+def keys_of_rows(drawing: Drawing, x: float, y: float, rows: Sequence[tuple[str, str, str]]) -> float:
+    """Draws the keys of rows below each other, each with its style, its bytes and what they say next to them; returns where they end."""
+    right, bottom = stack(drawing, x, y, [(style, key) for style, key, _ in rows])
+    for number, (_, _, text) in enumerate(rows):
+        drawing.text(right + PAD, y + number * (LINE + 8) + 18, text)
+    return bottom
+
+
 def write(here: Path, drawn: Mapping[str, str]) -> None:
     """Writes the files."""
     for name, text in drawn.items():
