@@ -1,11 +1,11 @@
-"""Shows the reference the constructors of attrs classes: those whose docstring has arguments get a signature made of their fields."""
+"""What the reference cannot read from the source alone: constructors of attrs classes, and what a value of a class is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from griffe import Attribute, Class, ExprCall, ExprKeyword, Extension, Function, Parameter, ParameterKind, Parameters
+from griffe import Attribute, Class, Docstring, ExprCall, ExprKeyword, Extension, Function, Parameter, ParameterKind, Parameters
 
 DECORATORS = {"attrs.frozen", "attrs.define"}
 FIELDS = {"attrs.field", "attr.field"}
@@ -14,7 +14,7 @@ FIELDS = {"attrs.field", "attr.field"}
 def parameters_of(made: Class) -> Iterator[Parameter]:
     """The fields that the constructor takes, in their order."""
     for member in made.members.values():
-        if not isinstance(member, Attribute) or member.annotation is None or member.name.startswith("_"):
+        if not isinstance(member, Attribute) or member.annotation is None or member.name.startswith("_") or "property" in member.labels:
             continue
         given: dict[str, Any] = {}
         default: Any = member.value
@@ -28,10 +28,17 @@ def parameters_of(made: Class) -> Iterator[Parameter]:
 
 
 class AttrsSignatures(Extension):
-    """Gives attrs classes an `__init__`, as the extension for dataclasses does for those."""
+    """Completes what was read."""
+
+    def on_attribute(self, *, attr: Attribute, **_: Any) -> None:
+        """A value of a class of its own module, such as `Bool = BoolCodec()`, is described as the class is."""
+        if attr.docstring is None and isinstance(attr.value, ExprCall) and attr.parent is not None:
+            made = attr.parent.members.get(str(attr.value.function))
+            if isinstance(made, Class) and made.docstring is not None:
+                attr.docstring = Docstring(made.docstring.value.partition("\n\n")[0], parent=attr)
 
     def on_class(self, *, cls: Class, **_: Any) -> None:
-        """Adds it to a class."""
+        """An attrs class whose docstring has arguments gets an `__init__`, as the extension for dataclasses gives those."""
         decorated = any(str(decorator.callable_path) in DECORATORS for decorator in cls.decorators)
         if decorated and "__init__" not in cls.members and cls.docstring is not None and "Args:\n" in cls.docstring.value:
             own = Parameter("self", kind=ParameterKind.positional_or_keyword)
