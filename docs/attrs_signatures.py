@@ -38,8 +38,9 @@ class AttrsSignatures(Extension):
                 attr.docstring = Docstring(made.docstring.value.partition("\n\n")[0], parent=attr)
 
     def on_class(self, *, cls: Class, **_: Any) -> None:
-        """An attrs class whose docstring has arguments gets an `__init__`, as the extension for dataclasses gives those."""
+        """An attrs class whose docstring has arguments or attributes gets an `__init__`, as the extension for dataclasses gives those."""
         decorated = any(str(decorator.callable_path) in DECORATORS for decorator in cls.decorators)
-        if decorated and "__init__" not in cls.members and cls.docstring is not None and "Args:\n" in cls.docstring.value:
+        text = "" if cls.docstring is None else cls.docstring.value
+        if decorated and "__init__" not in cls.members and ("Args:\n" in text or "Attributes:\n" in text):
             own = Parameter("self", kind=ParameterKind.positional_or_keyword)
             cls.set_member("__init__", Function("__init__", parameters=Parameters(own, *parameters_of(cls)), returns="None"))
