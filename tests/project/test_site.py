@@ -27,6 +27,7 @@ FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 NAME = re.compile(r"(?<![\w./])(hb|session|query|store|page|group)((?:\.[A-Za-z_]\w*)+)")
 OWNERS = {"hb": hb, "session": hb.Session, "query": hb.Query, "store": hb.Store, "page": hb.Page, "group": hb.RowGroup}
+SHELL = re.compile(r"^ *```(?:console|shell|sh)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"\bhbmodel((?: [a-z][a-z-]*)+)")
 
 
@@ -61,7 +62,8 @@ def test_no_page_names_what_does_not_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_page_names_a_command_that_does_not_exist(page: Path) -> None:
-    for words in (match.split() for match in COMMAND.findall("\n".join(SPAN.findall(page.read_text(encoding="utf-8"))))):
+    lines = [*spans(page), *SHELL.findall(page.read_text(encoding="utf-8"))]
+    for words in (match.split() for match in COMMAND.findall("\n".join(lines))):
         command: click.Command = main
         for word in words:
             if not isinstance(command, click.Group):
