@@ -59,7 +59,7 @@ def references() -> dict[str, str]:
         text = f"# {title}\n"
         for path in sorted(names, key=str.lower):
             directive = WITHOUT_MEMBERS if page == "codecs" and path != "hbmodel.Codec" else DIRECTIVE  # the base class says what all have
-            text += "\n" + directive.format(path, path.replace("hbmodel.", "hb.", 1))
+            text += "\n" + directive.format(path, path.replace("hbmodel.", "hb.") if path.count(".") == 1 else path)
         pages[f"reference/{page}.md"] = text
     assert not paths, f"of no page: {paths}"
     return pages
