@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import griffe
 import pytest
 import yaml
 
@@ -106,3 +107,39 @@ def test_programs_have_pages_and_links_lead_to_them() -> None:
     pages = dict(MADE["programs"]())
     assert "programs/comments.md" in pages
     assert "](comments.md)" in pages["programs/index.md"]
+
+
+def test_the_reference_shows_constructors_of_attrs_classes() -> None:
+    extension = runpy.run_path(str(DOCS / "attrs_signatures.py"))["AttrsSignatures"]()
+    code = '''
+from attrs import field, frozen
+
+@frozen
+class Codec:
+    """A codec.
+
+    Args:
+        width: of values.
+    """
+
+    width: int = field(alias="size")
+    kind: str = field(default="k", kw_only=True)
+    parts: list[str] = field(factory=list)
+    order: str = field(init=False, default="up")
+    _hidden: int = 0
+
+    @property
+    def spec(self) -> str:
+        return "x"
+
+Eight = Codec(8)
+'''
+    with griffe.temporary_visited_package("made", {"__init__.py": code}, extensions=griffe.Extensions(extension)) as package:
+        shown = [(each.name, str(each.default), each.kind.name) for each in package["Codec.__init__"].parameters]
+        assert shown == [
+            ("self", "None", "positional_or_keyword"),
+            ("size", "None", "positional_or_keyword"),
+            ("kind", "'k'", "keyword_only"),
+            ("parts", "...", "positional_or_keyword"),
+        ]
+        assert package["Eight"].docstring.value == "A codec."
