@@ -57,8 +57,9 @@ bench: $(STAMP)  ## hbmodel beside hand-written happybase, as ratios, on a real 
 soak: $(STAMP)  ## writers, readers, a repairer and a builder on a real HBase, killed at random for MINUTES
 	$(BIN)/python -m tests.soak $(MINUTES)
 
-docs: $(STAMP)  ## run every example of the documentation
-	$(BIN)/python -m pytest tests/project/test_docs.py
+docs: $(STAMP)  ## run every example of the documentation and build the site, in build/site
+	$(BIN)/python -m pytest tests/project/test_docs.py tests/project/test_drawings.py tests/project/test_site.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 update:  ## the newest versions of all that development installs, for every Python and platform; runs nothing else
 	$(PYTHON) -m venv --clear $(VENV)-update

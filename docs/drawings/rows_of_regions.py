@@ -11,11 +11,11 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "examples")]
 
 import spreading_keys as example  # noqa: E402
-from wide_rows import LETTER, LINE, PAD, SIZE  # noqa: E402
+from canvas import LETTER, LINE, PAD, SIZE, write  # noqa: E402
 
 import hbmodel as hb  # noqa: E402
 
-__all__ = ["LETTER", "SIZE", "STYLE", "drawings"]
+__all__ = ["STYLE", "drawings"]
 
 STYLE = """
 text { font: 13px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #1f2328; }
@@ -75,5 +75,4 @@ def drawings() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    for name, svg in drawings().items():
-        (HERE / name).write_text(svg, encoding="utf-8")
+    write(HERE, drawings())

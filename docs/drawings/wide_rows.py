@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
-
-from attrs import field, frozen
-
-import hbmodel as hb
-from hbmodel.encoding.key_layout import KeyLayout
-from hbmodel.mapping.schema import TableSchema
-from hbmodel.store import Scan
 
 HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE)]
 
-SIZE = 13
-"""Of the letters, in pixels."""
+from canvas import LINE, PAD, STYLE, Drawing, Segment, key_fields, row_segments, rows_of, said, splits, strip, text_of, write  # noqa: E402
 
-LETTER = 0.62 * SIZE
-"""The width of a letter: all fonts that are asked for have one width for all letters, of 0.6 of their size or a little more."""
+import hbmodel as hb  # noqa: E402
+from hbmodel.mapping.schema import TableSchema  # noqa: E402
 
-LINE, PAD = 22, 8
-
-STYLE = """
-text { font: 13px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #1f2328; }
-.faint { fill: #59636e; } .strong { font-weight: bold; }
-.box { fill: #ffffff; stroke: #8c959f; } .row { fill: #ddf4ff; stroke: #0969da; } .kind { fill: #fff1e5; stroke: #bc4c00; }
-.key { fill: #dafbe1; stroke: #1a7f37; } .alias { fill: #fbefff; stroke: #8250df; } .around { fill: none; stroke: #8c959f; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #f0f6fc; } .faint { fill: #9198a1; }
-  .box { fill: #151b23; stroke: #656c76; } .row { fill: #0c2d6b; stroke: #4493f8; } .kind { fill: #4d210c; stroke: #f0883e; }
-  .key { fill: #04401f; stroke: #3fb950; } .alias { fill: #3c1e70; stroke: #ab7df8; } .around { stroke: #656c76; }
-}
-"""
+__all__ = ["STYLE", "drawings"]
 
 
 # --- the models -------------------------------------------------------------------------------------------------------
@@ -103,40 +84,8 @@ def stored(*objects: Any) -> list[tuple[str, bytes, bytes, bytes]]:
         with hb.Session(store) as session:
             session.add_all(objects)
         for table in dict.fromkeys(hb.schema_of(model).table for model in models):
-            (batches,) = store.scan(table, [Scan()])
-            found += [
-                (table, row.row, column[2:], cell.value) for batch in batches for row in batch for column, cell in row.columns.items()
-            ]
+            found += [(table, row, column[2:], value) for row, cells in rows_of(store, table) for column, value in cells.items()]
     return found
-
-
-# --- bytes as segments ------------------------------------------------------------------------------------------------
-
-
-@frozen
-class Segment:
-    """Some bytes that stand for one thing.
-
-    Attributes:
-        style: how it is drawn.
-        label: what it is.
-        data: its bytes.
-        value: what they say.
-    """
-
-    style: str
-    label: str
-    data: bytes
-    value: str
-
-
-def row_segments(schema: TableSchema, row: bytes) -> Iterator[Segment]:
-    """The parts of a row key."""
-    layout, width = schema.row_layout, schema.salt.width
-    if width:
-        yield Segment("kind", "salt", row[:width], f"bucket {row[0]}")
-    assert layout is not None
-    yield from _fields(schema, "row", layout, layout.unpack(row, width), row[width:])
 
 
 def qualifier_segments(schema: TableSchema, qualifier: bytes) -> Iterator[Segment]:
@@ -145,99 +94,11 @@ def qualifier_segments(schema: TableSchema, qualifier: bytes) -> Iterator[Segmen
     layout = schema.wide.qualifiers
     values, alias = layout.decode(qualifier)
     if layout.kind:
-        yield Segment("kind", "kind", layout.kind, _said(layout.kind.decode()))
+        yield Segment("kind", "kind", layout.kind, said(layout.kind.decode()))
     if layout.columns is not None:
-        yield from _fields(schema, "key", layout.columns, values, qualifier[len(layout.kind) :])
+        yield from key_fields(splits(schema), lambda _: "key", layout.columns, values, qualifier[len(layout.kind) :])
     name = next(f.name for f in schema.columns if f.column == schema.family + b":" + alias)
-    yield Segment("alias", f"alias of {name}", alias, _said(alias.decode()) if alias else "empty")
-
-
-def _fields(schema: TableSchema, style: str, layout: KeyLayout, values: Sequence[Any], data: bytes) -> Iterator[Segment]:
-    """The fields of a key, which the bytes begin with."""
-    split = {f.name: f.split for f in schema.fields if f.is_key and f.split is not None}
-    for slot, value in zip(layout.slots, values, strict=True):
-        name, width = slot.of.name, slot.of.codec.width
-        own = data[: len(slot.encode(value)) if width is None else width]
-        data = data[len(own) :]
-        label, said = f"{name}, descending" if slot.of.desc else name, _said(value)
-        if name in split:
-            hour = style == "row"
-            label = f"{name}, the hour" if hour else f"{name}, seconds of the hour"
-            said = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:00}" if hour else str(value)
-        yield Segment(style, label, own, said)
-
-
-def _said(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def hexed(data: bytes) -> str:
-    """Bytes as they are drawn."""
-    return data.hex(" ")
-
-
-def text_of(data: bytes) -> str:
-    """Bytes as text, what is no letter in hex."""
-    return "".join(chr(byte) if 32 < byte < 127 else f"\\x{byte:02x}" for byte in data)
-
-
-# --- drawing ----------------------------------------------------------------------------------------------------------
-
-
-@frozen
-class Drawing:
-    """An SVG that grows downwards.
-
-    Attributes:
-        title: what it shows, for those who do not see it.
-    """
-
-    title: str
-    _shapes: list[ElementTree.Element] = field(factory=list)
-    _size: list[float] = field(factory=lambda: [0.0, 0.0])
-
-    def text(self, x: float, y: float, text: str, style: str = "") -> float:
-        """Writes text with its left end and its base line here; returns where it ends."""
-        element = ElementTree.Element("text", {"x": f"{x:g}", "y": f"{y:g}", **({"class": style} if style else {})})
-        element.text = text
-        self._shapes.append(element)
-        self._grow(x + len(text) * LETTER, y)
-        return x + len(text) * LETTER
-
-    def box(self, x: float, y: float, width: float, height: float, style: str) -> None:
-        """Draws a box."""
-        place = {"x": f"{x:g}", "y": f"{y:g}", "width": f"{width:g}", "height": f"{height:g}"}
-        self._shapes.append(ElementTree.Element("rect", {**place, "rx": "3", "class": style}))
-        self._grow(x + width, y + height)
-
-    def _grow(self, x: float, y: float) -> None:
-        self._size[:] = max(self._size[0], x), max(self._size[1], y)
-
-    def svg(self) -> str:
-        """The file."""
-        width, height = (f"{size + 12:.0f}" for size in self._size)
-        root = ElementTree.Element(
-            "svg",
-            {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {height}", "width": width, "height": height, "role": "img"},
-        )
-        ElementTree.SubElement(root, "title").text = self.title
-        ElementTree.SubElement(root, "style").text = STYLE
-        root.extend(self._shapes)
-        ElementTree.indent(root)
-        return ElementTree.tostring(root, "unicode") + "\n"
-
-
-def strip(drawing: Drawing, x: float, y: float, segments: Sequence[Segment]) -> float:
-    """Draws bytes as boxes, each with its label above and its value below; returns where that ends."""
-    for segment in segments:
-        shown = hexed(segment.data) or " "
-        width = max(len(text) for text in (shown, segment.label, segment.value)) * LETTER + 2 * PAD
-        drawing.text(x + PAD, y, segment.label, "faint")
-        drawing.box(x, y + PAD, width, LINE + 4, segment.style)
-        drawing.text(x + PAD, y + PAD + 18, shown)
-        drawing.text(x + PAD, y + PAD + 2 * LINE + 2, segment.value)
-        x += width + 4
-    return y + 4 * LINE + PAD
+    yield Segment("alias", f"alias of {name}", alias, said(alias.decode()) if alias else "empty")
 
 
 def bytes_of(title: str, obj: Any, alias: bytes) -> Drawing:
@@ -312,5 +173,4 @@ def drawings() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    for name, text in drawings().items():
-        (HERE / name).write_text(text, encoding="utf-8")
+    write(HERE, drawings())

@@ -14,7 +14,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PROGRAMS: list[dict[str, Any]] = [runpy.run_path(str(path)) for path in sorted((DOCS / "drawings").glob("*.py"))]
 DRAWN: dict[str, str] = {name: text for program in PROGRAMS for name, text in program["drawings"]().items()}
 STYLES: dict[str, str] = {name: program["STYLE"] for program in PROGRAMS for name in program["drawings"]()}
-PROGRAM = next(program for program in PROGRAMS if "Segment" in program)
+PROGRAM = runpy.run_path(str(DOCS / "drawings" / "canvas" / "__init__.py"))
 SVG = "{http://www.w3.org/2000/svg}"
 
 Box = tuple[float, float, float, float]
@@ -25,9 +25,13 @@ def boxes(svg: str, kind: str) -> list[Box]:
     """Where the shapes of a drawing are."""
     found = []
     for shape in ElementTree.fromstring(svg).iter(SVG + kind):
+        if kind == "line":
+            (left, right), (top, bottom) = (sorted(float(shape.attrib[axis + end]) for end in "12") for axis in "xy")
+            found.append((left, top, right, bottom))
+            continue
         x, y = float(shape.attrib["x"]), float(shape.attrib["y"])
         if kind == "text":
-            assert shape.text is not None
+            assert shape.text is not None, "a box without text has no text element"
             found.append((x, y - 0.8 * PROGRAM["SIZE"], x + len(shape.text) * PROGRAM["LETTER"], y + 0.25 * PROGRAM["SIZE"]))
         else:
             found.append((x, y, x + float(shape.attrib["width"]), y + float(shape.attrib["height"])))
@@ -55,6 +59,8 @@ def test_text_fits_where_it_stands(name: str) -> None:
     texts, rectangles = boxes(svg, "text"), boxes(svg, "rect")
     width, height = (float(size) for size in ElementTree.fromstring(svg).attrib["viewBox"].split()[2:])
     assert all(inside(each, (0, 0, width, height)) for each in (*texts, *rectangles))
+    assert all(inside(each, (0, 0, width, height)) for each in boxes(svg, "line"))
+    assert all(apart(text, line) for text in texts for line in boxes(svg, "line"))
     assert all(apart(*pair) for pair in itertools.combinations(texts, 2))
     assert all(apart(text, box) or inside(text, box) for text in texts for box in rectangles)
     assert all(apart(*pair) or inside(*pair) or inside(*reversed(pair)) for pair in itertools.combinations(rectangles, 2))

@@ -1,0 +1,96 @@
+"""Pages of the site that are made when it is built: the reference, from the docstrings of all public names, and the example programs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+
+SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "models": ("Models, fields, salts", ("mapping", "encoding.salts")),
+    "codecs": ("Codecs", ("encoding.codecs",)),
+    "sessions": ("Sessions", ("session", "protocol")),
+    "queries": ("Queries", ("query",)),
+    "tables": ("Tables and indexes", ("tables",)),
+    "stores": ("Stores", ("store", "localhbase")),
+    "errors": ("Errors", ("errors",)),
+}
+"""Of the reference: title and rooms of each page."""
+
+DIRECTIVE = "::: {}\n    options:\n      heading: {}\n"
+WITHOUT_MEMBERS = DIRECTIVE + "      members: false\n      inherited_members: false\n"
+EXAMPLES = ROOT / "examples"
+TO_EXAMPLES = re.compile(r"\]\(\.\./examples/([\w./-]*)\)")
+
+
+def exported(init: Path) -> dict[str, str]:
+    """The names that a package exports, each with the module that it comes from."""
+    tree = ast.parse(init.read_text(encoding="utf-8"))
+    (listed,) = (node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__")
+    public = set(ast.literal_eval(listed))
+    return {
+        alias.name: node.module.removeprefix("hbmodel.")
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+        for alias in node.names
+        if alias.name in public
+    }
+
+
+def references() -> dict[str, str]:
+    """The pages of the reference, by file name. A name stands once, under the package that it is imported from first."""
+    top = exported(ROOT / "hbmodel" / "__init__.py")
+    top.pop("__version__", None)
+    paths = {f"hbmodel.{name}": module for name, module in top.items()}
+    for package in ("store", "localhbase"):
+        own = exported(ROOT / "hbmodel" / package / "__init__.py")
+        paths |= {f"hbmodel.{package}.{name}": module for name, module in own.items() if name not in top}
+    pages = {}
+    for page, (title, rooms) in SECTIONS.items():
+        names = [path for path, module in paths.items() if any(f"{module}.".startswith(f"{room}.") for room in rooms)]
+        for name in names:
+            del paths[name]
+        text = f"# {title}\n"
+        for path in sorted(names, key=str.lower):
+            directive = WITHOUT_MEMBERS if page == "codecs" and path != "hbmodel.Codec" else DIRECTIVE  # the base class says what all have
+            text += "\n" + directive.format(path, path.replace("hbmodel.", "hb.") if path.count(".") == 1 else path)
+        pages[f"reference/{page}.md"] = text
+    assert not paths, f"of no page: {paths}"
+    return pages
+
+
+def page_of(example: str) -> str:
+    """The page of a program, or of all for a folder and whatever else is no program."""
+    return f"programs/{example.removesuffix('.py')}.md" if example.endswith(".py") else "programs/index.md"
+
+
+def programs() -> Iterator[tuple[str, str]]:
+    """The pages of the example programs, with their list and the list of changes."""
+    listed = []
+    for path in sorted(EXAMPLES.rglob("*.py")):
+        name, source = path.relative_to(EXAMPLES).as_posix(), path.read_text(encoding="utf-8")
+        said = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")[0].replace("\n", " ")
+        yield page_of(name), f"# {name}\n\n{said}\n\n````python\n{source}````\n"
+        listed.append(f"- [`{name}`]({page_of(name).removeprefix('programs/')}): {said}")
+    text = "# Example programs\n\nEach runs on a local file, and on a real HBase with `--store hbase`.\n\n"
+    yield "programs/index.md", text + "\n".join(listed) + "\n"
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    yield "programs/changes.md", changes
+
+
+def on_files(files: Files, *, config: Any) -> Files:
+    """Adds the pages that are made."""
+    for name, text in (*references().items(), *programs()):
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Leads links to programs to their pages; a block that is not run in the tests is Python like the others."""
+    return TO_EXAMPLES.sub(lambda found: f"]({page_of(found[1])})", markdown).replace("```python no-run\n", "```python\n")

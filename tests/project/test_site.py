@@ -1,0 +1,145 @@
+"""The site: its navigation has every page, its reference every public name, and no page names what does not exist."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from collections.abc import Iterator
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import click
+import griffe
+import pytest
+import yaml
+
+import hbmodel as hb
+from hbmodel import localhbase, store
+from hbmodel.tools.cli import main
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+CONFIGURATION: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+MADE: dict[str, Any] = runpy.run_path(str(DOCS / "made_pages.py"))
+
+FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"`([^`\n]+)`")
+NAME = re.compile(r"(?<![\w./])(hb|session|query|store|page|group)((?:\.[A-Za-z_]\w*)+)")
+OWNERS = {"hb": hb, "session": hb.Session, "query": hb.Query, "store": hb.Store, "page": hb.Page, "group": hb.RowGroup}
+SHELL = re.compile(r"^ *```(?:console|shell|sh)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"\bhbmodel((?: [a-z][a-z-]*)+)")
+
+
+def spans(page: Path) -> Iterator[str]:
+    """What stands in code spans; blocks of code are run by other tests."""
+    yield from SPAN.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
+
+
+def in_navigation(entries: Any) -> Iterator[str]:
+    for entry in entries:
+        for target in entry.values():
+            yield from [target] if isinstance(target, str) else in_navigation(target)
+
+
+def missing(owner: Any, path: str) -> bool:
+    """Whether an attribute cannot be found; fields of attrs classes are attributes of their instances alone."""
+    first, _, rest = path.partition(".")
+    if any(field.name == first for field in getattr(owner, "__attrs_attrs__", ())) and not rest:
+        return False
+    try:
+        attrgetter(path)(owner)
+    except AttributeError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_page_names_what_does_not_exist(page: Path) -> None:
+    named = {found for span in spans(page) for found in NAME.findall(span)}
+    assert [owner + path for owner, path in named if missing(OWNERS[owner], path[1:])] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_page_names_a_command_that_does_not_exist(page: Path) -> None:
+    lines = [*spans(page), *SHELL.findall(page.read_text(encoding="utf-8"))]
+    for words in (match.split() for match in COMMAND.findall("\n".join(lines))):
+        command: click.Command = main
+        for word in words:
+            if not isinstance(command, click.Group):
+                break  # an argument
+            assert word in command.commands, f"hbmodel {' '.join(words)}"
+            command = command.commands[word]
+
+
+def test_a_name_that_does_not_exist_is_found() -> None:
+    assert missing(hb, "Sesion")
+    assert missing(hb.Query, "wheer")
+    assert not missing(hb.Page, "next_token")
+    assert NAME.findall("hb.create_tables(store, Model), session.get, but not docs/query.md nor my.session.x") == [
+        ("hb", ".create_tables"),
+        ("session", ".get"),
+    ]
+
+
+def test_the_navigation_has_every_page_once() -> None:
+    listed = list(in_navigation(CONFIGURATION["nav"]))
+    assert len(listed) == len(set(listed))
+    made = {*MADE["references"](), *(name for name, _ in MADE["programs"]())}
+    assert {path.name for path in DOCS.glob("*.md")} == {name for name in listed if "/" not in name}
+    assert {name for name in listed if "/" in name} <= made
+
+
+def test_the_reference_has_every_public_name_once() -> None:
+    listed = [name for text in MADE["references"]().values() for name in re.findall(r"^::: (\S+)", text, re.MULTILINE)]
+    assert len(listed) == len(set(listed))
+    top = set(hb.__all__) - {"__version__"}
+    assert {name.removeprefix("hbmodel.") for name in listed if name.count(".") == 1} == top
+    for module in (store, localhbase):
+        own = {f"{module.__name__}.{name}" for name in set(module.__all__) - top}
+        assert own == {name for name in listed if name.startswith(f"{module.__name__}.")}
+
+
+def test_programs_have_pages_and_links_lead_to_them() -> None:
+    rewritten = MADE["on_page_markdown"]("[a](../examples/comments.py) [b](../examples/feed) [c](indexes.md)\n```python no-run\n")
+    assert rewritten == "[a](programs/comments.md) [b](programs/index.md) [c](indexes.md)\n```python\n"
+    pages = dict(MADE["programs"]())
+    assert "programs/comments.md" in pages
+    assert "](comments.md)" in pages["programs/index.md"]
+
+
+def test_the_reference_shows_constructors_of_attrs_classes() -> None:
+    extension = runpy.run_path(str(DOCS / "attrs_signatures.py"))["AttrsSignatures"]()
+    code = '''
+from attrs import field, frozen
+
+@frozen
+class Codec:
+    """A codec.
+
+    Args:
+        width: of values.
+    """
+
+    width: int = field(alias="size")
+    kind: str = field(default="k", kw_only=True)
+    parts: list[str] = field(factory=list)
+    order: str = field(init=False, default="up")
+    _hidden: int = 0
+
+    @property
+    def spec(self) -> str:
+        return "x"
+
+Eight = Codec(8)
+'''
+    with griffe.temporary_visited_package("made", {"__init__.py": code}, extensions=griffe.Extensions(extension)) as package:
+        shown = [(each.name, str(each.default), each.kind.name) for each in package["Codec.__init__"].parameters]
+        assert shown == [
+            ("self", "None", "positional_or_keyword"),
+            ("size", "None", "positional_or_keyword"),
+            ("kind", "'k'", "keyword_only"),
+            ("parts", "...", "positional_or_keyword"),
+        ]
+        assert package["Eight"].docstring.value == "A codec."
