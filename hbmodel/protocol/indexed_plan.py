@@ -20,6 +20,7 @@ from hbmodel.mapping.schema import COUNTER_ZERO, LIVE, Index, TableSchema
 from hbmodel.mapping.version_cell import LAST_WRITE_WINS, NONCE_LENGTH
 from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.expiry import end_of_adopted, end_of_live, end_value, family_life, live_value
+from hbmodel.protocol.server_time import OWN
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found, without_nulls
 from hbmodel.store.values import Delete, Put, Row
 
@@ -302,19 +303,23 @@ class IndexedRowPlanner:
         ttl = None if end is None else end - timestamp
         version = LAST_WRITE_WINS + (nonce := self.nonce())
         values = {**self._rest(frozenset(write.changes)).values(row), **write.changes}
-        unrepeated = self._unrepeated(row)
+        unrepeated = self._unrepeated(row, ends=end is not None)
         cells = {**{column: cell.value for column, cell in row.columns.items() if column not in unrepeated}, **changed}
         cells |= {schema.version_column: version, **self._end_cells(end)}
         group = {(of := schema.by_name[name]).column: encode_cell(schema, of, values[name]) for name in self.group}
         entries = self._puts(self._entries(values, write.row), group, version, timestamp, ttl)
         return self._whole(OldRow(True, -1, row), Put(write.row, cells, timestamp, ttl), entries, nonce)
 
-    def _unrepeated(self, row: Row) -> frozenset[bytes]:
-        """Columns of a row that are not put again with it: counters, which others increment, and what belongs to another writer."""
+    def _unrepeated(self, row: Row, *, ends: bool) -> frozenset[bytes]:
+        """Columns of a row that are not put again with it: counters, which others increment, and what belongs to another writer.
+
+        Of a row that ends all older cells are deleted. What says by which insert it was put is put again: an insert that has not been
+        acknowledged yet recognizes its row by that.
+        """
         if not self.adopting:
             return frozenset()
         counters = (f.column for f in self.schema.columns if f.kind == "counter")
-        stamps = (column for column in row.columns if column.startswith(self.schema.stamp_prefix))
+        stamps = (c for c, cell in row.columns.items() if c.startswith(self.schema.stamp_prefix) and not (ends and cell.value == OWN))
         return frozenset((*counters, *stamps, self.schema.expiry_column))
 
     def _rest(self, changed: frozenset[str]) -> RowDecoder:

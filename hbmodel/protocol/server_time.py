@@ -22,6 +22,9 @@ from hbmodel.store.values import Cell, Delete, Put
 STAMP = b"\x01"
 """Value of a stamp cell."""
 
+OWN = b"\x02"
+"""Value of a cell among the stamps that says by which insert the row was put."""
+
 STAMP_LIFE = 60_000
 """TTL in ms of the cell that is put to learn the time: a program that dies in between leaves it no longer."""
 
@@ -46,6 +49,7 @@ class StampedRow:
         columns: the cells of the row without stamps; empty where it is absent.
         timestamp: in ms; above every cell of the row and every delete acknowledged before.
         stamps: the columns of its stamps.
+        owners: the columns that say by which insert the row was put; whoever puts all of it again puts them, too.
         error: why the row cannot be written, or None.
     """
 
@@ -54,6 +58,7 @@ class StampedRow:
     timestamp: int
     stamps: Sequence[bytes]
     error: HbmodelError | None = None
+    owners: Sequence[bytes] = ()
 
 
 def read_stamped(
@@ -85,13 +90,15 @@ def read_stamped(
             cell = None if read is None else read.columns.get(stamp)
             if read is None or cell is None:
                 continue  # hidden by a delete that came later
-            cells = {column: cell for column, cell in read.columns.items() if not column.startswith(schema.stamp_prefix)}
+            system = {column: cell.value for column, cell in read.columns.items() if column.startswith(schema.stamp_prefix)}
+            cells = {column: cell for column, cell in read.columns.items() if column not in system}
             newest = max((cell.timestamp for cell in cells.values()), default=-1)
             if newest >= cell.timestamp and overtaken[row] < SETTLED:
                 overtaken[row] += 1
                 continue
             timestamp, error = time_above(schema.table, row, newest, cell.timestamp, bound)
-            stamped[row] = StampedRow(row, MappingProxyType(cells), timestamp, tuple(stamps), error)
+            owners = tuple(column for column, value in system.items() if value == OWN)
+            stamped[row] = StampedRow(row, MappingProxyType(cells), timestamp, tuple(stamps), error, owners)
             del overtaken[row]
         if not overtaken:
             return stamped

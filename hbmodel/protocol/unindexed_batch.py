@@ -24,17 +24,19 @@ class UnindexedRowPlan:
         put: of the row.
         deletes: belong to the put: a call of the same row, or calls that follow the puts of the batch.
         blanks: columns that the put shows empty until `deletes` has taken them away.
+        owners: put with the row: which inserts it comes from.
     """
 
     outcome: Outcome
     put: Put | None = None
     deletes: Sequence[Delete] = ()
     blanks: Sequence[bytes] = ()
+    owners: Put | None = None
 
     @property
     def joined(self) -> list[Put | Delete]:
         """The mutations of one atomic call."""
-        return [*(() if self.put is None else (self.put,)), *self.deletes]
+        return [*(put for put in (self.put, self.owners) if put is not None), *self.deletes]
 
     @property
     def first(self) -> Put | None:
@@ -51,7 +53,7 @@ def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) 
         both = []
     joined = {plan.outcome.key for plan in both}
     apart = [plan for plan in plans if plan.outcome.key not in joined]
-    puts = [put for plan in apart if (put := plan.first) is not None]
+    puts = [put for plan in apart for put in (plan.first, plan.owners) if put is not None]
     if puts:
         yield PutRows(table, puts)
     deletes = [delete for plan in apart for delete in plan.deletes]

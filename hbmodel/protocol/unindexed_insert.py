@@ -7,7 +7,7 @@ from hbmodel.mapping.schema import COUNTER_ZERO
 from hbmodel.protocol.claimed_key import abandoned_claim
 from hbmodel.protocol.clock import GRACE
 from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol
-from hbmodel.protocol.server_time import STAMP, STAMP_LIFE, StampedRow, unstamped
+from hbmodel.protocol.server_time import OWN, STAMP_LIFE, StampedRow, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.writes import Outcome, PutObject
@@ -54,7 +54,7 @@ def insert_unindexed(
             # and an object that is one cell without a name has no room for it. Tables that others fill are to hold nothing but their cells.
             markable = write.ttl is None and not schema.foreign and (schema.wide_rows is None or not schema.wide_rows.bare)
             mark = schema.stamp_prefix + planner.draw() if markable else None
-            marks = [] if mark is None else [Put(write.row, {mark: STAMP}, ttl=STAMP_LIFE)]
+            marks = [] if mark is None else [Put(write.row, {mark: OWN}, ttl=STAMP_LIFE)]
             applied = yield CheckAndMutate(schema.table, write.row, *checked, [*plan.joined, *marks])
         if not applied:
             if stamped is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from hbmodel.errors import EncodingError, HbmodelError
 from hbmodel.mapping.changed_cells import cells_of_changes
@@ -24,7 +24,7 @@ from hbmodel.protocol.expiry import (
     read_end,
 )
 from hbmodel.protocol.operations import GetRows, Protocol
-from hbmodel.protocol.server_time import StampedRow, draw_stamp, read_stamped, unstamped
+from hbmodel.protocol.server_time import OWN, STAMP_LIFE, StampedRow, draw_stamp, read_stamped, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found
 from hbmodel.store.values import Cell, Delete, Put, Row
@@ -147,7 +147,8 @@ class UnindexedRowPlanner:
         if isinstance(write, UpdateFields):
             cells = {**self._kept(found, end), **cells}
         if end is not None and isinstance(row, StampedRow):
-            return self._expiring(row, cells, end)
+            plan = self._expiring(row, cells, end)
+            return plan if isinstance(write, PutObject) else self._owned(plan, row)
         plan = self._put(write, cells)
         if plan.put is None and self.reader.anchor is None and not self.own(found).keys() - {*plan.blanks}:
             raise nothing_to_store(self.schema, write.row)
@@ -208,6 +209,12 @@ class UnindexedRowPlanner:
         older = [self.deletion(row, timestamp - 1), unstamped(stamped, blanks)]
         return UnindexedRowPlan(Outcome("put", row, timestamp), put, older, blanks)
 
+    def _owned(self, plan: UnindexedRowPlan, row: StampedRow) -> UnindexedRowPlan:
+        """The same with the marks of inserts: one that has not been acknowledged yet recognizes the row as its own by them."""
+        if not row.owners:
+            return plan
+        return evolve(plan, owners=Put(row.row, dict.fromkeys(row.owners, OWN), row.timestamp, STAMP_LIFE))
+
     def loose(self, row: Row) -> dict[bytes, int]:
         """The times of cells that updates have put over a row that expires, and that would outlive it."""
         end = row.columns.get(self.schema.expiry_column)
@@ -225,7 +232,7 @@ class UnindexedRowPlanner:
                 raise row.error
             if self.loose(row):
                 end = End(at=read_end(row.columns[self.schema.expiry_column].value))
-                return self._expiring(row, {column: cell.value for column, cell in own.items()}, end)
+                return self._owned(self._expiring(row, {column: cell.value for column, cell in own.items()}, end), row)
         except HbmodelError as error:
             return UnindexedRowPlan(Outcome("failed", row.row, error=error), deletes=done.deletes if row.timestamp else ())
         if own and all(loose.get(column) == cell.timestamp for column, cell in own.items()):

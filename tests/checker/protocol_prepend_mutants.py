@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from hbmodel.encoding.integer_order import IntegerOrder
 from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, CheckLease, FirstRows, GetRows, Operation, Protocol, PutRows
 from hbmodel.protocol.prepend import KeyPrefix
-from hbmodel.protocol.server_time import STAMP
+from hbmodel.protocol.server_time import OWN
 from tests.checker.protocol_adapter import StoredCell
 from tests.checker.protocol_prepend import ATOMIC, CLAIMING, PrependConfiguration, Remark, Rules, SaltedRemark, prepends
 
@@ -97,7 +97,7 @@ def _known_by_any_value(operation: Operation, before: Operation | None, answer: 
     put, *marks = before.mutations
     held = answer[0].columns
     if any(column in held and held[column].value == value for column, value in put.cells.items()):  # type: ignore[union-attr]
-        own = {column: StoredCell(STAMP, 0) for mark in marks for column in mark.cells}  # type: ignore[union-attr]
+        own = {column: StoredCell(OWN, 0) for mark in marks for column in mark.cells}  # type: ignore[union-attr]
         return [_Row(operation.rows[0], {**held, **own})]
     return answer
 

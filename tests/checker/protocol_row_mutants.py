@@ -53,6 +53,13 @@ class DeleteAtTime(UnindexedRowPlanner):
         return evolve(plan, deletes=[older, *plan.deletes[1:]])
 
 
+class ForgetsInserts(UnindexedRowPlanner):
+    """A row that is put again, to end, loses what says by which insert it was put."""
+
+    def _owned(self, plan: UnindexedRowPlan, row: StampedRow) -> UnindexedRowPlan:
+        return plan
+
+
 def without_ticks(protocol: Protocol[Any]) -> Protocol[Any]:
     """The time of a row is taken and used within a millisecond."""
     return _changed(protocol, lambda operation: None if isinstance(operation, LetClockTick) else operation)
@@ -91,6 +98,7 @@ CALLS: Mapping[str, tuple[Rules, str, Sequence[Sequence[str]]]] = {
     "older cells go at the time of the put": (Rules(writer=DeleteAtTime), "add", (("expiring add",),)),
     "no tick between time and read": (Rules(around=without_ticks), "absent", (("expiring add",), ("add b", "update note"))),
     "no tick after a delete": (Rules(ticks=False), "add", (("delete", "add"),)),
+    "a row put again forgets its insert": (Rules(writer=ForgetsInserts), "absent", (("insert",), ("expiring update",))),
     "no check of what is updated": (Rules(around=without_checks), "add", (("update page",), ("delete",))),
 }
 
