@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -21,25 +21,11 @@ from hbmodel.encoding.key_layout import Bounds, KeyLayout
 from hbmodel.errors import QueryError
 from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, StartsWith, equalities
 from hbmodel.query.key_conditions import KeyConditions, KeyPiece
+from hbmodel.query.segments import EVERY, Left, Segment, all_of, any_of, as_one, both, either
 from hbmodel.store.ranges import KeyRange, merge_ranges, prefix_successor
 
 MAX_CONDITIONS = 1_000
 """Most conditions of a query whose trees are looked at; of a longer one the predicates that stand alone bound the key."""
-
-Left = bool | Predicate
-"""What is left to check of a condition: nothing (True), or this. Nothing satisfies False, which stands in no segment."""
-
-
-class Segment(NamedTuple):
-    """Values of one field, as a range of bytes, and what is left to check of each condition there."""
-
-    start: bytes
-    stop: bytes | None
-    left: tuple[Left, ...]
-
-
-EVERY = (b"", None)
-"""The range of all values of a field."""
 
 
 def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions:
@@ -62,6 +48,8 @@ def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions
         return found
     consumed = [c.asked for at, c in enumerate(found.conditions) if all(left[at] is True for left in roots)]
     depth = min((len(piece.parts) for piece in pieces), default=0)
+    if pieces and depth < len(found.parts):
+        return found  # so many that they were joined, over what the predicates that stand alone fix
     parts = [sorted({piece.parts[at] for piece in pieces}) for at in range(depth)] if pieces else [[]]
     made = evolve(found, parts=parts, bounds=None, pieces=pieces, consumed=consumed, excess=None)
     if found.unordered in layout.names[:depth]:
@@ -174,7 +162,7 @@ class _Level:
         field = _Field.of(layout, at, name, leaves)
         segments = [Segment(*EVERY, ())]
         for tree in left:
-            segments = _both(segments, [Segment(*EVERY, (True,))] if isinstance(tree, bool) else field.segments(tree))
+            segments = both(segments, [Segment(*EVERY, (True,))] if isinstance(tree, bool) else field.segments(tree))
         segments = list(filter(None, map(field.decided, segments)))
         return cls(_joined(segments, field.points), field.points, _hull(segments, left))
 
@@ -252,9 +240,9 @@ class _Field:
     def segments(self, tree: Predicate) -> list[Segment]:
         """The values that a tree of conditions does not exclude, with what it leaves there."""
         if isinstance(tree, And):
-            return [_one(segment) for segment in reduce(_both, map(self.segments, tree.parts), [Segment(*EVERY, ())])]
+            return [as_one(segment) for segment in reduce(both, map(self.segments, tree.parts), [Segment(*EVERY, ())])]
         if isinstance(tree, Or):
-            return _any([self.segments(part) for part in tree.parts])
+            return either([self.segments(part) for part in tree.parts])
         if tree.names() != {self.name}:
             return [Segment(*EVERY, (tree,))]
         named = _named(self.layout, self.at, tree)
@@ -305,8 +293,8 @@ class _Field:
             return tree.test()({self.name: value}) if tree.names() == {self.name} else tree
         parts = [self._at(part, value) for part in tree.parts]
         if isinstance(tree, And):
-            return False if any(part is False for part in parts) else _all_of([part for part in parts if not isinstance(part, bool)])
-        return True if any(part is True for part in parts) else _any_of([part for part in parts if not isinstance(part, bool)])
+            return False if any(part is False for part in parts) else all_of([part for part in parts if not isinstance(part, bool)])
+        return True if any(part is True for part in parts) else any_of([part for part in parts if not isinstance(part, bool)])
 
 
 def _named(layout: KeyLayout, at: int, leaf: Predicate) -> Sequence[Any] | None:
@@ -329,71 +317,3 @@ def _bounds(leaf: Predicate) -> Bounds | None:
         case Not((In(of, values),)) if not values or (of.nullable and tuple(values) == (None,)):
             return Bounds() if values or not of.nullable else None
     return None
-
-
-# --- segments ---------------------------------------------------------------------------------------------------------
-
-
-def _one(segment: Segment) -> Segment:
-    """A segment of one condition, which all that is left makes up."""
-    left = [tree for tree in segment.left if not isinstance(tree, bool)]
-    found = _all_of(left)
-    return Segment(segment.start, segment.stop, (found,))
-
-
-def _all_of(trees: Sequence[Predicate]) -> Left:
-    return True if not trees else trees[0] if len(trees) == 1 else And(tuple(trees))
-
-
-def _any_of(trees: Sequence[Predicate]) -> bool | Predicate:
-    return False if not trees else trees[0] if len(trees) == 1 else Or(tuple(trees))
-
-
-def _below(stop: bytes | None, other: bytes | None) -> bool:
-    """Whether one end lies before another; None is behind everything."""
-    return stop is not None and (other is None or stop < other)
-
-
-def _both(left: Sequence[Segment], right: Sequence[Segment]) -> list[Segment]:
-    """The values in both, with what both leave."""
-    found: list[Segment] = []
-    at = to = 0
-    while at < len(left) and to < len(right):
-        a, b = left[at], right[to]
-        start, stop = max(a.start, b.start), a.stop if _below(a.stop, b.stop) else b.stop
-        if stop is None or start < stop:
-            found.append(Segment(start, stop, a.left + b.left))
-        if _below(a.stop, b.stop):
-            at += 1
-        else:
-            to += 1
-    return found
-
-
-def _any(sides: Sequence[Sequence[Segment]]) -> list[Segment]:
-    """The values in any of some, of one condition each, with what is left where they overlap."""
-    events: dict[bytes, list[tuple[int, Left | None]]] = {}
-    for number, segments in enumerate(sides):
-        for segment in segments:
-            if segment.stop is not None:
-                events.setdefault(segment.stop, []).insert(0, (number, None))  # ends go before the beginning of what follows
-            events.setdefault(segment.start, []).append((number, segment.left[0]))
-    places = sorted(events)
-    active: dict[int, Left] = {}
-    settling: set[int] = set()
-    found: list[Segment] = []
-    for start, stop in zip(places, [*places[1:], None], strict=False):
-        for number, left in events[start]:
-            settling.discard(number)
-            if left is None:
-                active.pop(number, None)
-            else:
-                active[number] = left
-                if left is True:
-                    settling.add(number)
-        if settling:
-            found.append(Segment(start, stop, (True,)))
-        elif active:
-            trees = list({id(tree): tree for tree in active.values() if not isinstance(tree, bool)}.values())
-            found.append(Segment(start, stop, (trees[0] if len(trees) == 1 else Or(tuple(trees)),)))
-    return found

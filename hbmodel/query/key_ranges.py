@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
@@ -51,6 +52,13 @@ def buckets_and_rows(
 def located(path: Path, fixed: Sequence[str]) -> bool:
     """Whether these fields decide the bucket."""
     return not path.salt.random and set(path.salt.by) <= set(fixed)
+
+
+def scans_of(path: Path, found: KeyConditions) -> int:
+    """How many ranges the pieces of a key are over all buckets; none where there are no pieces."""
+    names = path.layout.names
+    depths = Counter(len(piece.parts) for piece in found.pieces or ())
+    return sum(count * (1 if located(path, names[:depth]) else path.salt.buckets) for depth, count in depths.items())
 
 
 def _of_rows(schema: TableSchema, found: KeyConditions) -> KeyConditions:

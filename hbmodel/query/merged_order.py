@@ -6,6 +6,7 @@ as salt buckets are merged, the scans give an order that the table itself has no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 
@@ -71,14 +72,11 @@ def direction(
     return Direction(bool(backwards), tuple(merged))
 
 
-def combinations(found: KeyConditions, cut: int) -> int:
-    """How many combinations of values the first fields of a key have, as many fields as `cut` says."""
+def combinations(found: KeyConditions, positions: Sequence[int]) -> int:
+    """How many combinations of values the fields at some positions of a key have, all of them being fixed."""
     if found.pieces is not None:
-        return len({tuple(piece.parts[:cut]) for piece in found.pieces})
-    number = 1
-    for values in found.parts[:cut]:
-        number *= len(values)
-    return number
+        return len({tuple(piece.parts[at] for at in positions) for piece in found.pieces})
+    return math.prod(len(found.parts[at]) for at in positions)
 
 
 @frozen(eq=False)

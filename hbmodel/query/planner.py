@@ -19,7 +19,7 @@ from hbmodel.query.explained_slices import RANGES_OF_COLUMNS, calls_of_gets, sli
 from hbmodel.query.explanation import Access, Covering, Explanation, describe_filter
 from hbmodel.query.index_fit import fit, misfit
 from hbmodel.query.key_conditions import KeyConditions, match
-from hbmodel.query.key_ranges import buckets_and_rows, located
+from hbmodel.query.key_ranges import buckets_and_rows, located, scans_of
 from hbmodel.query.merged_order import MAX_MERGED, Direction, MergedOrder, combinations, direction
 from hbmodel.query.plan import Path, Plan
 from hbmodel.query.pushdown import dropped_by_client, server_filter
@@ -81,7 +81,7 @@ def plan(
         if found is None or not each <= set(found.fixed(path.layout)):
             continue
         way = direction(path.layout, found, query.ordering, never_none, each)
-        if way is not None and _scans_to_merge(path, found, way) > MAX_MERGED:
+        if way is not None and _scans_to_merge(path, found, way, each) > MAX_MERGED:
             merging.append((path, found, way))
         elif way is not None:
             whole = path.index is None and found.complete(path.layout)
@@ -132,9 +132,12 @@ def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> 
         return None
     operands = schema.by_name if path.index is None else path.index.operands
     found = match(path.layout, met.conditions, operands, MAX_RANGES)
-    if combinations(found, len(found.parts)) * path.salt.buckets > MAX_SCANS and not located(path, found.fixed(path.layout)):
+    if combinations(found, range(len(found.parts))) * path.salt.buckets > MAX_SCANS and not located(path, found.fixed(path.layout)):
         found = match(path.layout, met.conditions, operands, MAX_SCANS // path.salt.buckets)
-    found = refined(path.layout, found, min(MAX_RANGES, MAX_SCANS // path.salt.buckets))
+    pieces = refined(path.layout, found, MAX_RANGES)
+    if scans_of(path, pieces) > MAX_SCANS:
+        pieces = refined(path.layout, found, MAX_SCANS // path.salt.buckets)
+    found = pieces
     return evolve(found, narrowed=met.narrowed, consumed=[*found.consumed, *met.settled])
 
 
@@ -203,12 +206,13 @@ def _never_none(parts: Sequence[Predicate]) -> Set[str]:
     return {name for name, test in alone if not test({name: None})}
 
 
-def _scans_to_merge(path: Path, found: KeyConditions, way: Direction) -> int:
-    """How many scans are merged for an order that the keys themselves have not; of rows that are got by their keys none."""
+def _scans_to_merge(path: Path, found: KeyConditions, way: Direction, each: Set[str] = frozenset()) -> int:
+    """How many scans are merged for an order that the keys themselves do not have; of rows that are got by their keys none."""
     if not way.merged or (path.index is None and found.complete(path.layout)):
         return 0
-    cut = way.merged[-1] + 1
-    return combinations(found, cut) * (1 if located(path, path.layout.names[:cut]) else path.salt.buckets)
+    leading = path.layout.names[: way.merged[-1] + 1]
+    together = combinations(found, [at for at, name in enumerate(leading) if name not in each])
+    return together * (1 if located(path, leading) else path.salt.buckets)
 
 
 def _mention_merging(query: Query[Any], ways: Sequence[tuple[Path, KeyConditions, Direction]]) -> None:

@@ -142,7 +142,24 @@ def test_the_caps_leave_wider_bounds() -> None:
     made = planned(query(Post, users, ends & (Post.at < NOON + timedelta(days=9))))
     assert len(ranges_of(made)) == MAX_RANGES - 1
     assert (made.match.bounded, [repr(p) for p in made.residual]) == (True, ["(at < ... | at > ...)"])
-    assert MAX_SCANS // 4 > MAX_RANGES
+    few = Post.user.in_(range(MAX_RANGES // 2 - 1))
+    exact = planned(query(Post, few, ends & (Post.at < NOON + timedelta(days=9))))
+    assert (len(ranges_of(exact)), list(exact.residual)) == (MAX_RANGES - 2, [])
+
+
+def test_the_cap_over_all_buckets_leaves_wider_bounds() -> None:
+    @hb.model(table="t", salt=hb.HashSalt(256))
+    class Spread:
+        k: hb.Key[int] = hb.key(hb.UInt16)
+        n: hb.Key[int] = hb.key(hb.UInt8)
+        d: hb.Column[int] = hb.column("d")
+
+    ends = (Spread.n < 3) | (Spread.n > 7)
+    for count, pieces in ((MAX_SCANS // 512, 2), (MAX_SCANS // 256, 1)):
+        made = planned(query(Spread, Spread.k.in_(range(count)), ends, Spread.n < 9))
+        assert len(ranges_of(made)) == count * 256 * pieces
+        assert len(made.residual) == (0 if pieces == 2 else 1)
+        assert made.match.bounded
 
 
 # --- any tree ---------------------------------------------------------------------------------------------------------
@@ -263,10 +280,10 @@ def test_keyset_pages_are_the_whole_and_read_no_more_than_their_rows(bed: Bed) -
     session.load(posts)
     query = session.query(Post).where(Post.user == 1).order_by(Post.at.desc(), Post.serial)
     whole = query.all()
-    found: list[Post] = query.limit(7).all()
+    found: list[Post] = query.limit(11).all()
     while len(found) < len(whole):
         last = found[-1]
-        page = query.where((Post.at < last.at) | ((Post.at == last.at) & (Post.serial > last.serial))).limit(7)
+        page = query.where((Post.at < last.at) | ((Post.at == last.at) & (Post.serial > last.serial))).limit(11)
         assert page.explain().client == []
         assert page.explain().ranges == 1
         found += page.all()
