@@ -155,7 +155,7 @@ class _Level:
     def of(cls, layout: KeyLayout, at: int, left: tuple[Left, ...]) -> _Level:
         """Looks at the field at a position of a key."""
         name = layout.names[at]
-        leaves = [leaf for tree in left if not isinstance(tree, bool) for leaf in _leaves(tree) if leaf.names() == {name}]
+        leaves = [leaf for tree in left if not isinstance(tree, bool) for leaf in _leaves(tree) if _field_name(leaf) == name]
         if not leaves:
             every = [Segment(*EVERY, left)]
             return cls(every, {}, every)
@@ -165,6 +165,12 @@ class _Level:
             segments = both(segments, [Segment(*EVERY, (True,))] if isinstance(tree, bool) else field.segments(tree))
         segments = list(filter(None, map(field.decided, segments)))
         return cls(_joined(segments, field.points), field.points, _hull(segments, left))
+
+
+def _field_name(leaf: Predicate) -> str:
+    """Name of the field that a single condition is about."""
+    (of,) = leaf.fields()
+    return of.name
 
 
 def _leaves(tree: Predicate) -> Iterator[Predicate]:
@@ -214,6 +220,7 @@ class _Field:
         values: that are named, by their ranges.
         starts: of these ranges, sorted.
         stops: of each.
+        named: the ranges of the values that each equality names, by its identity.
     """
 
     layout: KeyLayout
@@ -223,19 +230,27 @@ class _Field:
     values: Mapping[tuple[bytes, bytes | None], Any]
     starts: Sequence[bytes]
     stops: Sequence[bytes | None]
+    named: Mapping[int, Sequence[tuple[bytes, bytes | None]]]
 
     @classmethod
     def of(cls, layout: KeyLayout, at: int, name: str, leaves: Sequence[Predicate]) -> _Field:
         """Finds the values that conditions on it name."""
         points: dict[tuple[bytes, bytes | None], bytes] = {}
         values: dict[tuple[bytes, bytes | None], Any] = {}
+        named: dict[int, list[tuple[bytes, bytes | None]]] = {}
         for leaf in leaves:
-            for value in _named(layout, at, leaf) or ():
+            wanted = _named(layout, at, leaf)
+            if wanted is None:
+                continue
+            of_leaf = named[id(leaf)] = []
+            for value in wanted:
                 packed = layout.pack_field(at, value)
                 of = layout.slots[at].keys_of(packed)
-                points[of.start, of.stop], values[of.start, of.stop] = packed, value
+                place = of.start, of.stop
+                of_leaf.append(place)
+                points[place], values[place] = packed, value
         ordered = sorted(points, key=lambda each: each[0])
-        return cls(layout, at, name, points, values, [start for start, _ in ordered], [stop for _, stop in ordered])
+        return cls(layout, at, name, points, values, [start for start, _ in ordered], [stop for _, stop in ordered], named)
 
     def segments(self, tree: Predicate) -> list[Segment]:
         """The values that a tree of conditions does not exclude, with what it leaves there."""
@@ -243,12 +258,11 @@ class _Field:
             return [as_one(segment) for segment in reduce(both, map(self.segments, tree.parts), [Segment(*EVERY, ())])]
         if isinstance(tree, Or):
             return either([self.segments(part) for part in tree.parts])
-        if tree.names() != {self.name}:
+        if _field_name(tree) != self.name:
             return [Segment(*EVERY, (tree,))]
-        named = _named(self.layout, self.at, tree)
+        named = self.named.get(id(tree))
         if named is not None:
-            ranges = {self.layout.slots[self.at].keys_of(self.layout.pack_field(self.at, value)) for value in named}
-            return [Segment(of.start, of.stop, (True,)) for of in sorted(ranges, key=lambda of: of.start)]
+            return [Segment(start, stop, (True,)) for start, stop in sorted(set(named), key=lambda each: each[0])]
         bounds = _bounds(tree)
         if bounds is None:
             return [Segment(*EVERY, (tree,))]

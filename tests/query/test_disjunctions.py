@@ -214,7 +214,7 @@ def test_what_is_read_is_what_some_alternative_reads(data: st.DataObject) -> Non
 
 
 @pytest.mark.slow
-@settings(max_examples=3_000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1_500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_is_read_is_what_some_alternative_reads_at_length(data: st.DataObject) -> None:
     check_tree(data)
