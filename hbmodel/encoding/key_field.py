@@ -213,6 +213,10 @@ class CompiledKeyField:
         except EncodingError:
             return False
 
+    def keys_of(self, packed: bytes) -> KeyRange:
+        """The keys that begin with these bytes of one value; next to the bounds of the values around it wherever none is between."""
+        return KeyRange.exactly(packed) if self.unterminated and self.of.codec.width is None else KeyRange.prefix(packed)
+
     def _exactly(self, prefix: bytes, value: Any) -> KeyRange:
         key = prefix + self.encode(value)
         return KeyRange.exactly(key) if self.unterminated else KeyRange.prefix(key)

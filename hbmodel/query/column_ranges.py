@@ -56,7 +56,7 @@ def column_ranges(schema: TableSchema, found: KeyConditions) -> ColumnRanges | N
         matched = _matched(layout, layout.columns, schema, found)
     else:
         ahead = found.parts[layout.rows :]
-        if layout.split is not None or not 1 < math.prod(map(len, ahead)) <= MAX_COLUMN_RANGES:
+        if found.pieces is not None or layout.split is not None or not 1 < math.prod(map(len, ahead)) <= MAX_COLUMN_RANGES:
             return None
         matched = evolve(found, parts=ahead)
     if not matched.parts and matched.bounds is None:

@@ -31,6 +31,9 @@ from hbmodel.store.values import Row, Scan
 BATCH = 1000
 """Rows that one round trip of a long scan fetches."""
 
+MERGED_BATCH = 16 * BATCH
+"""Rows that one round trip of all the scans of a merged order fetches, unless there are very many of them."""
+
 CHECKED_BATCH = 200
 """Fewest rows that a round trip fetches where the client drops some of them."""
 
@@ -124,8 +127,7 @@ class PlanExecutor:
     def _remaining(self, rows: Sequence[bytes], after: bytes | None) -> Sequence[bytes]:
         if after is None:
             return rows
-        position, backwards = self.plan.path.position, self.plan.backwards
-        return [row for row in rows if (position(row) < after if backwards else position(row) > after)]
+        return self.plan.rows_beyond(rows, self.plan.place(after), above=not self.plan.backwards)
 
     def _got(self, rows: Sequence[bytes]) -> Generator[Iterable[Row], None, None]:
         plan = self.plan
@@ -159,7 +161,8 @@ class PlanExecutor:
         limit = self.wanted if self.scans_exactly else None
         # Where rows are still checked here, a page may take more of them than it has items.
         least = 2 if self.plan.accepts is None else CHECKED_BATCH
-        batch = BATCH if self.wanted is None else min(BATCH, max(least, self.wanted))
+        most = BATCH if self.plan.order is None else max(least, MERGED_BATCH // max(1, len(self.plan.buckets)))
+        batch = most if self.wanted is None else min(most, max(least, self.wanted))
         return Scan(of, reversed=self.plan.backwards, columns=columns, filter=table_filter, limit=limit, batch_size=batch)
 
     def started(self, scans: Sequence[Scan]) -> Started:
@@ -178,10 +181,11 @@ class PlanExecutor:
             if len(runs) == 1:
                 yield from runs[0]
             elif runs:
-                width = self.plan.path.salt.width
+                width, place = self.plan.path.salt.width, self.plan.row_place
                 # Equal keys of a random salt come out by bucket: the order is (key, bucket) in both directions.
                 rows = [itertools.chain.from_iterable(run) for run in runs]
-                yield heapq.merge(*rows, key=lambda row: row.row[width:], reverse=self.plan.backwards)
+                own: Callable[[Row], Any] = (lambda row: row.row[width:]) if self.plan.order is None else (lambda row: place(row.row))
+                yield heapq.merge(*rows, key=own, reverse=self.plan.backwards)
 
     def _one_by_one(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> Iterator[Sequence[Row]]:
         """Batches of the rows of all buckets, one bucket behind the other; scans are closed with the iterator."""

@@ -73,6 +73,10 @@ class Explanation:
         lease: seconds after which a running session notices that the state of an index has changed, or None.
         slices: of the rows of a wide model, where they are scanned, else None.
         limit: rows that are read of each bucket, where nothing but the query's limit bounds the scan, else None.
+        merged: the fields with several values each whose ranges are merged for the order of the fields behind them.
+        dropping: the conditions that the client alone tests. A batch of rows may hold no item then, so `calls` and `round_trips` are
+            the least that the first item takes; as also where `ranges` of one bucket are read one after the other.
+        at_least: whether they are.
     """
 
     path: str
@@ -100,10 +104,14 @@ class Explanation:
     lease: float | None = None
     slices: Slices | None = None
     limit: int | None = None
+    merged: Sequence[str] = ()
+    dropping: Sequence[str] = ()
+    at_least: bool = False
 
     def __str__(self) -> str:
         fixed = ", ".join(self.equalities) or "nothing"
         calls = f"{self.scan_calls} of scans, {self.gets} of gets"
+        least = "at least " if self.at_least else ""
         lines = [
             f"{self.access} of {self.table} ({', '.join((self.path, *self.kinds))})",
             f"  key:     {fixed} fixed"
@@ -111,13 +119,16 @@ class Explanation:
             + (" - full scan" if self.full_scan else "")
             + (f" - {self.limit} row(s) of each bucket by the limit" if self.limit is not None else ""),
             f"  scans:   {self.ranges} range(s) in {self.buckets} of {self.of_buckets} bucket(s)"
+            + (f", merged over {', '.join(self.merged)}" if self.merged else "")
             + (", backwards" if self.backwards else ""),
             f"  server:  {self.server or 'no filter'}",
             f"  client:  {', '.join(self.client) or 'no check'}",
             *self._of_rows,
-            f"  calls:   {self.calls} to the first item ({calls}), in {self.round_trips} round trip(s)"
+            f"  calls:   {least}{self.calls} to the first item ({calls}), in {least}{self.round_trips} round trip(s)"
             + (f"; {self.calls - self.calls_saved} where a scan is one call (hbase+thrift2:)" if self.calls_saved else ""),
         ]
+        if self.at_least:
+            lines.append(f"  why:     {self._why}")
         if self.covering is not None:
             lines.append(f"  covers:  {self._covers}")
         lease = "" if self.lease is None else f"; a change is noticed within {self.lease:g} s"
@@ -126,6 +137,12 @@ class Explanation:
         if self.unreadable:
             lines.append(f"  not yet: {', '.join(f'{name} is {state}' for name, state in self.unreadable.items())}{lease}")
         return "\n".join(lines)
+
+    @property
+    def _why(self) -> str:
+        if self.dropping:
+            return f"the client drops rows by {', '.join(self.dropping)}, and reads on until one is left"
+        return "the ranges of a bucket are read one after the other, and the first ones may be empty"
 
     @property
     def _of_rows(self) -> list[str]:

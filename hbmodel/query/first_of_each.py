@@ -12,8 +12,9 @@ from hbmodel.mapping.predicates import In
 from hbmodel.protocol.driver import drive
 from hbmodel.query.column_ranges import ColumnRanges, column_ranges
 from hbmodel.query.executor import Found, PlanExecutor, Started, close_started
+from hbmodel.query.key_conditions import KeyPiece
+from hbmodel.query.key_ranges import buckets_and_rows
 from hbmodel.query.plan import Bucket, Plan
-from hbmodel.query.planner import buckets_and_rows
 from hbmodel.store.values import Row
 
 TOGETHER = 1_000
@@ -76,15 +77,20 @@ def portions_of(plan: Plan, names: Sequence[str], keys: Sequence[Key]) -> list[P
     layout, match, schema = plan.path.layout, plan.match, plan.reader.schema
     places = [layout.names.index(name) for name in names]
     allowed = [frozenset(match.parts[place]) for place in places]
+    pieces: dict[tuple[bytes, ...], list[KeyPiece]] | None = None
+    if match.pieces is not None:
+        pieces = {}
+        for piece in match.pieces:
+            pieces.setdefault(tuple(piece.parts[place] for place in places), []).append(piece)
     portions = []
     for key in keys:
         parts = list(match.parts)
-        for place, values, value in zip(places, allowed, key, strict=True):
-            packed = layout.pack_field(place, value)
+        chosen = [layout.pack_field(place, value) for place, value in zip(places, key, strict=True)]
+        for place, values, packed in zip(places, allowed, chosen, strict=True):
             parts[place] = [packed] if packed in values else []
-        found = evolve(match, parts=parts)
+        found = evolve(match, parts=parts, pieces=None if pieces is None else pieces.get(tuple(chosen), ()))
         columns = None if schema.wide is None or plan.path.index is not None else column_ranges(schema, found)
-        portions.append(Portion(*buckets_and_rows(schema, plan.path, found, columns, plan.backwards), columns))
+        portions.append(Portion(*buckets_and_rows(schema, plan.path, found, columns, plan.backwards, plan.order), columns))
     return portions
 
 

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from hbmodel.mapping.index import Index
 from hbmodel.mapping.index_kinds.part import Condition
-from hbmodel.mapping.predicates import Comparison, In, Not, Or, Predicate, StartsWith, describe
+from hbmodel.mapping.predicates import Comparison, In, Not, Or, Predicate, StartsWith, conjuncts, describe
 from hbmodel.query.key_conditions import values_left
 
 
@@ -49,12 +49,15 @@ def misfit(index: Index | None, predicates: Sequence[Predicate]) -> str | None:
 def implied(condition: Predicate, predicates: Sequence[Predicate]) -> bool:
     """Whether predicates that must all hold plainly imply a condition.
 
-    They do where it is among them, or where what they say about its one field leaves only values that satisfy it.
+    They do where it is among them, where every alternative of one of them implies it, or where what they say about its one field
+    leaves only values that satisfy it.
     """
     said = condition.canonical()
     if any(predicate.canonical() == said for predicate in predicates):
         return True
     if isinstance(condition, Or) and any(implied(part, predicates) for part in condition.parts):
+        return True
+    if any(isinstance(each, Or) and all(implied(condition, conjuncts(part)) for part in each.parts) for each in predicates):
         return True
     names = condition.names()
     if len(names) != 1:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
@@ -13,6 +14,22 @@ from hbmodel.errors import QueryError
 from hbmodel.mapping.index_kinds.part import Condition
 from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.predicates import Comparison, In, Not, Predicate, StartsWith, equalities
+from hbmodel.store.ranges import KeyRange
+
+
+@frozen
+class KeyPiece:
+    """A range of keys that a query leaves.
+
+    Attributes:
+        parts: the bytes of the leading fields that are fixed in it.
+        range: of keys, without salt.
+        bounded: whether it bounds the field behind them.
+    """
+
+    parts: Sequence[bytes]
+    range: KeyRange
+    bounded: bool
 
 
 @frozen(eq=False)
@@ -22,12 +39,13 @@ class KeyConditions:
     Attributes:
         parts: for each fixed leading field the packed values that it may have, in key order; none where the conditions on
             a field contradict each other.
-        bounds: on the field behind them, or None.
+        bounds: on the field behind them, or None; None where there are pieces.
         conditions: all of the query's, with what they mean for the key.
         consumed: the predicates that parts and bounds settle exactly, as the query has them.
         unordered: name of the field behind the fixed ones, if the query bounds it but its bytes cannot be searched so.
         excess: name of the field behind the fixed ones, if the query gives it more values than there may be key ranges.
         narrowed: whether the keys are those of an index that holds some rows only.
+        pieces: the ranges of keys where not every combination of the parts is left, or several ranges behind one; else None.
     """
 
     parts: Sequence[Sequence[bytes]]
@@ -37,11 +55,19 @@ class KeyConditions:
     unordered: str | None = None
     excess: str | None = None
     narrowed: bool = False
+    pieces: Sequence[KeyPiece] | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the field behind the fixed ones is bounded."""
+        if self.pieces is None:
+            return self.bounds is not None
+        return bool(self.pieces) and all(piece.bounded or len(piece.parts) > len(self.parts) for piece in self.pieces)
 
     @property
     def open(self) -> bool:
         """Whether nothing bounds the key, nor which rows have one."""
-        return not self.parts and self.bounds is None and not self.narrowed
+        return not self.parts and not self.bounded and not self.narrowed
 
     def fixed(self, layout: KeyLayout) -> Sequence[str]:
         """The leading fields of a key that it gives some values each."""
@@ -49,11 +75,18 @@ class KeyConditions:
 
     def names(self, layout: KeyLayout) -> Sequence[str]:
         """The fields of a key that it fixes or bounds."""
-        return layout.names[: len(self.parts) + (self.bounds is not None)]
+        return layout.names[: len(self.parts) + self.bounded]
 
     def complete(self, layout: KeyLayout) -> bool:
         """Whether the whole key is fixed."""
         return len(self.parts) == len(layout.names)
+
+    def all_pieces(self, layout: KeyLayout) -> Iterable[KeyPiece]:
+        """The ranges of keys, one for each combination of parts where there are no pieces; some may be empty."""
+        if self.pieces is not None:
+            return self.pieces
+        combined = itertools.product(*self.parts)
+        return (KeyPiece(parts, layout.range_of(parts, self.bounds), self.bounds is not None) for parts in combined)
 
 
 def match(
@@ -79,7 +112,8 @@ def match(
         values = values_left([c.on_entry for c in own], name)
         if values is None:
             return _bounded(layout, at, own, operands[name], found)
-        packed = sorted({layout.pack_field(at, value) for value in values})
+        none = layout.fields[at].nullable  # an index may leave None out, which other conditions exclude then
+        packed = sorted({layout.pack_field(at, value) for value in values if value is not None or none})
         if ranges * len(packed) > max_ranges:
             return _bounded(layout, at, own, operands[name], evolve(found, excess=name))
         ranges *= max(len(packed), 1)

@@ -94,7 +94,7 @@ def within(plan: Plan, part: QueryPart[object]) -> Plan:
             "The part is of another table than the query would read now: split the query again.", table=plan.path.table, part=part.table
         )
     limits = part.key_ranges
-    buckets = [Bucket(bucket.prefix, _common(bucket.ranges, limits)) for bucket in plan.buckets]
+    buckets = [evolve(bucket, ranges=_common(bucket.ranges, limits)) for bucket in plan.buckets]
     rows = plan.rows
     if rows is not None:
         starts = [limit.start for limit in limits]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
@@ -17,6 +17,7 @@ from hbmodel.mapping.schema import Index
 from hbmodel.protocol.verify_entries import EntryScope
 from hbmodel.query.column_ranges import ColumnRanges
 from hbmodel.query.key_conditions import KeyConditions
+from hbmodel.query.merged_order import KeyPlace, MergedOrder
 from hbmodel.query.paging import digest_of
 from hbmodel.query.query import Query
 from hbmodel.store.filters import And as AllOf
@@ -41,10 +42,17 @@ class Path:
 
 @frozen(eq=False)
 class Bucket:
-    """What is read of one salt bucket: disjoint ranges in key order, salt prefix included."""
+    """What is read of one salt bucket: disjoint ranges in key order, salt prefix included.
+
+    Attributes:
+        prefix: of the bucket.
+        ranges: of its keys.
+        lead: what these begin with, behind the salt, where the runs of several values are merged.
+    """
 
     prefix: bytes
     ranges: Sequence[KeyRange]
+    lead: bytes = b""
 
 
 @frozen(eq=False)
@@ -63,6 +71,8 @@ class Plan:
         match: how the query meets the path's key.
         asked: `buckets` of the whole query, where they are those of a part.
         columns: of each row of a wide model, where the key ranges alone would read more of it.
+        order: that the buckets are merged in, where it is not that of their keys.
+        bounds: places that what is read lies above (True) or below.
     """
 
     query: Query[Any] = field(repr=False)
@@ -76,6 +86,8 @@ class Plan:
     match: KeyConditions
     asked: Sequence[Bucket]
     columns: ColumnRanges | None = None
+    order: MergedOrder | None = None
+    bounds: Sequence[tuple[KeyPlace, bool]] = ()
 
     @cached_property
     def scope(self) -> EntryScope:
@@ -177,7 +189,7 @@ class Plan:
         predicate = None if query.predicate is None else query.predicate.canonical()
         order = tuple((part.field.name, part.desc) for part in query.ordering)
         read = (query.schema.table, query.schema.family, path.table, str(path.layout.spec))
-        part = () if query.part is None else (query.part.ranges,)
+        part = (*(() if query.part is None else (query.part.ranges,)), *self.bounds)
         return digest_of(read, predicate, order, query.backwards, query.maximum, query.skipped, *part)
 
     @cached_property
@@ -194,10 +206,41 @@ class Plan:
     @property
     def full_scan(self) -> bool:
         """Whether nothing bounds the scan."""
-        return self.match.open and not self.limited
+        return self.match.open and not self.limited and not self.bounds
+
+    @cached_property
+    def place(self) -> Callable[[bytes], KeyPlace]:
+        """From a key without its salt to what the order over all buckets is decided by."""
+        return _itself if self.order is None else self.order.key
+
+    @cached_property
+    def row_place(self) -> Callable[[bytes], Any]:
+        """The same from a row key."""
+        width, place = self.path.salt.width, self.place
+        return lambda row: place(row[width:])
 
     def after(self, position: bytes) -> Sequence[Bucket]:
         """The part of every bucket that lies behind `position` in the direction of the scan."""
-        if self.backwards:
-            return [Bucket(b.prefix, [r for r in (x.before(b.prefix + position) for x in b.ranges) if not r.empty]) for b in self.buckets]
-        return [Bucket(b.prefix, [r for r in (x.after(b.prefix + position) for x in b.ranges) if not r.empty]) for b in self.buckets]
+        return self.beyond(self.place(position), above=not self.backwards)
+
+    def beyond(self, place: KeyPlace, above: bool) -> Sequence[Bucket]:
+        """The part of every bucket that lies above a place, or below it."""
+        return [evolve(bucket, ranges=list(self._beyond(bucket, place, above))) for bucket in self.buckets]
+
+    def rows_beyond(self, rows: Sequence[bytes], place: Any, above: bool) -> Sequence[bytes]:
+        """Those of some row keys that lie above a place, or below it."""
+        return [row for row in rows if (self.row_place(row) > place if above else self.row_place(row) < place)]
+
+    def _beyond(self, bucket: Bucket, place: KeyPlace, above: bool) -> Iterator[KeyRange]:
+        for of in bucket.ranges:
+            if self.order is not None and isinstance(place, tuple):
+                rest = self.order.beyond(of, bucket.prefix, bucket.lead, place, above)
+            else:
+                key = bucket.prefix + (place if isinstance(place, bytes) else b"")
+                rest = of.after(key) if above else of.before(key)
+            if not rest.empty:
+                yield rest
+
+
+def _itself(position: bytes) -> bytes:
+    return position

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from attrs import evolve
 
 from hbmodel.encoding.key_layout import KeyLayout
-from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
 from hbmodel.mapping.mapper import RowDecoder
-from hbmodel.mapping.predicates import Ordering, Predicate, conjuncts, describe
+from hbmodel.mapping.predicates import Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
-from hbmodel.query.column_ranges import ColumnRanges, column_ranges
+from hbmodel.query.bounded_plan import within_bounds
+from hbmodel.query.column_ranges import column_ranges
+from hbmodel.query.disjunctions import refined
 from hbmodel.query.explained_slices import RANGES_OF_COLUMNS, calls_of_gets, slices_of
 from hbmodel.query.explanation import Access, Covering, Explanation, describe_filter
 from hbmodel.query.index_fit import fit, misfit
 from hbmodel.query.key_conditions import KeyConditions, match
-from hbmodel.query.plan import Bucket, Path, Plan
-from hbmodel.query.pushdown import server_filter
+from hbmodel.query.key_ranges import buckets_and_rows, located, scans_of
+from hbmodel.query.merged_order import MAX_MERGED, Direction, MergedOrder, combinations, direction
+from hbmodel.query.plan import Path, Plan
+from hbmodel.query.pushdown import dropped_by_client, server_filter
 from hbmodel.query.query import Query
-from hbmodel.store.ranges import KeyRange, merge_ranges
-from hbmodel.store.values import MAX_ROW_LENGTH
 
 MAX_RANGES = 10_000
 """How many key ranges the equalities of one query may multiply to in one bucket; further IN lists are checked row by row."""
@@ -75,18 +74,22 @@ def plan(
         paths = [_named(schema, paths, wanted)]
     parts = conjuncts(query.predicate)
     never_none = _never_none(parts)
-    candidates: list[tuple[tuple[bool, int, bool, bool, bool], Path, KeyConditions, bool]] = []
+    candidates: list[tuple[tuple[bool, int, bool, bool, bool], Path, KeyConditions, Direction]] = []
+    merging: list[tuple[Path, KeyConditions, Direction]] = []
     for path in paths:
         found = _match(path, parts, schema)
         if found is None or not each <= set(found.fixed(path.layout)):
             continue
-        direction = _direction(path.layout, found, query.ordering, never_none, each)
-        if direction is not None:
+        way = direction(path.layout, found, query.ordering, never_none, each)
+        if way is not None and _scans_to_merge(path, found, way, each) > MAX_MERGED:
+            merging.append((path, found, way))
+        elif way is not None:
             whole = path.index is None and found.complete(path.layout)
-            bounded = found.bounds is not None or found.narrowed
+            bounded = found.bounded or found.narrowed
             rank = (whole, len(found.parts), bounded, not found.unordered, path.index is None or found.narrowed)
-            candidates.append((rank, path, found, direction))
+            candidates.append((rank, path, found, way))
     if not candidates:
+        _mention_merging(query, merging)
         _mention_unreadable(query, readable)
         _mention_misfit(schema, paths, parts)
         matched = [(path.layout, found) for path in paths if (found := _match(path, parts, schema)) is not None]
@@ -97,7 +100,7 @@ def plan(
             table=schema.table, fields=[part.field.name for part in query.ordering], path=wanted,
         )  # fmt: skip
     best = max(candidates, key=lambda candidate: candidate[0])
-    made = _build(query, best[1], best[2], best[3] != query.backwards, indexed, adopting)
+    made = _build(query, best[1], best[2], best[3], indexed, adopting)
     if query.full_scan or not made.buckets:
         return made
     if made.match.excess and made.full_scan:
@@ -112,6 +115,7 @@ def plan(
             table=schema.table, field=made.match.unordered,
         )  # fmt: skip
     if made.full_scan:
+        _mention_merging(query, merging)
         _mention_unreadable(query, readable)
         raise FullScanRefused(
             "The query would read the whole table: bound the leading key fields of the table or an index, or say .allow_full_scan(). "
@@ -128,9 +132,12 @@ def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> 
         return None
     operands = schema.by_name if path.index is None else path.index.operands
     found = match(path.layout, met.conditions, operands, MAX_RANGES)
-    ranges = math.prod(len(values) for values in found.parts)
-    if ranges * path.salt.buckets > MAX_SCANS and not _located(path, found):
+    if combinations(found, range(len(found.parts))) * path.salt.buckets > MAX_SCANS and not located(path, found.fixed(path.layout)):
         found = match(path.layout, met.conditions, operands, MAX_SCANS // path.salt.buckets)
+    pieces = refined(path.layout, found, MAX_RANGES)
+    if scans_of(path, pieces) > MAX_SCANS:
+        pieces = refined(path.layout, found, MAX_SCANS // path.salt.buckets)
+    found = pieces
     return evolve(found, narrowed=met.narrowed, consumed=[*found.consumed, *met.settled])
 
 
@@ -166,7 +173,7 @@ def _mention_unreadable(query: Query[Any], readable: Sequence[Index]) -> None:
         index = path.index
         if index is None or index.name in known or (found := _match(path, parts, schema)) is None or found.open:
             continue
-        if _direction(index.layout, found, query.ordering, _never_none(parts)) is not None:
+        if direction(index.layout, found, query.ordering, _never_none(parts)) is not None:
             raise IndexUnavailable(
                 _UNBUILT,
                 table=schema.table, index=index.name,
@@ -185,7 +192,7 @@ def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
 def _mention_none(query: Query[Any], ways: Sequence[tuple[KeyLayout, KeyConditions]], never_none: Set[str]) -> None:
     """Raises `OrderNotAvailable` where a path would give the order but for the place of None in it."""
     wrong = [part.field.name for part in query.ordering if part.field.nullable and part.field.name not in never_none]
-    if wrong and any(_direction(layout, found, query.ordering, never_none | set(wrong)) is not None for layout, found in ways):
+    if wrong and any(direction(layout, found, query.ordering, never_none | set(wrong)) is not None for layout, found in ways):
         raise OrderNotAvailable(
             "None sorts before every value, but the codec, which stores the largest value first, has it on the other side: "
             "leave it out with ~field.is_(None).",
@@ -199,38 +206,31 @@ def _never_none(parts: Sequence[Predicate]) -> Set[str]:
     return {name for name, test in alone if not test({name: None})}
 
 
-def _direction(
-    layout: KeyLayout, found: KeyConditions, ordering: Sequence[Ordering], never_none: Set[str], each: Set[str] = frozenset()
-) -> bool | None:
-    """Whether the path gives the order forwards (False) or backwards (True); None where it does not give it at all.
-
-    Fields that the query fixes to one value may stand anywhere in an order, or be left out. None comes before every value, and
-    behind them where the order descends; fields in `never_none` do not have it. Those in `each` have one value at a time.
-    """
-    if not ordering:
-        return False
-    fixed = each | {name for name, parts in zip(layout.names, found.parts, strict=False) if len(parts) == 1}
-    asked = [part for part in ordering if part.field.name not in fixed]
-    free = [at for at, name in enumerate(layout.names) if name not in fixed]
-    if len(asked) > len(free):
-        return None
-    backwards: bool | None = None
-    for part, at in zip(asked, free, strict=False):
-        order = layout.order_of(at)
-        if layout.names[at] != part.field.name or order is None:
-            return None
-        opposite = (order == "descending") != part.desc
-        if backwards is not None and opposite != backwards:
-            return None
-        backwards = opposite
-        declared = layout.fields[at]
-        if declared.nullable and declared.name not in never_none and declared.desc == (order == "ascending"):
-            return None  # None stands where the field's direction puts it, and the values turned round by their codec
-    return bool(backwards)
+def _scans_to_merge(path: Path, found: KeyConditions, way: Direction, each: Set[str] = frozenset()) -> int:
+    """How many scans are merged for an order that the keys themselves do not have; of rows that are got by their keys none."""
+    if not way.merged or (path.index is None and found.complete(path.layout)):
+        return 0
+    leading = path.layout.names[: way.merged[-1] + 1]
+    together = combinations(found, [at for at, name in enumerate(leading) if name not in each])
+    return together * (1 if located(path, leading) else path.salt.buckets)
 
 
-def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool, indexed: bool, adopting: bool) -> Plan:
-    schema = query.schema
+def _mention_merging(query: Query[Any], ways: Sequence[tuple[Path, KeyConditions, Direction]]) -> None:
+    """Raises `QueryError` where a path would give the order if it did not take too many scans to merge."""
+    for path, found, way in ways:
+        raise QueryError(
+            "The order would be merged from more scans than may be read together, one for each combination of values and salt bucket: "
+            "give in_ fewer values and ask several times, or leave order_by() out.",
+            table=query.schema.table, path=path.name, fields=[path.layout.names[at] for at in way.merged],
+            scans=_scans_to_merge(path, found, way), most=MAX_MERGED,
+        )  # fmt: skip
+
+
+def _build(query: Query[Any], path: Path, found: KeyConditions, way: Direction, indexed: bool, adopting: bool) -> Plan:
+    schema, backwards = query.schema, way.backwards != query.backwards
+    if way.merged and found.pieces is None:
+        found = evolve(found, pieces=[piece for piece in found.all_pieces(path.layout) if not piece.range.empty], bounds=None)
+    order = MergedOrder.of(path.layout, found, way.merged)
     every = conjuncts(query.predicate)
     columns = column_ranges(schema, found) if path.index is None else None
     if columns is not None:
@@ -241,13 +241,13 @@ def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool,
         names = frozenset[str]().union(*(f.reads for f in query.selection), *(p.reads() for p in every))
     if path.index is not None and names is not None:
         names |= path.index.reads
-    buckets, rows = buckets_and_rows(schema, path, found, columns, backwards)
+    buckets, rows = buckets_and_rows(schema, path, found, columns, backwards, order)
     # Under a random salt the newest of the rows with one key decides, so the server must not drop it for its values.
     by_key = [p for p in residual if all(schema.by_name[name].is_key for name in p.names())]
     pushed = by_key if path.salt.random else residual
     if path.index is not None:
         pushed = [c.on_entry for c in found.conditions if any(c.asked is p for p in residual)]
-    return Plan(
+    made = Plan(
         query=query,
         path=path,
         buckets=buckets,
@@ -262,55 +262,9 @@ def _build(query: Query[Any], path: Path, found: KeyConditions, backwards: bool,
         residual=every if path.index is not None else residual,
         rows=rows,
         match=found,
+        order=order,
     )
-
-
-def buckets_and_rows(
-    schema: TableSchema, path: Path, found: KeyConditions, columns: ColumnRanges | None, backwards: bool
-) -> tuple[Sequence[Bucket], Sequence[bytes] | None]:
-    """The ranges of each bucket that can hold a match, and the rows to get where the key is wholly given.
-
-    Args:
-        schema: of the model.
-        path: to read.
-        found: how the conditions meet its key.
-        columns: of each row, where the key ranges alone would read more of it.
-        backwards: the direction.
-    """
-    gathered = {} if columns is not None and not columns.ranges else _ranges(path, found if columns is None else _of_rows(schema, found))
-    rows = None
-    if path.index is None and found.complete(path.layout):
-        # A key that HBase cannot hold is not there; asking for it would be an error.
-        keys = [r.start for ranges in gathered.values() for r in ranges if 0 < len(r.start) <= MAX_ROW_LENGTH]
-        rows = sorted(keys, key=path.position, reverse=backwards)
-    return [Bucket(path.salt.prefix(bucket), merge_ranges(ranges)) for bucket, ranges in sorted(gathered.items())], rows
-
-
-def _located(path: Path, found: KeyConditions) -> bool:
-    """Whether the fixed fields tell the bucket."""
-    return not path.salt.random and set(path.salt.by) <= set(path.layout.names[: len(found.parts)])
-
-
-def _of_rows(schema: TableSchema, found: KeyConditions) -> KeyConditions:
-    """What the conditions say of the fields of the row, where column ranges say the rest."""
-    rows = schema.layout.rows if isinstance(schema.layout, PlaceLayout) else 0
-    return found if len(found.parts) < rows else evolve(found, parts=found.parts[:rows], bounds=None)
-
-
-def _ranges(path: Path, found: KeyConditions) -> Mapping[int, list[KeyRange]]:
-    """The key ranges of each bucket that can hold a match, salt included."""
-    layout, salt = path.layout, path.salt
-    fixed = layout.names[: len(found.parts)]
-    located = _located(path, found)
-    gathered: dict[int, list[KeyRange]] = {}
-    for parts in itertools.product(*found.parts):
-        unsalted = layout.range_of(parts, found.bounds)
-        if unsalted.empty:
-            continue
-        homes = (salt.bucket_of_fields(dict(zip(fixed, parts, strict=True))),) if located else range(salt.buckets)
-        for bucket in homes:
-            gathered.setdefault(bucket, []).append(salt.range_in(bucket, unsalted))
-    return gathered
+    return within_bounds(made, way.backwards)
 
 
 def explain(
@@ -340,7 +294,7 @@ def explain(
     elif made.rows is not None:
         access = "get"
     fixed = made.path.layout.names[: len(made.match.parts)]
-    bounded = made.path.layout.names[len(fixed)] if made.match.bounds is not None else None
+    bounded = made.path.layout.names[len(fixed)] if made.match.bounded and len(fixed) < len(made.path.layout.names) else None
     slices = slices_of(made)
     scans = slices.scans if slices is not None else len(made.buckets) if access.startswith("scan") else 0
     gets = int(access.endswith("get"))
@@ -348,6 +302,8 @@ def explain(
         gets = calls_of_gets(made, one_call_gets)
     turns = slices.turns if slices is not None else int(scans > 0)
     opened = 0 if one_call_scans else scans
+    dropping = dropped_by_client(made) if made.buckets else ()
+    in_turn = made.rows is None and any(len(bucket.ranges) > 1 for bucket in made.buckets)
     known = {} if states is None else states
     return Explanation(
         path=made.path.name,
@@ -356,7 +312,7 @@ def explain(
         access=access,
         equalities=fixed,
         range_field=bounded,
-        buckets=len(made.buckets),
+        buckets=len({bucket.prefix for bucket in made.buckets}),
         of_buckets=made.path.salt.buckets,
         ranges=ranges,
         backwards=made.backwards,
@@ -375,6 +331,9 @@ def explain(
         lease=lease,
         slices=slices,
         limit=query.skipped + query.maximum if query.maximum is not None and made.match.open and made.limited and made.buckets else None,
+        merged=[] if made.order is None else [made.path.layout.names[at] for at in made.order.merged],
+        dropping=[describe(p) for p in dropping],
+        at_least=bool(dropping) or in_turn,
     )
 
 

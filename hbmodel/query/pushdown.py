@@ -16,6 +16,7 @@ from hbmodel.errors import QueryError
 from hbmodel.mapping.mapper import FLAG
 from hbmodel.mapping.predicates import And, Comparison, In, Or, Predicate, StartsWith
 from hbmodel.mapping.schema import LIVE, Field, TableSchema
+from hbmodel.query.plan import Plan
 from hbmodel.store.filters import And as AllOf
 from hbmodel.store.filters import Filter, RowContains, ValueFilter
 from hbmodel.store.filters import Or as AnyOf
@@ -47,6 +48,25 @@ def server_filter(
     if not filters:
         return None
     return filters[0] if len(filters) == 1 else AllOf(filters)
+
+
+def dropped_by_client(made: Plan) -> list[Predicate]:
+    """The conditions by which the client drops rows that it has read: neither key ranges nor the filter of the scan settle them."""
+    schema, layout, on_index = made.query.schema, made.path.layout, made.path.index is not None
+    settled = made.match.consumed if on_index else ()
+    server = made.rows is None and made.filter is not None and schema.wide is None and not made.path.salt.random
+    left = [p for p in made.residual if not any(p is done for done in settled)]
+    return [p for p in left if not (server and not on_index and _filtered(p, layout))]
+
+
+def _filtered(predicate: Predicate, layout: KeyLayout) -> bool:
+    """Whether the filter of a predicate lets nothing pass that does not satisfy it."""
+    if isinstance(predicate, And | Or):
+        few = len(predicate.parts) <= MAX_ALTERNATIVES or isinstance(predicate, And)
+        return few and all(_filtered(part, layout) for part in predicate.parts)
+    if not isinstance(predicate, Comparison | In | StartsWith) or predicate.field.is_key:
+        return False
+    return not isinstance(predicate.field.default, Factory) and _filter(predicate, layout, on_index=False) is not None  # type: ignore[arg-type]
 
 
 def _filter(predicate: Predicate, layout: KeyLayout, on_index: bool) -> Filter | None:

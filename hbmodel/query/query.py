@@ -16,6 +16,7 @@ from hbmodel.mapping.schema import PRIMARY, Field, Index, TableSchema
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
+from hbmodel.query.row_bounds import RowBound, row_bound
 from hbmodel.store.checks.numbers import whole_number
 
 R_co = TypeVar("R_co", covariant=True)
@@ -77,6 +78,7 @@ class Query(Generic[R_co]):
     full_scan: bool = False
     part: QueryPart[Any] | None = None
     loading: Sequence[MapField] = ()
+    row_bounds: Sequence[RowBound] = ()
 
     def __repr__(self) -> str:
         told = [self.schema.model.__name__]
@@ -85,6 +87,7 @@ class Query(Generic[R_co]):
         told += [f"limit {self.maximum}"] if self.maximum is not None else []
         told += [f"offset {self.skipped}"] if self.skipped else []
         told += ["backwards"] if self.backwards else []
+        told += ["between objects" if len(self.row_bounds) > 1 else "from an object on"] if self.row_bounds else []
         told += [f"index {self.index_name}"] if self.index_name is not None else []
         told += [f"select {', '.join(of.name for of in self.selection)}"] if self.selection is not None else []
         told += [f"load {', '.join(of.name for of in self.loading)}"] if self.loading else []
@@ -119,6 +122,26 @@ class Query(Generic[R_co]):
     def reversed(self) -> Query[R_co]:
         """The opposite order, by a reversed scan."""
         return evolve(self, backwards=not self.backwards)
+
+    def before(self, item: object) -> Query[R_co]:
+        """Keeps what comes before an object in the order of the query; see `after`."""
+        return evolve(self, row_bounds=(*self.row_bounds, row_bound(self.schema, item, above=self.backwards)))
+
+    def after(self, item: object) -> Query[R_co]:
+        """Keeps what comes after an object in the order of the query: that of the key, or of the index, that it reads.
+
+        The order is the one that `order_by` asserts, and where items are equal in it the rest of the key decides. `reversed()` before
+        this call turns the comparison round; after it, it turns round what is kept. The object need not be stored any more.
+
+        Args:
+            item: an object of the model, or a mapping of its fields' values, or the values of its key in key order. Of a mapping the
+                fields of the key that is read suffice, without those that the query fixes to one value.
+
+        Raises:
+            QueryError: something else was given; when the query is carried out, if it does not say where the object stands.
+            EncodingError: a value cannot be one of its field.
+        """
+        return evolve(self, row_bounds=(*self.row_bounds, row_bound(self.schema, item, above=not self.backwards)))
 
     def order_by(self, *fields: FieldExpression[Any] | Ordering) -> Query[R_co]:
         """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` where no path gives it."""
@@ -228,8 +251,8 @@ class Query(Generic[R_co]):
             QueryError: no key leads to the items so, or the query has a limit, an offset or is a part.
             EncodingError: a value cannot be one of the field.
         """
-        if self.maximum is not None or self.skipped or self.part is not None:
-            raise QueryError("first_of_each() cannot be combined with limit() or offset(), nor read from a part.")
+        if self.maximum is not None or self.skipped or self.part is not None or self.row_bounds:
+            raise QueryError("first_of_each() cannot be combined with limit(), offset(), before() or after(), nor read from a part.")
         alone = not isinstance(fields, list | tuple)
         chosen = [_field_of(part) for part in ((fields,) if alone else fields)]
         for part in chosen:

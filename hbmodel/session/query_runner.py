@@ -214,7 +214,7 @@ class QueryRunner:
                 predicate=None if query.predicate is None else described(query.predicate),
                 selection=None if query.selection is None else tuple(f.name for f in query.selection),
                 backwards=query.backwards,
-                full_scan=query.full_scan,
+                full_scan=query.full_scan or bool(query.row_bounds),  # which bound the part's ranges, and are not in it
                 ranges=tuple((r.start, r.stop) for r in ranges),
                 loading=tuple(of.name for of in query.loading),
             )

@@ -121,7 +121,7 @@ def run_all(url: str, thrift2_url: str, rows: int, chosen: Callable[[str], bool]
         try:
             cases = [*_scans(first, second, by_hand, rows), *_pages(first, second, by_hand), *_buckets(first, second, by_hand)]
             cases += [*_gets(first, second, by_hand), *_index_queries(first, second, by_hand)]
-            cases += latest_cases(first, second, by_hand)
+            cases += [*_keysets(first, second), *latest_cases(first, second, by_hand)]
             cases += wide_cases(first, second, by_hand, embedded)
             cases += [*_single_puts(first, second, by_hand), *_puts(first, second, by_hand), *mapping_cases()]
             # Last, since it has connections of its own, and the gateway closes one that lies idle for a minute.
@@ -165,6 +165,20 @@ def _pages(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> 
             f"{name}: page of 20 / scan(limit=20, batch_size=20)", partial(some.page, 20),
             lambda: list(table.scan(row_prefix=prefix, limit=20, batch_size=20)), MANY, 0.9, IN_ROW, (Reading,),
         )  # fmt: skip
+
+
+def _keysets(first: hb.Store, second: hb.Store) -> Iterator[Case]:
+    """A page behind a row, by a keyset predicate and by the bounds that it amounts to; each call builds and plans its query."""
+    for name, store in (("thrift1", first), ("thrift2", second)):
+        every = hb.Session(store).query(Event)
+
+        def by_keyset(every: hb.Query[Event] = every) -> object:
+            return every.where((Event.source > 7) | ((Event.source == 7) & (Event.number > 42))).page(20)
+
+        def by_hand(every: hb.Query[Event] = every) -> object:
+            return every.where(Event.source == 7, Event.number > 42).page(20)
+
+        yield Case(f"{name}: page by a keyset predicate / bounded by hand", by_keyset, by_hand, MANY, 1.2, IN_ROW, (Event,))
 
 
 def _gets(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +12,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.errors import EncodingError, KeyTooLong, QueryError, RowKeyError
+from hbmodel.errors import EncodingError, QueryError
 from hbmodel.query import first_of_each
 from hbmodel.store import Put
 from tests.support.beds import Bed, fresh
@@ -21,8 +20,8 @@ from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 from tests.support.models import Hit, Order, day, order
 from tests.support.orders import entry_of
-from tests.support.random_queries import RandomModel, conditions, models
-from tests.support.strategies import plain
+from tests.support.random_queries import conditions, models
+from tests.support.random_rows import plain_of, written
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -229,27 +228,6 @@ def test_limits_and_parts_are_refused() -> None:
 # --- whatever the model -----------------------------------------------------------------------------------------------
 
 
-def written(draw: st.DrawFn, of: RandomModel) -> RecordingStore:
-    """A store with some objects of a model, some of them deleted."""
-    store = fresh(of.model)
-    built = [f.name for f in of.schema.fields if f.kind in {"key", "column"}]
-    known: dict[bytes, Any] = {}
-    for _ in range(draw(st.integers(1, 3))):
-        session = hb.Session(store)
-        for _ in range(draw(st.integers(1, 6))):
-            made = of.model(**{name: draw(st.sampled_from(of.pools[name])) for name in built if name in of.pools})
-            with suppress(KeyTooLong, RowKeyError, EncodingError, hb.ComputedFieldError, hb.SessionError):
-                row = hb.schema_of(of.model).layout.pack(tuple(getattr(made, name) for name in of.schema.layout.names))
-                if known and draw(st.integers(0, 3)) == 0:
-                    session.delete(known.pop(draw(st.sampled_from(sorted(known)))))
-                elif not of.schema.immutable or row not in known:
-                    known[row] = made
-                    session.add(made)
-        with suppress(hb.HbmodelError):
-            session.commit()
-    return store
-
-
 @settings(suppress_health_check=list(HealthCheck), max_examples=examples(60))
 @given(st.data())
 def test_each_alone_has_the_same_first_item(data: st.DataObject) -> None:
@@ -279,8 +257,3 @@ def test_each_alone_has_the_same_first_item(data: st.DataObject) -> None:
                 continue
             event(f"{'primary' if index is None else 'index'}, {sum(item is not None for item in found)} found")
             assert [item and plain_of(item) for item in found] == [item and plain_of(item) for item in expected]
-
-
-def plain_of(obj: Any) -> dict[str, Any]:
-    """The values of an object, as they compare."""
-    return {name: plain(value) for name, value in vars(obj).items()}

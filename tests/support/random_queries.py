@@ -18,7 +18,7 @@ import hbmodel as hb
 from hbmodel.errors import KeyTooLong
 from hbmodel.mapping.elements import element_of
 from hbmodel.mapping.mapper import FLAG, KeyMapper
-from hbmodel.mapping.predicates import And, Predicate
+from hbmodel.mapping.predicates import And, Not, Or, Predicate
 from hbmodel.mapping.schema import LIVE, Index, TableSchema
 from hbmodel.mapping.version_cell import VersionCell
 from hbmodel.store import Row
@@ -375,6 +375,51 @@ def predicates(draw: st.DrawFn, of: RandomModel, depth: int = 2) -> tuple[Predic
     if kind == "and":
         return predicate & other, lambda values: oracle(values) and second(values)
     return predicate | other, lambda values: oracle(values) or second(values)
+
+
+RANGES = ("=", "=", "in", "none", "not none", "prefix", "<", "<=", ">", ">=")
+"""Kinds of conditions that bound keys."""
+
+
+@st.composite
+def trees(draw: st.DrawFn, of: RandomModel, names: Sequence[str], depth: int = 3) -> tuple[Predicate, Oracle]:
+    """A tree of `&` and `|`, and of `~` at any place, most of its conditions on fields with these names."""
+    kind = draw(st.sampled_from(["and", "or", "or", "keyset", "leaf", "not"])) if depth else "leaf"
+    if kind == "leaf":
+        return draw(leaves(of, draw(st.sampled_from(names)), RANGES) if draw(st.integers(0, 6)) else leaves(of))
+    if kind == "keyset":
+        return draw(keysets(of, names))
+    if kind == "not":
+        predicate, oracle = draw(trees(of, names, depth - 1))
+        return ~predicate, lambda values: not oracle(values)
+    parts = [draw(trees(of, names, depth - 1)) for _ in range(draw(st.integers(2, 3)))]
+    joined = functools.reduce(operator.and_ if kind == "and" else operator.or_, [predicate for predicate, _ in parts])
+    return joined, lambda values: (all if kind == "and" else any)(oracle(values) for _, oracle in parts)
+
+
+@st.composite
+def keysets(draw: st.DrawFn, of: RandomModel, names: Sequence[str]) -> tuple[Predicate, Oracle]:
+    """What is behind some values of fields: the first one bounded, or equal and the next one bounded, and so on."""
+    taken = names[: draw(st.integers(1, len(names)))]
+    bounds = [draw(leaves(of, name, tuple(COMPARISONS))) for name in taken]
+    equals = [draw(leaves(of, name, ("=", "none"))) for name in taken]
+    ways = [(*equals[:at], bounds[at]) for at in range(len(taken))]
+    joined = [functools.reduce(operator.and_, [predicate for predicate, _ in way]) for way in ways]
+    return functools.reduce(operator.or_, joined), lambda values: any(all(oracle(values) for _, oracle in way) for way in ways)
+
+
+def branches(predicate: Predicate) -> list[list[Predicate]]:
+    """The same as alternatives, each of single conditions that must all hold."""
+    match predicate:
+        case And(parts):
+            return [list(itertools.chain(*each)) for each in itertools.product(*map(branches, parts))]
+        case Or(parts):
+            return [each for part in parts for each in branches(part)]
+        case Not((And(parts),)):
+            return [each for part in parts for each in branches(~part)]
+        case Not((Or(parts),)):
+            return [list(itertools.chain(*each)) for each in itertools.product(*(branches(~part) for part in parts))]
+    return [[predicate]]
 
 
 @st.composite

@@ -1,0 +1,77 @@
+"""Keeps a plan to what comes before or after an object, in the order of the key or index that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from hbmodel.errors import QueryError
+from hbmodel.query.merged_order import KeyPlace
+from hbmodel.query.plan import Plan
+from hbmodel.query.row_bounds import RowBound
+
+
+def within_bounds(plan: Plan, path_backwards: bool) -> Plan:
+    """A plan, kept to what its query's bounds leave.
+
+    Args:
+        plan: to read the query.
+        path_backwards: whether the query, without `reversed()`, runs from the path's last key to its first.
+
+    Raises:
+        QueryError: a bound does not say where its object stands in the path.
+    """
+    for bound in plan.query.row_bounds:
+        above = bound.above != path_backwards
+        place = _place(plan, bound, above)
+        rows = None if plan.rows is None else plan.rows_beyond(plan.rows, place, above)
+        buckets = [bucket for bucket in plan.beyond(place, above) if bucket.ranges]
+        plan = evolve(plan, buckets=buckets, rows=rows, bounds=(*plan.bounds, (place, above)))
+    return plan
+
+
+def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
+    """Where an object stands in the order of a plan; of an object under a random salt, behind or before all of its copies."""
+    layout, known = plan.path.layout, plan.match.parts
+    parts: list[bytes] = []
+    missing: list[str] = []
+    for at, name in enumerate(layout.names):
+        values = _values(plan, bound.values, at)
+        if values is not None:
+            parts.append(_first(plan, at, [layout.pack_field(at, value) for value in values]))
+        elif at < len(known) and len(known[at]) == 1:
+            parts.append(known[at][0])
+        else:
+            missing.append(name)
+    if missing:
+        raise QueryError(
+            "before() and after() need more of the object for the key that the query reads: give these fields too, or the object.",
+            table=plan.path.table, path=plan.path.name, missing=missing,
+        )  # fmt: skip
+    if above and layout.tail:
+        parts.append(b"\xff" * layout.tail)
+    return b"".join(parts) if plan.order is None else plan.order.place(parts)
+
+
+def _values(plan: Plan, given: Mapping[str, Any], at: int) -> Sequence[Any] | None:
+    """The values that an object has at a position of a path's key, more than one in an index of a collection; None if unknown."""
+    schema, index = plan.reader.schema, plan.path.index
+    name = plan.path.layout.names[at]
+    part = None if index is None or at >= len(index.parts) else index.parts[at]
+    if part is not None and not part.is_field and part.reads <= given.keys():
+        return part.values_of({name: schema.by_name[name].as_stored(given[name]) for name in part.reads})
+    return [given[name]] if name in given else None
+
+
+def _first(plan: Plan, at: int, packed: Sequence[bytes]) -> bytes:
+    """The bytes of the entry at which the object is an item: the first one that the query asks for."""
+    asked = plan.match.parts[at] if at < len(plan.match.parts) else None
+    found = min(packed if asked is None or len(packed) == 1 else set(packed) & set(asked), default=None)
+    if found is None:
+        raise QueryError(
+            "The object has no entry in the index that the query reads, so nothing comes before or after it.",
+            table=plan.path.table, path=plan.path.name, field=plan.path.layout.names[at],
+        )  # fmt: skip
+    return found

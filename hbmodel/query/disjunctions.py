@@ -1,0 +1,333 @@
+"""What trees of `&` and `|` say of a key: the union of the ranges of their branches, found field by field.
+
+A tree is not multiplied out. For the first field of the key its conditions cut the values into points, which equalities name, and
+intervals between them. Each of these leaves a smaller tree of conditions on the fields behind, which is looked at in the same way
+under every point. So the keyset predicate `(a > 1) | ((a == 1) & (b < 2))` becomes the interval above 1 and, under the point 1, the
+interval of `b` below 2.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hbmodel.encoding.codecs.base import COMPLEMENT
+from hbmodel.encoding.key_field import SOME
+from hbmodel.encoding.key_layout import Bounds, KeyLayout
+from hbmodel.errors import QueryError
+from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, StartsWith, equalities
+from hbmodel.query.key_conditions import KeyConditions, KeyPiece
+from hbmodel.query.segments import EVERY, Left, Segment, all_of, any_of, as_one, both, either
+from hbmodel.store.ranges import KeyRange, merge_ranges, prefix_successor
+
+MAX_CONDITIONS = 1_000
+"""Most conditions of a query whose trees are looked at; of a longer one the predicates that stand alone bound the key."""
+
+
+def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions:
+    """The same with the pieces of the key that trees of conditions leave; unchanged where they say no more.
+
+    Args:
+        layout: of the key.
+        found: how the predicates that stand alone meet the key.
+        most: how many pieces there may be; what would make more of them leaves wider ones.
+    """
+    # Behind a field that nothing fixes no condition bounds a key.
+    reach = {*layout.names[: len(found.parts) + 1]}
+    if not any(isinstance(c.on_entry, And | Or | Not) and c.on_entry.names() & reach for c in found.conditions):
+        return found
+    conditions = [_without_not(c.on_entry) for c in found.conditions]
+    if not any(isinstance(c, And | Or) for c in conditions) or sum(map(_size, conditions)) > MAX_CONDITIONS:
+        return found
+    roots, pieces = _pieces(layout, conditions, most)
+    if pieces is None or (len(pieces) == 1 and not pieces[0].parts and not pieces[0].bounded):
+        return found
+    consumed = [c.asked for at, c in enumerate(found.conditions) if all(left[at] is True for left in roots)]
+    depth = min((len(piece.parts) for piece in pieces), default=0)
+    if pieces and depth < len(found.parts):
+        return found  # so many that they were joined, over what the predicates that stand alone fix
+    parts = [sorted({piece.parts[at] for piece in pieces}) for at in range(depth)] if pieces else [[]]
+    made = evolve(found, parts=parts, bounds=None, pieces=pieces, consumed=consumed, excess=None)
+    if found.unordered in layout.names[:depth]:
+        made = evolve(made, unordered=None)
+    same = merge_ranges(piece.range for piece in found.all_pieces(layout)) == merge_ranges(piece.range for piece in pieces)
+    return found if same and len(consumed) <= len(found.consumed) else made
+
+
+def _without_not(predicate: Predicate) -> Predicate:
+    """The same with negations at single conditions only, and without those that bounds can say."""
+    match predicate:
+        case And(parts):
+            return And(tuple(_without_not(part) for part in parts))
+        case Or(parts):
+            return Or(tuple(_without_not(part) for part in parts))
+        case Not((And(parts),)):
+            return Or(tuple(_without_not(Not((part,))) for part in parts))
+        case Not((Or(parts),)):
+            return And(tuple(_without_not(Not((part,))) for part in parts))
+        case Not((Not((part,)),)):
+            return _without_not(part)
+        case Not((Comparison(of, operator, value),)):
+            opposite = Comparison(of, _OPPOSITE[operator], value)
+            return Or((In(of, (None,)), opposite)) if of.nullable and operator in _ORDERED else opposite
+    return predicate
+
+
+_ORDERED = ("<", "<=", ">", ">=")
+
+_OPPOSITE: Mapping[str, Any] = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def _size(predicate: Predicate) -> int:
+    return sum(map(_size, predicate.parts)) if isinstance(predicate, And | Or) else 1
+
+
+# --- fields, one after the other --------------------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class _Prefix:
+    """Leading fields that are fixed, and what is left to check behind them."""
+
+    parts: tuple[bytes, ...]
+    left: tuple[Left, ...]
+
+
+def _pieces(
+    layout: KeyLayout, conditions: Sequence[Predicate], most: int
+) -> tuple[list[tuple[Left, ...]], list[KeyPiece]] | tuple[list[tuple[Left, ...]], None]:
+    """The pieces of a key that conditions leave, and what is left to check in each; no pieces where the first field has too many."""
+    prefixes = [_Prefix((), tuple(conditions))]
+    pieces: list[KeyPiece] = []
+    lefts: list[tuple[Left, ...]] = []
+    for at in range(len(layout.names)):
+        known: dict[tuple[int, ...], _Level] = {}
+        levels = []
+        for prefix in prefixes:
+            same = tuple(map(id, prefix.left))
+            if same not in known:
+                known[same] = _Level.of(layout, at, prefix.left)
+            levels.append(known[same])
+        narrow = len(pieces) + sum(len(level.segments) for level in levels) <= most
+        if not narrow and not at:
+            return [], None
+        points: list[_Prefix] = []
+        for prefix, level in zip(prefixes, levels, strict=True):
+            for segment in level.segments if narrow else level.hull:
+                packed = level.points.get((segment.start, segment.stop))
+                if packed is not None and narrow:
+                    points.append(_Prefix((*prefix.parts, packed), segment.left))
+                    continue
+                pieces.append(KeyPiece(prefix.parts, _behind(prefix.parts, segment), segment[:2] != EVERY))
+                lefts.append(segment.left)
+        prefixes = points
+    for prefix in prefixes:
+        pieces.append(KeyPiece(prefix.parts, layout.range_of(prefix.parts), False))
+        lefts.append(prefix.left)
+    return lefts, pieces
+
+
+def _behind(parts: Sequence[bytes], segment: Segment) -> KeyRange:
+    """The keys that begin with these parts and go on with a value in a segment."""
+    prefix = b"".join(parts)
+    return KeyRange(prefix + segment.start, prefix_successor(prefix) if segment.stop is None else prefix + segment.stop)
+
+
+@frozen(eq=False)
+class _Level:
+    """What conditions say of one field of a key.
+
+    Attributes:
+        segments: of its values, sorted and disjoint, those that no condition excludes.
+        points: the bytes of the values that equalities name, by the range of each.
+        hull: one segment that holds all of them.
+    """
+
+    segments: Sequence[Segment]
+    points: Mapping[tuple[bytes, bytes | None], bytes]
+    hull: Sequence[Segment]
+
+    @classmethod
+    def of(cls, layout: KeyLayout, at: int, left: tuple[Left, ...]) -> _Level:
+        """Looks at the field at a position of a key."""
+        name = layout.names[at]
+        leaves = [leaf for tree in left if not isinstance(tree, bool) for leaf in _leaves(tree) if _field_name(leaf) == name]
+        if not leaves:
+            every = [Segment(*EVERY, left)]
+            return cls(every, {}, every)
+        field = _Field.of(layout, at, name, leaves)
+        segments = [Segment(*EVERY, ())]
+        for tree in left:
+            segments = both(segments, [Segment(*EVERY, (True,))] if isinstance(tree, bool) else field.segments(tree))
+        segments = list(filter(None, map(field.decided, segments)))
+        return cls(_joined(segments, field.points), field.points, _hull(segments, left))
+
+
+def _field_name(leaf: Predicate) -> str:
+    """Name of the field that a single condition is about."""
+    (of,) = leaf.fields()
+    return of.name
+
+
+def _leaves(tree: Predicate) -> Iterator[Predicate]:
+    if isinstance(tree, And | Or):
+        for part in tree.parts:
+            yield from _leaves(part)
+    else:
+        yield tree
+
+
+def _joined(segments: Sequence[Segment], points: Mapping[tuple[bytes, bytes | None], bytes]) -> list[Segment]:
+    """The same, neighbours of which the same is left being one, but for points."""
+    made: list[Segment] = []
+    for segment in segments:
+        last = made[-1] if made else None
+        alone = segment[:2] in points or last is None or last[:2] in points or last.stop != segment.start
+        if last is None or alone or any(a is not b for a, b in zip(last.left, segment.left, strict=True)):
+            made.append(segment)
+        else:
+            made[-1] = Segment(last.start, segment.stop, last.left)
+    return made
+
+
+def _hull(segments: Sequence[Segment], left: tuple[Left, ...]) -> list[Segment]:
+    """One segment that holds all of these; it settles what its ends settle: bounds that stand alone."""
+    if not segments:
+        return []
+    settled = tuple(
+        True if isinstance(tree, Comparison | StartsWith) and all(segment.left[at] is True for segment in segments) else tree
+        for at, tree in enumerate(left)
+    )
+    return [Segment(segments[0].start, segments[-1].stop, settled)]
+
+
+# --- one field --------------------------------------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class _Field:
+    """A field of a key, with the values that equalities name.
+
+    Attributes:
+        layout: of the key.
+        at: where the field stands.
+        name: of the field.
+        points: as in `_Level`.
+        values: that are named, by their ranges.
+        starts: of these ranges, sorted.
+        stops: of each.
+        named: the ranges of the values that each equality names, by its identity.
+    """
+
+    layout: KeyLayout
+    at: int
+    name: str
+    points: Mapping[tuple[bytes, bytes | None], bytes]
+    values: Mapping[tuple[bytes, bytes | None], Any]
+    starts: Sequence[bytes]
+    stops: Sequence[bytes | None]
+    named: Mapping[int, Sequence[tuple[bytes, bytes | None]]]
+
+    @classmethod
+    def of(cls, layout: KeyLayout, at: int, name: str, leaves: Sequence[Predicate]) -> _Field:
+        """Finds the values that conditions on it name."""
+        points: dict[tuple[bytes, bytes | None], bytes] = {}
+        values: dict[tuple[bytes, bytes | None], Any] = {}
+        named: dict[int, list[tuple[bytes, bytes | None]]] = {}
+        for leaf in leaves:
+            wanted = _named(layout, at, leaf)
+            if wanted is None:
+                continue
+            of_leaf = named[id(leaf)] = []
+            for value in wanted:
+                packed = layout.pack_field(at, value)
+                of = layout.slots[at].keys_of(packed)
+                place = of.start, of.stop
+                of_leaf.append(place)
+                points[place], values[place] = packed, value
+        ordered = sorted(points, key=lambda each: each[0])
+        return cls(layout, at, name, points, values, [start for start, _ in ordered], [stop for _, stop in ordered], named)
+
+    def segments(self, tree: Predicate) -> list[Segment]:
+        """The values that a tree of conditions does not exclude, with what it leaves there."""
+        if isinstance(tree, And):
+            return [as_one(segment) for segment in reduce(both, map(self.segments, tree.parts), [Segment(*EVERY, ())])]
+        if isinstance(tree, Or):
+            return either([self.segments(part) for part in tree.parts])
+        if _field_name(tree) != self.name:
+            return [Segment(*EVERY, (tree,))]
+        named = self.named.get(id(tree))
+        if named is not None:
+            return [Segment(start, stop, (True,)) for start, stop in sorted(set(named), key=lambda each: each[0])]
+        bounds = _bounds(tree)
+        if bounds is None:
+            return [Segment(*EVERY, (tree,))]
+        try:
+            of = self.layout.range_of([b""] * self.at, bounds)
+        except QueryError:  # the bytes keep no order
+            return [Segment(*EVERY, (tree,))]
+        if of.empty:
+            return []
+        start, stop = self._outermost(self.snapped(of.start), None if of.stop is None else self.snapped(of.stop))
+        return [Segment(start, stop, (True,))] if stop is None or start < stop else []
+
+    def _outermost(self, start: bytes, stop: bytes | None) -> tuple[bytes, bytes | None]:
+        """The same up to the end of the field where nothing but values stands, so that it meets what follows."""
+        of = self.layout.fields[self.at]
+        if of.nullable and of.desc:
+            return b"" if start == SOME.translate(COMPLEMENT) else start, stop
+        return start, None if of.nullable and stop == prefix_successor(SOME) else stop
+
+    def snapped(self, cut: bytes) -> bytes:
+        """A bound that does not lie within the range of a point: no key of the point lies above one that does."""
+        before = bisect_right(self.starts, cut) - 1
+        if before < 0 or cut == self.starts[before]:
+            return cut
+        stop = self.stops[before]
+        return cut if stop is None or stop <= cut else stop
+
+    def decided(self, segment: Segment) -> Segment | None:
+        """A segment with what its one value decides, if it is a point; None where that excludes it."""
+        place = segment[:2]
+        if place not in self.values:
+            return segment
+        left = tuple(True if isinstance(tree, bool) else self._at(tree, self.values[place]) for tree in segment.left)
+        settled = [tree for tree in left if tree is not False]
+        return None if len(settled) < len(left) else Segment(*place, tuple(settled))
+
+    def _at(self, tree: Predicate, value: Any) -> bool | Predicate:
+        """What is left of a tree where the field has a value."""
+        if self.name not in tree.names():
+            return tree
+        if not isinstance(tree, And | Or):
+            return tree.test()({self.name: value}) if tree.names() == {self.name} else tree
+        parts = [self._at(part, value) for part in tree.parts]
+        if isinstance(tree, And):
+            return False if any(part is False for part in parts) else all_of([part for part in parts if not isinstance(part, bool)])
+        return True if any(part is True for part in parts) else any_of([part for part in parts if not isinstance(part, bool)])
+
+
+def _named(layout: KeyLayout, at: int, leaf: Predicate) -> Sequence[Any] | None:
+    """The values that an equality names, without None where no key has it; None for other conditions."""
+    equal = equalities(leaf)
+    if equal is None:
+        return None
+    return equal[1] if layout.fields[at].nullable else [value for value in equal[1] if value is not None]
+
+
+def _bounds(leaf: Predicate) -> Bounds | None:
+    """What a condition on one field says of it as bounds, or None where bounds cannot say it."""
+    match leaf:
+        case Comparison(_, ">" | ">=" as operator, value):
+            return Bounds(low=value, low_inclusive=operator == ">=")
+        case Comparison(_, "<" | "<=" as operator, value):
+            return Bounds(high=value, high_inclusive=operator == "<=")
+        case StartsWith(_, prefix):
+            return Bounds(prefix=prefix) if prefix else Bounds()
+        case Not((In(of, values),)) if not values or (of.nullable and tuple(values) == (None,)):
+            return Bounds() if values or not of.nullable else None
+    return None

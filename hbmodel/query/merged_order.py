@@ -1,0 +1,144 @@
+"""The order of a path, and of ranges that are merged: "two users, newest first" reads each user's rows in a scan of its own.
+
+Where leading fields of a key have several values, the rows of each combination of them follow their other fields. Merged by these,
+as salt buckets are merged, the scans give an order that the table itself has not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from functools import cached_property
+
+from attrs import frozen
+
+from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.errors import TokenError
+from hbmodel.mapping.predicates import Ordering
+from hbmodel.query.key_conditions import KeyConditions
+from hbmodel.store.ranges import KeyRange, key_successor
+
+KeyPlace = bytes | tuple[bytes, bytes]
+"""What the order of keys is decided by: the key without its salt, or of merged runs its fields in another order."""
+
+MAX_MERGED = 1_000
+"""Most scans that are merged, over all buckets and combinations of values."""
+
+
+@frozen
+class Direction:
+    """How a path gives an order.
+
+    Attributes:
+        backwards: whether from its last key to its first.
+        merged: positions of the leading fields whose values are read apart and merged, in key order.
+    """
+
+    backwards: bool
+    merged: tuple[int, ...] = ()
+
+
+def direction(
+    layout: KeyLayout, found: KeyConditions, ordering: Sequence[Ordering], never_none: Set[str], each: Set[str] = frozenset()
+) -> Direction | None:
+    """How a path gives an order; None where it does not give it at all.
+
+    Fields that the query fixes to one value may stand anywhere in an order, or be left out; those that it fixes to several may be
+    left out if what they have is merged. None comes before every value, and behind them where the order descends; fields in
+    `never_none` do not have it. Those in `each` have one value at a time.
+    """
+    if not ordering:
+        return Direction(False)
+    fixed = each | {name for name, parts in zip(layout.names, found.parts, strict=False) if len(parts) <= 1}
+    asked = [part for part in ordering if part.field.name not in fixed]
+    free = iter([at for at, name in enumerate(layout.names) if name not in fixed])
+    merged: list[int] = []
+    backwards: bool | None = None
+    for part in asked:
+        at = next(free, None)
+        while at is not None and layout.names[at] != part.field.name and at < len(found.parts):
+            merged.append(at)
+            at = next(free, None)
+        order = None if at is None else layout.order_of(at)
+        if at is None or layout.names[at] != part.field.name or order is None:
+            return None
+        opposite = (order == "descending") != part.desc
+        if backwards is not None and opposite != backwards:
+            return None
+        backwards = opposite
+        declared = layout.fields[at]
+        if declared.nullable and declared.name not in never_none and declared.desc == (order == "ascending"):
+            return None  # None stands where the field's direction puts it, and the values turned round by their codec
+    return Direction(bool(backwards), tuple(merged))
+
+
+def combinations(found: KeyConditions, positions: Sequence[int]) -> int:
+    """How many combinations of values the fields at some positions of a key have, all of them being fixed."""
+    if found.pieces is not None:
+        return len({tuple(piece.parts[at] for at in positions) for piece in found.pieces})
+    return math.prod(len(found.parts[at]) for at in positions)
+
+
+@frozen(eq=False)
+class MergedOrder:
+    """The order in which runs of keys are merged: by all fields but some leading ones, then by these.
+
+    Attributes:
+        merged: positions of the fields that come last, in key order.
+        runs: by the bytes of the fields that all keys of a run have in common, those of the ones that come first, and of the others.
+    """
+
+    merged: Sequence[int]
+    runs: Mapping[bytes, tuple[bytes, bytes]]
+
+    @classmethod
+    def of(cls, layout: KeyLayout, found: KeyConditions, merged: Sequence[int]) -> MergedOrder | None:
+        """The order of a key's pieces; None where nothing is merged."""
+        if not merged:
+            return None
+        made = cls(merged, {})
+        leads = {tuple(piece.parts[: made.cut]) for piece in found.all_pieces(layout)}
+        return cls(merged, {b"".join(parts): made.place(parts) for parts in leads})
+
+    @property
+    def cut(self) -> int:
+        """How many leading fields all keys of a run have in common."""
+        return self.merged[-1] + 1
+
+    def place(self, parts: Sequence[bytes]) -> tuple[bytes, bytes]:
+        """What the place of a key with these fields is decided by; it need not lie in a run."""
+        return b"".join(part for at, part in enumerate(parts) if at not in self.merged), b"".join(parts[at] for at in self.merged)
+
+    @cached_property
+    def _lengths(self) -> Sequence[int]:
+        return sorted({len(lead) for lead in self.runs})
+
+    def key(self, position: bytes) -> tuple[bytes, bytes]:
+        """What the place of a key, given without its salt, is decided by.
+
+        Raises:
+            TokenError: the key is in none of the runs, as only an altered token says.
+        """
+        for length in self._lengths:
+            found = self.runs.get(position[:length])
+            if found is not None:
+                return found[0] + position[length:], found[1]
+        raise TokenError("The continuation token is damaged.")
+
+    def beyond(self, of: KeyRange, prefix: bytes, lead: bytes, place: tuple[bytes, bytes], above: bool) -> KeyRange:
+        """The part of a range whose keys lie above a place, or below it.
+
+        Args:
+            of: keys of one run.
+            prefix: of their bucket.
+            lead: of the run.
+            place: as `key` gives it.
+            above: which part.
+        """
+        (rest, last), (first, own) = place, self.runs[lead]
+        if not rest.startswith(first):
+            return of if (first > rest) == above else KeyRange(b"", b"")
+        key = prefix + lead + rest[len(first) :]
+        if above:
+            return of.intersect(KeyRange(key if own > last else key_successor(key), None))
+        return of.intersect(KeyRange(b"", key_successor(key) if own < last else key))

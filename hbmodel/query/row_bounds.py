@@ -1,0 +1,47 @@
+"""Objects that the items of a query are compared with: what comes before them, or after them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.errors import QueryError
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.schema import TableSchema
+
+
+@frozen(eq=False)
+class RowBound:
+    """An object that a query's items are compared with.
+
+    Attributes:
+        values: of fields, by their names: all of an object's, or those that are given.
+        above: whether items behind it are kept, in the order that the query has without `reversed()`; else those before it.
+    """
+
+    values: Mapping[str, Any]
+    above: bool
+
+
+def row_bound(schema: TableSchema, item: object, above: bool) -> RowBound:
+    """The bound that an object, a mapping of fields or the values of a key are.
+
+    Raises:
+        QueryError: it is something else.
+    """
+    if isinstance(item, schema.model):
+        return RowBound({name: getattr(item, name) for name, of in schema.by_name.items() if of.reads == {name}}, above)
+    if isinstance(item, Mapping):
+        given = dict(item)
+    elif isinstance(item, Sequence) and not isinstance(item, str | bytes):
+        given = dict(zip(schema.layout.names, item, strict=False))
+        if len(given) < len(schema.layout.names) or len(item) != len(given):
+            raise QueryError("Give a value of every field of the key.", table=schema.table, fields=schema.layout.names, found=len(item))
+    else:
+        raise QueryError(
+            "before() and after() take an object of the model, a mapping of its fields, or the values of its key.",
+            table=schema.table, found=type(item).__name__,
+        )  # fmt: skip
+    return RowBound({name: FieldExpression[Any](of=schema.field(name)).checked(value) for name, value in given.items()}, above)

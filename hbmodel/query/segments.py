@@ -1,0 +1,90 @@
+"""Values of one field of a key as ranges of bytes, each with what is left to check of the conditions of a query there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hbmodel.mapping.predicates import And, Or, Predicate
+
+Left = bool | Predicate
+"""What is left to check of a condition: nothing (True), or this. Nothing satisfies False, which stands in no segment."""
+
+
+class Segment(NamedTuple):
+    """Values of one field, as a range of bytes, and what is left to check of each condition there."""
+
+    start: bytes
+    stop: bytes | None
+    left: tuple[Left, ...]
+
+
+EVERY = (b"", None)
+"""The range of all values of a field."""
+
+
+def as_one(segment: Segment) -> Segment:
+    """A segment of one condition, which all that is left makes up."""
+    left = [tree for tree in segment.left if not isinstance(tree, bool)]
+    found = all_of(left)
+    return Segment(segment.start, segment.stop, (found,))
+
+
+def all_of(trees: Sequence[Predicate]) -> Left:
+    """What is left where all of these are."""
+    return True if not trees else trees[0] if len(trees) == 1 else And(tuple(trees))
+
+
+def any_of(trees: Sequence[Predicate]) -> Left:
+    """What is left where any of these is enough, and nothing else is."""
+    return False if not trees else trees[0] if len(trees) == 1 else Or(tuple(trees))
+
+
+def _below(stop: bytes | None, other: bytes | None) -> bool:
+    """Whether one end lies before another; None is behind everything."""
+    return stop is not None and (other is None or stop < other)
+
+
+def both(left: Sequence[Segment], right: Sequence[Segment]) -> list[Segment]:
+    """The values in both, with what both leave."""
+    found: list[Segment] = []
+    at = to = 0
+    while at < len(left) and to < len(right):
+        a, b = left[at], right[to]
+        start, stop = max(a.start, b.start), a.stop if _below(a.stop, b.stop) else b.stop
+        if stop is None or start < stop:
+            found.append(Segment(start, stop, a.left + b.left))
+        if _below(a.stop, b.stop):
+            at += 1
+        else:
+            to += 1
+    return found
+
+
+def either(sides: Sequence[Sequence[Segment]]) -> list[Segment]:
+    """The values in any of some, of one condition each, with what is left where they overlap."""
+    events: dict[bytes, list[tuple[int, Left | None]]] = {}
+    for number, segments in enumerate(sides):
+        for segment in segments:
+            if segment.stop is not None:
+                events.setdefault(segment.stop, []).insert(0, (number, None))  # ends go before the beginning of what follows
+            events.setdefault(segment.start, []).append((number, segment.left[0]))
+    places = sorted(events)
+    active: dict[int, Left] = {}
+    settling: set[int] = set()
+    found: list[Segment] = []
+    for start, stop in zip(places, [*places[1:], None], strict=False):
+        for number, left in events[start]:
+            settling.discard(number)
+            if left is None:
+                active.pop(number, None)
+            else:
+                active[number] = left
+                if left is True:
+                    settling.add(number)
+        if settling:
+            found.append(Segment(start, stop, (True,)))
+        elif active:
+            trees = list({id(tree): tree for tree in active.values() if not isinstance(tree, bool)}.values())
+            found.append(Segment(start, stop, (trees[0] if len(trees) == 1 else Or(tuple(trees)),)))
+    return found

@@ -1,0 +1,204 @@
+"""Row comparison: what comes before or after an object, in whatever order a query has."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+import hbmodel as hb
+from hbmodel.errors import EncodingError, QueryError
+from tests.support.beds import Bed, fresh
+from tests.support.examples import examples
+from tests.support.random_queries import conditions, models, paths
+from tests.support.random_rows import plain_of, written
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@hb.model(table="compared", family="d", salt=hb.HashSalt(4))
+class Post:
+    user: hb.Key[int] = hb.key(hb.UInt32)
+    at: hb.Key[datetime] = hb.key(desc=True)
+    serial: hb.Key[int | None] = hb.key(hb.UInt8)
+    name: hb.Column[str] = hb.column("n")
+    size: hb.Column[int | None] = hb.column("s", hb.Int8, default=None)
+    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]))
+
+    by_name = hb.index("name", "at")
+    by_size = hb.index("size", none=False)
+    by_tag = hb.index(hb.each("tags"), "at")
+
+
+@hb.model(table="compared_logged", family="d", salt=hb.RandomSalt(3), immutable=True)
+class Logged:
+    serial: hb.Key[int] = hb.key(hb.UInt8)
+    page: hb.Column[str] = hb.column("p")
+
+    by_page = hb.index("page")
+
+
+def post(n: int) -> Post:
+    return Post(
+        user=n % 2, at=NOON - timedelta(minutes=n // 4), serial=n or None, name=f"{n % 3}", size=n % 5 or None, tags=["a", f"b{n % 3}"]
+    )
+
+
+def check(query: hb.Query[Any], every: int) -> None:
+    """Every so many of the items is compared with all of them."""
+    whole = query.all()
+    for at, item in list(enumerate(whole))[::every]:
+        assert query.after(item).all() == whole[at + 1 :]
+        assert query.before(item).all() == whole[:at]
+        assert query.after(item).reversed().all() == whole[:at:-1]
+        assert query.reversed().after(item).all() == whole[:at][::-1]
+        assert query.after(item).count() == len(whole) - at - 1
+        assert query.before(item).last() == (whole[at - 1] if at else None)
+        assert query.after(whole[0]).before(item).all() == whole[1:at]
+
+
+def test_before_and_after_an_object(bed: Bed) -> None:
+    session = bed.use(Post)
+    session.load(map(post, range(40)))
+    posts = session.query(Post)
+    check(posts.where(Post.user.in_([0, 1])).order_by(Post.at.desc(), Post.serial), 19)
+    check(posts.where(Post.name == "1").order_by(Post.at.desc()), 12)
+    if bed.real:
+        return
+    check(posts.where(Post.user == 1), 7)
+    check(posts.where(Post.user == 1).order_by(Post.at), 9)
+    check(posts.where(Post.tags.contains("a")), 19)
+    check(posts.where(Post.size > 1), 11)
+    check(posts.where(Post.user == 1, Post.at >= NOON - timedelta(minutes=5), Post.name != "0"), 3)
+
+
+def test_an_object_need_not_be_there_nor_match() -> None:
+    with fresh(Post) as store:
+        session = hb.Session(store)
+        session.load(map(post, range(0, 40, 2)))
+        query = session.query(Post).where(Post.user == 0).order_by(Post.at.desc(), Post.serial)
+        gone = post(17)
+        gone.user = 0
+        assert [each.serial for each in query.after(gone)] == [18, *range(20, 40, 2)]
+        assert [each.serial for each in query.before(gone)] == [None, *range(2, 17, 2)]
+        assert query.after(post(17)).all() == [], "user 1 comes behind every item"
+        merged = session.query(Post).where(Post.user.in_([0, 2])).order_by(Post.at.desc(), Post.serial)
+        assert [each.serial for each in merged.after(post(17))] == [18, *range(20, 40, 2)]
+
+
+def test_keys_and_mappings_instead_of_objects() -> None:
+    with fresh(Post) as store:
+        session = hb.Session(store)
+        session.load(map(post, range(40)))
+        posts = session.query(Post)
+        query, last = posts.where(Post.user == 1), post(17)
+        rest = query.after(last).all()
+        assert rest
+        key = {"user": 1, "at": last.at, "serial": 17}
+        for item in (key, tuple(key.values()), list(key.values()), {"at": last.at, "serial": 17}, {"at": last.at, "serial": 17, "size": 3}):
+            assert query.after(item).all() == rest
+        assert query.after({"at": last.at, "serial": None}).count() == len(rest) + 1
+        named = posts.where(Post.name == "2").order_by(Post.at.desc())
+        assert named.after({"at": last.at, "user": 1, "serial": 17}).all() == named.after(last).all()
+        with pytest.raises(QueryError, match="need more of the object") as caught:
+            named.after({"at": last.at, "user": 1}).all()
+        assert (caught.value.path, caught.value.missing) == ("by_name", ["serial"])
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    with fresh(Post) as store:
+        session = hb.Session(store)
+        query = session.query(Post).where(Post.user == 1)
+        for wrong in (7, "abc", b"abc", None, object()):
+            with pytest.raises(QueryError, match="take an object of the model"):
+                query.after(wrong)
+        with pytest.raises(QueryError, match="every field of the key"):
+            query.before((1, NOON))
+        with pytest.raises(QueryError, match="every field of the key"):
+            query.before((1, NOON, 3, 4))
+        with pytest.raises(hb.UnknownField):
+            query.after({"colour": 1})
+        with pytest.raises(EncodingError):
+            query.after({"at": "noon"})
+        with pytest.raises(QueryError, match="has no entry"):
+            session.query(Post).where(Post.tags.contains("z")).after(post(1)).all()
+        with pytest.raises(QueryError, match="first_of_each"):
+            session.query(Post).after(post(1)).first_of_each(Post.user, [1])
+
+
+def test_it_bounds_a_scan() -> None:
+    with fresh(Post) as store:
+        session = hb.Session(store)
+        session.load(map(post, range(40)))
+        query = session.query(Post)
+        with pytest.raises(hb.FullScanRefused):
+            query.all()
+        whole = query.allow_full_scan().all()
+        assert query.after(whole[9]).all() == whole[10:]
+        assert not query.after(whole[9]).explain().full_scan
+        assert "from an object on" in repr(query.after(whole[9]))
+
+
+def test_pages_and_parts_keep_to_it() -> None:
+    with fresh(Post) as store:
+        session = hb.Session(store)
+        session.load(map(post, range(40)))
+        whole = session.query(Post).allow_full_scan().all()
+        query = session.query(Post).after(whole[5]).before(whole[30])
+        found, token = [], None
+        while True:
+            page = query.page(7, after=token)
+            found += page.items
+            token = page.next_token
+            if token is None:
+                break
+            with pytest.raises(hb.TokenError):
+                session.query(Post).after(whole[4]).before(whole[30]).page(7, after=token)
+        assert found == whole[6:30] == query.all()
+        parts = [pickle.loads(pickle.dumps(part)) for part in query.split(4)]
+        read = [each for part in parts for each in session.read(part)]
+        assert sorted(each.serial or 0 for each in read) == sorted(each.serial or 0 for each in whole[6:30])
+
+
+def test_copies_under_a_random_salt_are_one_object() -> None:
+    with fresh(Logged) as store:
+        for _ in range(8):
+            with hb.Session(store) as session:
+                session.add_all(Logged(serial=n, page="/") for n in range(5))
+        session = hb.Session(store)
+        for query in (session.query(Logged).allow_full_scan(), session.query(Logged).where(Logged.page == "/")):
+            assert [each.serial for each in query.after({"serial": 2, "page": "/"})] == [3, 4]
+            assert [each.serial for each in query.before(Logged(serial=2, page="/"))] == [0, 1]
+            assert [each.serial for each in query.reversed().after(Logged(serial=2, page="/"))] == [1, 0]
+
+
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_any_query_is_cut_at_any_of_its_items(data: st.DataObject) -> None:
+    of = data.draw(models(versions=True, wide=True))
+    with written(data.draw, of) as store:
+        session = hb.Session(store)
+        for _ in range(3):
+            index = data.draw(
+                st.sampled_from([None, *of.schema.indexes.values()] if data.draw(st.integers(0, 3)) else paths(of.schema)[-1:])
+            )
+            asked = data.draw(conditions(of))[0] if data.draw(st.integers(0, 2)) else []
+            query = session.query(of.model).where(*asked).allow_full_scan().use_index("primary" if index is None else index.name)
+            query = query.reversed() if data.draw(st.booleans()) else query
+            try:
+                whole = query.all()
+            except (QueryError, EncodingError):
+                event("refused")
+                continue
+            event(f"{'primary' if index is None else 'index'}, {min(3, len(whole))} items")
+            if not whole:
+                continue
+            at = data.draw(st.integers(0, len(whole) - 1))
+            expected = [plain_of(each) for each in whole]
+            assert [plain_of(each) for each in query.after(whole[at])] == expected[at + 1 :]
+            assert [plain_of(each) for each in query.before(whole[at])] == expected[:at]
+            assert [plain_of(each) for each in query.before(whole[at]).reversed()] == expected[:at][::-1]
