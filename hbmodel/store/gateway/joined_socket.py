@@ -35,8 +35,10 @@ class JoinedSocket:
 
     def write(self, data: bytes) -> None:
         """Sends bytes or holds them back."""
+        if self.sock is None:
+            raise BrokenPipeError
         if not self.joining:
-            self._send(data)
+            self.sock.sendall(data)
             return
         self._held.append(data)
         self._size += len(data)
@@ -57,9 +59,6 @@ class JoinedSocket:
 
     def _send_held(self) -> None:
         held, self._held, self._size = self._held, [], 0
-        self._send(b"".join(held))
-
-    def _send(self, data: bytes) -> None:
         if self.sock is None:
             raise BrokenPipeError
-        self.sock.sendall(data)
+        self.sock.sendall(b"".join(held))
