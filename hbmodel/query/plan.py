@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
@@ -195,6 +195,11 @@ class Plan:
     def full_scan(self) -> bool:
         """Whether nothing bounds the scan."""
         return self.match.open and not self.limited
+
+    @cached_property
+    def opposite(self) -> Plan:
+        """The same items in the opposite order; not of the reversed query, whose tokens are others."""
+        return evolve(self, backwards=not self.backwards, rows=None if self.rows is None else self.rows[::-1])
 
     def after(self, position: bytes) -> Sequence[Bucket]:
         """The part of every bucket that lies behind `position` in the direction of the scan."""

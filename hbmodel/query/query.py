@@ -37,8 +37,8 @@ class Source(Protocol):
         """The items, as they come, in bounded memory."""
         ...
 
-    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
-        """At most `size` items behind the token `after`."""
+    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
+        """At most `size` items behind the token `at`, or those before it."""
         ...
 
     def count(self, query: Query[Any]) -> int:
@@ -258,17 +258,19 @@ class Query(Generic[R_co]):
         """How many items there are; rows are counted by reading keys, never on the client's memory."""
         return self.source.count(self)
 
-    def page(self, size: int, after: str | None = None) -> Page[R_co]:
-        """One page.
+    def page(self, size: int, after: str | None = None, *, before: str | None = None) -> Page[R_co]:
+        """One page: the first one, the one behind a page, or the one before a page.
 
         Args:
             size: items on the page, at most.
-            after: `next_token` of the page before, or None for the first page.
+            after: `next_token` of the page before this one.
+            before: `previous_token` of the page behind this one, which then holds the items right before that page's first.
 
         Raises:
-            TokenError: the token is damaged or belongs to another query.
+            QueryError: both tokens are given.
+            TokenError: the token is damaged, belongs to another query, or is given the wrong way round.
         """
-        return self.source.page(self, whole(size, "size of the page", 1), after)
+        return self.source.page(self, whole(size, "size of the page", 1), *given_token(after, before))
 
     def explain(self) -> Explanation:
         """How the query would be carried out; print it."""
@@ -303,6 +305,13 @@ def whole(count: SupportsIndex, what: str, least: int = 0) -> int:
     if number is None or not least <= number <= MOST:
         raise QueryError(f"Give a whole number, {'one' if least else 'zero'} or more.", argument=what, found=repr(count))
     return number
+
+
+def given_token(after: str | None, before: str | None) -> tuple[str | None, bool]:
+    """The token that was given, if any, and whether it is of the previous page; raises `QueryError` for two of them."""
+    if after is not None and before is not None:
+        raise QueryError("A page follows one page or precedes one: give after= or before=, not both.")
+    return (after, False) if before is None else (before, True)
 
 
 def _field_of(part: object) -> Field:

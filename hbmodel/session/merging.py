@@ -14,9 +14,10 @@ from hbmodel.errors import CapabilityError
 from hbmodel.mapping.mapper import KeyMapper, Values
 from hbmodel.mapping.predicates import Ordering
 from hbmodel.mapping.schema import PRIMARY, Field, TableSchema
-from hbmodel.query.executor import Found, shape
+from hbmodel.query.executor import Found, page_of, shape
 from hbmodel.query.explanation import Explanation
-from hbmodel.query.paging import Page, Token, encode_token
+from hbmodel.query.page_window import PageWindow
+from hbmodel.query.paging import Page, Token
 from hbmodel.query.part import QueryPart, described, rebuilt
 from hbmodel.query.plan import Plan
 from hbmodel.query.query import Query
@@ -43,10 +44,10 @@ class MergingQueries:
         alone = self._alone(query)
         return self._merged_items(query) if alone is None else self.runner.stream(alone)
 
-    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page; a token is good as long as the same tables are read."""
         alone = self._alone(query)
-        return self._merged_page(query, size, after) if alone is None else self.runner.page(alone, size, after)
+        return self._merged_page(query, size, at, backwards) if alone is None else self.runner.page(alone, size, at, backwards)
 
     def count(self, query: Query[Any]) -> int:
         """How many items there are."""
@@ -96,25 +97,18 @@ class MergingQueries:
             for _, values in itertools.islice(found, query.skipped, wanted):
                 yield item(values)
 
-    def _merged_page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+    def _merged_page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
         token: Token | None = None
-        if after is None:
+        if at is None:
             made = self.runner.planned(query)
         else:
-            token, made = self.runner.token(query, after)
-        allowed = query.maximum if token is None else token.remaining
-        take = size if allowed is None else min(size, allowed)
-        skip = query.skipped if token is None else 0
-        if take == 0:
-            return Page((), None)
-        with self._merged(query, made, skip + take + 1, None if token is None else token.position) as merged:
-            found = list(itertools.islice(merged, skip, skip + take + 1))
-        remaining = None if allowed is None else allowed - take
-        item = shape(query, made)
-        page = [item(values) for _, values in found[:take]]
-        if len(found) <= take or remaining == 0:
-            return Page(page, None)
-        return Page(page, encode_token(Token(made.digest, made.path.name, found[take - 1][0], remaining), self.runner.seal))
+            token, made = self.runner.token(query, at, backwards)
+        window = PageWindow.of(size, token, query.maximum, query.skipped)
+        found: list[Found] = []
+        if window.take:
+            with self._merged(query, made.opposite if backwards else made, window.wanted, window.position) as merged:
+                found = list(itertools.islice(merged, window.skip, window.wanted))
+        return page_of(query, made, window, found, self.runner.seal)
 
     @contextmanager
     def _merged(self, query: Query[Any], made: Plan, wanted: int | None, after: bytes | None) -> Iterator[Iterator[Found]]:
@@ -142,9 +136,9 @@ class MergingQueries:
         alike = _alike(made, replaced)
         if alike:
             path = self.runner.planned(evolve(asked, index_name=made.path.name))
-            if path.backwards == made.backwards:
-                yield from self.runner.found(path.query, path, wanted, after)
-                return
+            alike_read = path if path.backwards == made.backwards else path.opposite
+            yield from self.runner.found(path.query, alike_read, wanted, after)
+            return
         plan = self.runner.planned(evolve(asked, ordering=(), backwards=False, index_name=None))
         position, backwards = _position(made), made.backwards
         placed: Iterator[Found] = (

@@ -86,12 +86,12 @@ class NamedQueryRunner(QueryRunner):
                     return
                 yield item
 
-    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page."""
         if not query.schema.dictionaries:
-            return super().page(query, size, after)
+            return super().page(query, size, at, backwards)
         with self._names.bound():
-            return super().page(self._with_ids(query), size, after)
+            return super().page(self._with_ids(query), size, at, backwards)
 
     def count(self, query: Query[Any]) -> int:
         """How many items there are."""

@@ -95,9 +95,9 @@ class QueryRunner:
         """The plan of a query."""
         return self._plan(query)
 
-    def token(self, query: Query[Any], text: str) -> tuple[Token, Plan]:
+    def token(self, query: Query[Any], text: str, backwards: bool) -> tuple[Token, Plan]:
         """What a continuation token says, and the plan that it continues."""
-        return read_token(text, query, lambda path: self._plan(query, path), self._seal)
+        return read_token(text, query, lambda path: self._plan(query, path), self._seal, backwards)
 
     def found(self, query: Query[Any], made: Plan, wanted: int | None, after: bytes | None) -> Generator[Found, None, None]:
         """The items of a plan that follow a position on its path, `wanted` at most being taken, as positions and values.
@@ -147,18 +147,18 @@ class QueryRunner:
             else:
                 return
 
-    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page."""
-        page = self._page(query, size, after)
+        page = self._page(query, size, at, backwards)
         return evolve(page, items=load_maps(self._view(query.schema), query, page.items)) if query.loading else page
 
-    def _page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+    def _page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
         token: Token | None = None
-        if after is None:
+        if at is None:
             made, binding = self._planned(query)
         else:
             binding = self._bind(query.schema)  # never newer than the plan's: at worst the query is planned once more
-            token, made = read_token(after, query, lambda path: self._plan(query, path), self._seal)
+            token, made = self.token(query, at, backwards)
         while True:
             try:
                 return read_page(self._view(query.schema), query, made, size, token, self._seal, self._check(query, made, binding))

@@ -46,8 +46,8 @@ class Numbers:
         last = None if query.maximum is None else query.skipped + query.maximum
         return iter(numbers[query.skipped : last])
 
-    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
-        self.asked.append((f"page {size} {after}", query))
+    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
+        self.asked.append((f"page {size} {'before' if backwards else 'after'} {at}", query))
         return Page(list(range(size)), None)
 
     def count(self, query: Query[Any]) -> int:
@@ -209,7 +209,7 @@ def test_pages_and_counts_are_the_sources() -> None:
     assert built.page(3, after="token").items == [0, 1, 2]
     assert built.count() == 5
     asked: Any = built.source
-    assert [what for what, _ in asked.asked] == ["page 3 token", "count"]
+    assert [what for what, _ in asked.asked] == ["page 3 after token", "count"]
 
 
 def test_a_query_shows_what_it_asks_and_not_its_source() -> None:
