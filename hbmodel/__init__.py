@@ -69,6 +69,7 @@ from hbmodel.errors import (
     LocalHBaseError,
     NamespaceExists,
     NamespaceNotFound,
+    NoResult,
     OrderNotAvailable,
     PartialWrite,
     QueryError,
@@ -79,6 +80,7 @@ from hbmodel.errors import (
     SessionClosed,
     SessionError,
     SessionThreadError,
+    SeveralResults,
     StoreClosed,
     StoreError,
     StoreUnavailable,
@@ -93,6 +95,7 @@ from hbmodel.errors import (
     UnknownOutcome,
 )
 from hbmodel.mapping.computed import computed
+from hbmodel.mapping.copies import asdict, evolve
 from hbmodel.mapping.dictionary_tables import dictionary
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family
@@ -212,6 +215,7 @@ __all__ = [
     "Names",
     "NamespaceExists",
     "NamespaceNotFound",
+    "NoResult",
     "NotLoaded",
     "OrderNotAvailable",
     "Outcome",
@@ -241,6 +245,7 @@ __all__ = [
     "SessionError",
     "SessionThreadError",
     "Sessions",
+    "SeveralResults",
     "Store",
     "StoreClosed",
     "StoreError",
@@ -267,6 +272,7 @@ __all__ = [
     "__version__",
     "alter",
     "asc",
+    "asdict",
     "build_index",
     "check_regions",
     "column",
@@ -284,6 +290,7 @@ __all__ = [
     "drop_index",
     "drop_tables",
     "each",
+    "evolve",
     "family",
     "flag",
     "index",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, NoReturn, Protocol, SupportsIndex, TypeVar, overload
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import QueryError, UnknownField
+from hbmodel.errors import NoResult, QueryError, SeveralResults, UnknownField
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.map_declaration import MapColumns, map_of
@@ -43,6 +43,10 @@ class Source(Protocol):
 
     def count(self, query: Query[Any]) -> int:
         """How many items there are."""
+        ...
+
+    def delete(self, query: Query[Any], batch_size: int, progress: Callable[[int], object] | None) -> int:
+        """Deletes the items, and returns how many there were."""
         ...
 
     def explain(self, query: Query[Any]) -> Explanation:
@@ -204,6 +208,20 @@ class Query(Generic[R_co]):
         maximum = 1 if self.maximum is None else min(self.maximum, 1)
         return next(iter(self.limit(maximum)), None)
 
+    def one(self) -> R_co:
+        """The only item.
+
+        Raises:
+            NoResult: there is none.
+            SeveralResults: there is more than one.
+        """
+        found = self.limit(2 if self.maximum is None else min(self.maximum, 2)).all()
+        if not found:
+            raise NoResult("The query has no item: use first() where there may be none.", table=self.schema.table)
+        if len(found) > 1:
+            raise SeveralResults("The query has more than one item: use first() for one of them.", table=self.schema.table)
+        return found[0]
+
     def last(self) -> R_co | None:
         """The last item, or None, by a reversed scan."""
         if self.maximum is not None or self.skipped:
@@ -257,6 +275,23 @@ class Query(Generic[R_co]):
     def count(self) -> int:
         """How many items there are; rows are counted by reading keys, never on the client's memory."""
         return self.source.count(self)
+
+    def delete(self, *, batch_size: int = 1000, progress: Callable[[int], object] | None = None) -> int:
+        """Deletes every item, with its index entries, and returns how many were deleted; runs at once, in bounded memory.
+
+        The items are read and deleted page by page, apart from what is pending in the session. What is added meanwhile may be
+        deleted or not. A row of a versioned model that no longer satisfies the query when it is deleted stays; a row of another
+        model that was changed after it was read is deleted all the same. Repeating a delete that failed is safe.
+
+        Args:
+            batch_size: objects per page, at most.
+            progress: called with the number of objects deleted so far, after each page.
+
+        Raises:
+            PartialWrite: something failed after the first page; `deleted` objects are certainly deleted.
+            QueryError: the query selects fields.
+        """
+        return self.source.delete(self, whole(batch_size, "batch_size", 1), progress)
 
     def page(self, size: int, after: str | None = None, *, before: str | None = None) -> Page[R_co]:
         """One page: the first one, the one behind a page, or the one before a page.

@@ -21,6 +21,7 @@ from hbmodel.query.paging import Page, Token
 from hbmodel.query.part import QueryPart, described, rebuilt
 from hbmodel.query.plan import Plan
 from hbmodel.query.query import Query
+from hbmodel.session.bulk_delete import Progress
 from hbmodel.session.moves import Moves
 from hbmodel.session.query_runner import QueryRunner
 
@@ -48,6 +49,11 @@ class MergingQueries:
         """One page; a token is good as long as the same tables are read."""
         alone = self._alone(query)
         return self._merged_page(query, size, at, backwards) if alone is None else self.runner.page(alone, size, at, backwards)
+
+    def delete(self, query: Query[Any], batch_size: int, progress: Progress | None) -> int:
+        """Deletes the items; refused while both tables are in use."""
+        self.moves.check_changes(query.schema, "delete()")
+        return self.runner.delete_pages(query, batch_size, progress, self.page)
 
     def count(self, query: Query[Any]) -> int:
         """How many items there are."""

@@ -18,6 +18,7 @@ from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard
+from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.store.port import Store
 from hbmodel.tables.names import Names
 from hbmodel.tables.registration import Binding
@@ -38,6 +39,7 @@ class NamedQueryRunner(QueryRunner):
         guard: as for `QueryRunner`.
         lease: as for `QueryRunner`.
         names: of dictionaries.
+        work: as for `QueryRunner`.
     """
 
     def __init__(
@@ -48,8 +50,9 @@ class NamedQueryRunner(QueryRunner):
         guard: Guard,
         lease: float | None,
         names: Names,
+        work: UnitOfWork,
     ) -> None:
-        super().__init__(view, bind, seal, guard, lease)
+        super().__init__(view, bind, seal, guard, lease, work)
         self._names = names
 
     def _with_ids(self, query: Query[Any]) -> Query[Any]:

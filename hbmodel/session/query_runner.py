@@ -20,7 +20,9 @@ from hbmodel.query.partition import partition, within
 from hbmodel.query.plan import Plan
 from hbmodel.query.planner import explain, plan
 from hbmodel.query.query import Query
-from hbmodel.session.thread_guard import Guard
+from hbmodel.session.bulk_delete import BulkDelete, Progress
+from hbmodel.session.thread_guard import Guard, guarded
+from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
 
@@ -41,6 +43,7 @@ class QueryRunner:
         seal: for continuation tokens, or None.
         guard: of the session; a query that is being read ends with it.
         lease: seconds for which a binding is trusted, or None.
+        work: carries out deletes; None in what only reads.
     """
 
     def __init__(
@@ -50,7 +53,9 @@ class QueryRunner:
         seal: Seal | None,
         guard: Guard,
         lease: float | None = None,
+        work: UnitOfWork | None = None,
     ) -> None:
+        self._work = work
         self._view, self._bind, self._seal, self._guard, self._lease = view, bind, seal, guard, lease
         self._plans: dict[tuple[int, str | None], tuple[Query[Any], Binding, Plan]] = {}
 
@@ -164,6 +169,19 @@ class QueryRunner:
                 return read_page(self._view(query.schema), query, made, size, token, self._seal, self._check(query, made, binding))
             except _Outdated:
                 made, binding = self._planned(query, made.path.name)
+
+    def delete(self, query: Query[Any], batch_size: int, progress: Progress | None) -> int:
+        """Deletes the items."""
+        return self.delete_pages(query, batch_size, progress, self.page)
+
+    @guarded
+    def delete_pages(
+        self, query: Query[Any], batch_size: int, progress: Progress | None, page: Callable[[Query[Any], int, str | None, bool], Page[Any]]
+    ) -> int:
+        """Deletes the items that are on the pages of a query."""
+        assert self._work is not None, "of a session"
+        work = self._work.apart(atomic_rows=False)
+        return BulkDelete(work, lambda asked, size, after: page(asked, size, after, False), progress).run(query, batch_size)
 
     def count(self, query: Query[Any]) -> int:
         """How many items there are."""

@@ -292,3 +292,20 @@ def test_a_page_is_a_collection(session: hb.Session) -> None:
     page = notes(session, 1, 2, 3).page(2)
     assert (len(page), list(page), page.items[0] in page) == (2, list(page.items), True)
     assert not notes(session).where(Note.number == 7).page(2)
+
+
+# --- one --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_only_item(session: hb.Session) -> None:
+    query = notes(session, 1, 2)
+    assert query.where(Note.number == 2).one() == Note(number=2)
+    assert query.limit(1).one() == query.offset(1).reversed().one() == Note(number=1)
+    assert query.select(Note.number).limit(1).one() == (1,)
+    with pytest.raises(hb.NoResult, match=r"use first\(\)") as none:
+        query.where(Note.number == 7).one()
+    assert none.value.table == "pages_note"
+    with pytest.raises(hb.SeveralResults, match=r"use first\(\)"):
+        query.one()
+    with pytest.raises(hb.NoResult):
+        query.limit(0).one()
