@@ -104,18 +104,19 @@ from hbmodel.mapping.key_cost import Description, describe
 from hbmodel.mapping.map_columns import NotLoaded
 from hbmodel.mapping.map_declaration import Columns, MapColumns, columns
 from hbmodel.mapping.model import mixin, model
-from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.predicates import Ordering, Predicate
 from hbmodel.mapping.raw_access import decode, row_key
-from hbmodel.mapping.schema import schema_of
+from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.protocol.writes import Outcome
 from hbmodel.query.column_slice import ColumnSlice
 from hbmodel.query.downsample import TimeSpan, downsample
-from hbmodel.query.explanation import Explanation
+from hbmodel.query.explanation import Explanation, Slices
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.session.connect import connect
 from hbmodel.session.factory import Sessions
+from hbmodel.session.options import SessionOptions
 from hbmodel.session.row_group import RowGroup
 from hbmodel.session.session import Session
 from hbmodel.store.observed import Call
@@ -190,6 +191,7 @@ __all__ = [
     "IdsExhausted",
     "IncompleteKey",
     "IncompleteRow",
+    "Index",
     "IndexBuild",
     "IndexProgress",
     "IndexReport",
@@ -218,6 +220,7 @@ __all__ = [
     "NoResult",
     "NotLoaded",
     "OrderNotAvailable",
+    "Ordering",
     "Outcome",
     "Page",
     "PartialWrite",
@@ -243,9 +246,11 @@ __all__ = [
     "Session",
     "SessionClosed",
     "SessionError",
+    "SessionOptions",
     "SessionThreadError",
     "Sessions",
     "SeveralResults",
+    "Slices",
     "Store",
     "StoreClosed",
     "StoreError",
@@ -254,6 +259,7 @@ __all__ = [
     "TableExists",
     "TableNotFound",
     "TableOutcome",
+    "TableSchema",
     "Text",
     "TextSalt",
     "TimeSpan",

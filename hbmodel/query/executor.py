@@ -315,9 +315,9 @@ def _anything(values: Values) -> bool:
 
 def shape(query: Query[Any], plan: Plan) -> Callable[[Values], Any]:
     """Makes an item of the query out of field values: an object, or a tuple of the selected fields."""
-    if query.selection is None:
+    if query._selection is None:
         return plan.reader.make
-    takers = tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in query.selection)
+    takers = tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in query._selection)
     return lambda values: tuple(take(values) for take in takers)
 
 
@@ -334,7 +334,7 @@ def read_page(
 
     One item more than the page holds is read to tell whether something follows. `check` is as for `PlanExecutor`.
     """
-    window = PageWindow.of(size, token, query.maximum, query.skipped)
+    window = PageWindow.of(size, token, query._maximum, query._skipped)
     reader = PlanExecutor(store, plan.opposite if window.backwards else plan, window.wanted, check)
     if window.skip and window.take:
         with closing(reader.items(window.position)) as items:
@@ -368,7 +368,7 @@ def read_token(text: str, query: Query[Any], plan_for: Callable[[str], Plan], se
         TokenError: the token is damaged, of another query or of the other direction, or its path cannot be read any more.
     """
     unchecked = decode_token(text, None, seal)
-    if query.index_name not in {None, unchecked.path}:
+    if query._index_name not in {None, unchecked.path}:
         raise TokenError("The continuation token follows another path than the query names.", path=unchecked.path)
     try:
         plan = plan_for(unchecked.path)

@@ -66,33 +66,35 @@ class Source(Protocol):
 class Query(Generic[R_co]):
     """A query over one model; every method that refines it returns a new one.
 
+    Names that begin with an underscore are for the modules that carry queries out.
+
     Iterating it streams the items in bounded memory. Without `order_by` their order is the chosen path's and not promised.
     """
 
     schema: TableSchema
-    source: Source
-    predicate: Predicate | None = None
-    ordering: Sequence[Ordering] = ()
-    backwards: bool = False
-    maximum: int | None = None
-    skipped: int = 0
-    index_name: str | None = None
-    selection: Sequence[Field] | None = None
-    full_scan: bool = False
-    part: QueryPart[Any] | None = None
-    loading: Sequence[MapField] = ()
+    _source: Source
+    _predicate: Predicate | None = None
+    _ordering: Sequence[Ordering] = ()
+    _backwards: bool = False
+    _maximum: int | None = None
+    _skipped: int = 0
+    _index_name: str | None = None
+    _selection: Sequence[Field] | None = None
+    _full_scan: bool = False
+    _part: QueryPart[Any] | None = None
+    _loading: Sequence[MapField] = ()
 
     def __repr__(self) -> str:
         told = [self.schema.model.__name__]
-        told += [describe(self.predicate)] if self.predicate is not None else []
-        told += [f"{part.field.name} {'descending' if part.desc else 'ascending'}" for part in self.ordering]
-        told += [f"limit {self.maximum}"] if self.maximum is not None else []
-        told += [f"offset {self.skipped}"] if self.skipped else []
-        told += ["backwards"] if self.backwards else []
-        told += [f"index {self.index_name}"] if self.index_name is not None else []
-        told += [f"select {', '.join(of.name for of in self.selection)}"] if self.selection is not None else []
-        told += [f"load {', '.join(of.name for of in self.loading)}"] if self.loading else []
-        told += ["full scan allowed"] if self.full_scan else []
+        told += [describe(self._predicate)] if self._predicate is not None else []
+        told += [f"{part.field.name} {'descending' if part.desc else 'ascending'}" for part in self._ordering]
+        told += [f"limit {self._maximum}"] if self._maximum is not None else []
+        told += [f"offset {self._skipped}"] if self._skipped else []
+        told += ["backwards"] if self._backwards else []
+        told += [f"index {self._index_name}"] if self._index_name is not None else []
+        told += [f"select {', '.join(of.name for of in self._selection)}"] if self._selection is not None else []
+        told += [f"load {', '.join(of.name for of in self._loading)}"] if self._loading else []
+        told += ["full scan allowed"] if self._full_scan else []
         return f"Query({', '.join(told)})"
 
     def where(self, *predicates: Predicate) -> Query[R_co]:
@@ -102,7 +104,7 @@ class Query(Generic[R_co]):
             QueryError: something else than a predicate was given.
             UnknownField: a predicate is about a field of another model.
         """
-        parts = list(conjuncts(self.predicate))
+        parts = list(conjuncts(self._predicate))
         for predicate in predicates:
             if not isinstance(predicate, Predicate):
                 raise QueryError("where() takes predicates such as Model.field == value.", found=type(predicate).__name__)
@@ -122,7 +124,7 @@ class Query(Generic[R_co]):
 
     def reversed(self) -> Query[R_co]:
         """The opposite order, by a reversed scan."""
-        return evolve(self, backwards=not self.backwards)
+        return evolve(self, backwards=not self._backwards)
 
     def order_by(self, *fields: FieldExpression[Any] | Ordering) -> Query[R_co]:
         """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` where no path gives it."""
@@ -181,7 +183,7 @@ class Query(Generic[R_co]):
         chosen = tuple(_field_of(part) for part in fields)
         for part in chosen:
             _check_field(self.schema, part)
-        if self.loading:
+        if self._loading:
             raise QueryError("load() is for whole objects, not for select().", table=self.schema.table)
         return evolve(self, selection=chosen)
 
@@ -192,12 +194,12 @@ class Query(Generic[R_co]):
             QueryError: something else was given, or fields are selected.
             UnknownField: a map column of another model.
         """
-        if self.selection is not None:
+        if self._selection is not None:
             raise QueryError("load() is for whole objects, not for select().", table=self.schema.table)
-        return evolve(self, loading=tuple(dict.fromkeys((*self.loading, *(map_of(self.schema, of) for of in maps)))))
+        return evolve(self, loading=tuple(dict.fromkeys((*self._loading, *(map_of(self.schema, of) for of in maps)))))
 
     def __iter__(self) -> Iterator[R_co]:
-        return self.source.stream(self)
+        return self._source.stream(self)
 
     def all(self) -> list[R_co]:
         """Every item, in memory."""
@@ -205,7 +207,7 @@ class Query(Generic[R_co]):
 
     def first(self) -> R_co | None:
         """The first item, or None; as with `limit`, no full scan where the keys settle every condition."""
-        maximum = 1 if self.maximum is None else min(self.maximum, 1)
+        maximum = 1 if self._maximum is None else min(self._maximum, 1)
         return next(iter(self.limit(maximum)), None)
 
     def one(self) -> R_co:
@@ -215,7 +217,7 @@ class Query(Generic[R_co]):
             NoResult: there is none.
             SeveralResults: there is more than one.
         """
-        found = self.limit(2 if self.maximum is None else min(self.maximum, 2)).all()
+        found = self.limit(2 if self._maximum is None else min(self._maximum, 2)).all()
         if not found:
             raise NoResult("The query has no item: use first() where there may be none.", table=self.schema.table)
         if len(found) > 1:
@@ -224,7 +226,7 @@ class Query(Generic[R_co]):
 
     def last(self) -> R_co | None:
         """The last item, or None, by a reversed scan."""
-        if self.maximum is not None or self.skipped:
+        if self._maximum is not None or self._skipped:
             raise QueryError("last() cannot be combined with limit() or offset().")
         return self.reversed().first()
 
@@ -246,7 +248,7 @@ class Query(Generic[R_co]):
             QueryError: no key leads to the items so, or the query has a limit, an offset or is a part.
             EncodingError: a value cannot be one of the field.
         """
-        if self.maximum is not None or self.skipped or self.part is not None:
+        if self._maximum is not None or self._skipped or self._part is not None:
             raise QueryError("first_of_each() cannot be combined with limit() or offset(), nor read from a part.")
         alone = not isinstance(fields, list | tuple)
         chosen = [_field_of(part) for part in ((fields,) if alone else fields)]
@@ -264,17 +266,17 @@ class Query(Generic[R_co]):
             raise QueryError("Give a value of each of the fields.", fields=names)
         expressions = [FieldExpression[Any](of=part) for part in chosen]
         checked = [tuple(of.checked(value) for of, value in zip(expressions, key, strict=True)) for key in keys]
-        return self.source.first_of_each(self, chosen, checked)
+        return self._source.first_of_each(self, chosen, checked)
 
     def exists(self) -> bool:
         """Whether there is at least one item."""
-        at_most = 1 if self.maximum is None else min(self.maximum, 1)
+        at_most = 1 if self._maximum is None else min(self._maximum, 1)
         # Selecting nothing reads only the cells that predicates and existence need.
         return next(iter(evolve(self, selection=(), maximum=at_most)), None) is not None
 
     def count(self) -> int:
         """How many items there are; rows are counted by reading keys, never on the client's memory."""
-        return self.source.count(self)
+        return self._source.count(self)
 
     def delete(self, *, batch_size: int = 1000, progress: Callable[[int], object] | None = None) -> int:
         """Deletes every item, with its index entries, and returns how many were deleted; runs at once, in bounded memory.
@@ -291,7 +293,7 @@ class Query(Generic[R_co]):
             PartialWrite: something failed after the first page; `deleted` objects are certainly deleted.
             QueryError: the query selects fields.
         """
-        return self.source.delete(self, whole(batch_size, "batch_size", 1), progress)
+        return self._source.delete(self, whole(batch_size, "batch_size", 1), progress)
 
     def page(self, size: int, after: str | None = None, *, before: str | None = None) -> Page[R_co]:
         """One page: the first one, the one behind a page, or the one before a page.
@@ -305,11 +307,11 @@ class Query(Generic[R_co]):
             QueryError: both tokens are given.
             TokenError: the token is damaged, belongs to another query, or is given the wrong way round.
         """
-        return self.source.page(self, whole(size, "size of the page", 1), *given_token(after, before))
+        return self._source.page(self, whole(size, "size of the page", 1), *given_token(after, before))
 
     def explain(self) -> Explanation:
         """How the query would be carried out; print it."""
-        return self.source.explain(self)
+        return self._source.explain(self)
 
     def split(self, count: int) -> list[QueryPart[R_co]]:
         """At most `count` parts, which together hold each item of the query once; `Session.read(part)` reads one, in any process.
@@ -322,13 +324,13 @@ class Query(Generic[R_co]):
             QueryError: the query has a limit, an offset or an order, which no part could keep, or is a part itself.
         """
         parts = whole(count, "split", 1)
-        if self.maximum is not None or self.skipped:
+        if self._maximum is not None or self._skipped:
             raise QueryError("A query with limit() or offset() cannot be split: no part knows how many items the others have.")
-        if self.ordering:
+        if self._ordering:
             raise QueryError("A query with order_by() cannot be split: there is an order within each part only.")
-        if self.part is not None:
+        if self._part is not None:
             raise QueryError("A part of a query is not split again.")
-        return self.source.split(self, parts)
+        return self._source.split(self, parts)
 
     def __reduce__(self) -> NoReturn:
         raise QueryError("A query belongs to its session and cannot be pickled: pickle the parts of split(), see Session.read.")

@@ -42,7 +42,7 @@ class BulkDelete:
             PartialWrite: something failed after the first batch; `deleted` objects are deleted.
         """
         schema = query.schema
-        if query.selection is not None:
+        if query._selection is not None:
             raise QueryError("delete() is for whole objects, not for select().", table=schema.table)
         keys = evolve(query, selection=tuple(schema.field(name) for name in schema.layout.names), loading=())
         deleted, token = 0, None
@@ -80,6 +80,6 @@ class BulkDelete:
 
 
 def _call(query: Query[Any], schema: TableSchema, key: dict[str, Any]) -> Pending | None:
-    condition = query.predicate if schema.versioned else None
+    condition = query._predicate if schema.versioned else None
     rows = known_rows(schema, key)
     return Pending(schema, key, [DeleteRow(key, row, UNKNOWN, condition) for row in rows]) if rows else None

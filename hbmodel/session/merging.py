@@ -94,13 +94,13 @@ class MergingQueries:
     # --- both ---------------------------------------------------------------------------------------------------------
 
     def _merged_items(self, query: Query[Any]) -> Generator[Any, None, None]:
-        if query.maximum == 0:
+        if query._maximum == 0:
             return
         made = self.runner.planned(query)
-        wanted = None if query.maximum is None else query.skipped + query.maximum
+        wanted = None if query._maximum is None else query._skipped + query._maximum
         item = shape(query, made)
         with self._merged(query, made, wanted, None) as found:
-            for _, values in itertools.islice(found, query.skipped, wanted):
+            for _, values in itertools.islice(found, query._skipped, wanted):
                 yield item(values)
 
     def _merged_page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
@@ -109,7 +109,7 @@ class MergingQueries:
             made = self.runner.planned(query)
         else:
             token, made = self.runner.token(query, at, backwards)
-        window = PageWindow.of(size, token, query.maximum, query.skipped)
+        window = PageWindow.of(size, token, query._maximum, query._skipped)
         found: list[Found] = []
         if window.take:
             with self._merged(query, made.opposite if backwards else made, window.wanted, window.position) as merged:
@@ -164,10 +164,10 @@ def _in_layout(query: Query[Any], layout: TableSchema) -> Query[Any]:
     return evolve(
         query,
         schema=layout,
-        predicate=None if query.predicate is None else rebuilt(layout, described(query.predicate)),
-        ordering=tuple(Ordering(layout.field(part.field.name), part.desc) for part in query.ordering),
-        selection=None if query.selection is None else tuple(layout.field(of.name) for of in query.selection),
-        index_name=query.index_name if query.index_name is None or query.index_name == PRIMARY else layout.index(query.index_name).name,
+        predicate=None if query._predicate is None else rebuilt(layout, described(query._predicate)),
+        ordering=tuple(Ordering(layout.field(part.field.name), part.desc) for part in query._ordering),
+        selection=None if query._selection is None else tuple(layout.field(of.name) for of in query._selection),
+        index_name=query._index_name if query._index_name is None or query._index_name == PRIMARY else layout.index(query._index_name).name,
     )
 
 

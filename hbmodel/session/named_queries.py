@@ -57,15 +57,15 @@ class NamedQueryRunner(QueryRunner):
 
     def _with_ids(self, query: Query[Any]) -> Query[Any]:
         """The query without names that have no id; the same one again, so that its plan is remembered, as long as none was unknown."""
-        if query.predicate is None:
+        if query._predicate is None:
             return query
         wanted: dict[Dictionary, set[str]] = {}
-        for dictionary, names in _names_in(query.predicate):
+        for dictionary, names in _names_in(query._predicate):
             wanted.setdefault(dictionary, set()).update(names)
         ids = {dictionary: self._names.find(dictionary, sorted(names)) for dictionary, names in wanted.items()}
         if all(len(ids[dictionary]) == len(names) for dictionary, names in wanted.items()):
             return query
-        predicate = _known(query.predicate, ids)
+        predicate = _known(query._predicate, ids)
         if any(isinstance(part, In) and not part.values for part in conjuncts(predicate)):
             # Nothing satisfies it, whatever field it is about: said of the first field of the key, it leaves no range to read.
             predicate = And((*conjuncts(predicate), In(query.schema.key_fields[0], ())))

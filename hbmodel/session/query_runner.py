@@ -69,8 +69,8 @@ class QueryRunner:
         if known is not None and known[0] is query and known[1] is binding:
             return known[2], binding
         made = plan(query, binding.readable, binding.indexed, path, binding.adopting)
-        if query.part is not None:
-            made = within(made, query.part)
+        if query._part is not None:
+            made = within(made, query._part)
         if len(self._plans) >= PLANS_KEPT:
             self._plans.clear()
         self._plans[id(query), path] = query, binding, made
@@ -123,14 +123,14 @@ class QueryRunner:
     def stream(self, query: Query[Any]) -> Iterator[Any]:
         """The items, as they come."""
         items = self._items(query, *self._planned(query))
-        return with_maps(self._view(query.schema), query, items) if query.loading and query.selection is None else items
+        return with_maps(self._view(query.schema), query, items) if query._loading and query._selection is None else items
 
     def _items(self, query: Query[Any], made: Plan, binding: Binding) -> Iterator[Any]:
-        if query.maximum == 0:
+        if query._maximum == 0:
             return
-        wanted = None if query.maximum is None else query.skipped + query.maximum
+        wanted = None if query._maximum is None else query._skipped + query._maximum
         item = shape(query, made)
-        remaining, skip = query.maximum, query.skipped
+        remaining, skip = query._maximum, query._skipped
         after: bytes | None = None
         while True:
             try:
@@ -155,7 +155,7 @@ class QueryRunner:
     def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page."""
         page = self._page(query, size, at, backwards)
-        return evolve(page, items=load_maps(self._view(query.schema), query, page.items)) if query.loading else page
+        return evolve(page, items=load_maps(self._view(query.schema), query, page.items)) if query._loading else page
 
     def _page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
         token: Token | None = None
@@ -188,11 +188,12 @@ class QueryRunner:
         # Counting selects nothing: only the cells that predicates and existence need are read.
         query = evolve(query, selection=())
         made, binding = self._planned(query)
-        if query.maximum is not None:
+        if query._maximum is not None:
             return sum(1 for _ in self._items(query, made, binding))
         while True:
             try:
-                return max(0, PlanExecutor(self._view(query.schema), made, None, self._check(query, made, binding)).count() - query.skipped)
+                found = PlanExecutor(self._view(query.schema), made, None, self._check(query, made, binding)).count()
+                return max(0, found - query._skipped)
             except _Outdated:
                 made, binding = self._planned(query, made.path.name)
 
@@ -201,7 +202,7 @@ class QueryRunner:
         found: dict[Key, Any] = {}
         for some in in_plans(dict.fromkeys(keys)):
             found.update(zip(some, self._firsts(query.where(*conditions_of(fields, some)), [of.name for of in fields], some), strict=True))
-        if query.loading:
+        if query._loading:
             load_maps(self._view(query.schema), query, [item for item in found.values() if item is not None])
         return [found[key] for key in keys]
 
@@ -229,12 +230,12 @@ class QueryRunner:
                 layout=layout_digest(query.schema, made.path.name),
                 path=made.path.name,
                 table=made.path.table,
-                predicate=None if query.predicate is None else described(query.predicate),
-                selection=None if query.selection is None else tuple(f.name for f in query.selection),
-                backwards=query.backwards,
-                full_scan=query.full_scan,
+                predicate=None if query._predicate is None else described(query._predicate),
+                selection=None if query._selection is None else tuple(f.name for f in query._selection),
+                backwards=query._backwards,
+                full_scan=query._full_scan,
                 ranges=tuple((r.start, r.stop) for r in ranges),
-                loading=tuple(of.name for of in query.loading),
+                loading=tuple(of.name for of in query._loading),
             )
             for ranges in partition(made, starts, count)
         ]
@@ -251,9 +252,8 @@ class QueryRunner:
         schema = schema_of(part.model)
         if part.path not in {PRIMARY, *schema.indexes} or part.layout != layout_digest(schema, part.path):
             raise SchemaMismatch("The model has another layout here than where the query was split.", table=schema.table, path=part.path)
-        return Query(
-            schema,
-            self,
+        return evolve(
+            Query[Any](schema, self),
             predicate=None if part.predicate is None else rebuilt(schema, part.predicate),
             backwards=part.backwards,
             index_name=part.path,

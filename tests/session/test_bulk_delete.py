@@ -137,7 +137,7 @@ def test_the_condition_of_a_delete_is_the_query() -> None:
             session.add_all(Job(name=name, state="done") for name in "ab")
             session.commit()
             query = session.query(Job).where(Job.first == "d").allow_full_scan()
-            page = query.source.page
+            page = query._source.page
 
             def reading(*arguments: Any, page: Any = page, changed: list[str] = changed) -> Any:
                 found = page(*arguments)
@@ -146,11 +146,11 @@ def test_the_condition_of_a_delete_is_the_query() -> None:
                 other.commit()
                 return found
 
-            query.source.page = reading  # type: ignore[method-assign]
+            query._source.page = reading  # type: ignore[method-assign]
             try:
                 assert query.delete() == 2 - len(changed)
             finally:
-                query.source.page = page  # type: ignore[method-assign]
+                query._source.page = page  # type: ignore[method-assign]
             assert sorted(job.name for job in session.query(Job).allow_full_scan()) == changed
             assert session.query(Job).allow_full_scan().delete() == len(changed)
 
