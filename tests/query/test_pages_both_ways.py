@@ -94,9 +94,8 @@ def test_walks_over_the_pages_of_any_query(data: st.DataObject) -> None:
 
 
 @pytest.mark.hbase
-@pytest.mark.parametrize("gateway", ["thrift1_url", "thrift2_url"])
-def test_walks_over_the_pages_of_any_query_on_hbase(local_hbase: Any, gateway: str) -> None:
-    with hb.connect(f"{getattr(local_hbase, gateway)}?table_prefix=w{uuid4().hex[:8]}") as store:
+def test_walks_over_the_pages_of_any_query_on_hbase(local_hbase: Any) -> None:
+    with hb.connect(f"{local_hbase.thrift2_url}?table_prefix=w{uuid4().hex[:8]}") as store:
 
         @settings(max_examples=2, deadline=None, database=None, suppress_health_check=SLOW_TO_MAKE)
         @given(st.data())
@@ -176,7 +175,7 @@ def test_pages_between_writes(model: Any, universe: list[Values], question: Aske
 
 
 def test_pages_between_writes_on_hbase(hbase_bed: Bed) -> None:
-    @settings(max_examples=4, deadline=None, suppress_health_check=SLOW_TO_MAKE)
+    @settings(max_examples=3, deadline=None, suppress_health_check=SLOW_TO_MAKE)
     @given(universe=st.lists(things, min_size=4, max_size=12, unique_by=key_of), question=asked, walk=changing)
     def example(universe: list[Values], question: Asked, walk: Any) -> None:
         first, turned = walk[0]
