@@ -139,10 +139,12 @@ class Answer:
     Attributes:
         query: that found it; its plan can be looked at.
         result: a list of items, a list of pages (each a list of items), or a number.
+        columns: names of the selected fields, or None for whole flights.
     """
 
     query: hb.Query[Any]
     result: Any
+    columns: Sequence[str] | None = None
 
 
 @frozen
@@ -213,7 +215,7 @@ def late_flights_of_delta(session: hb.Session) -> Answer:
         .where(Flight.carrier == "DL", Flight.departs >= midnight(1, 1), Flight.departs < midnight(1, 8), Flight.delay > 60)
         .select(Flight.departs, Flight.number, Flight.origin, Flight.destination, Flight.delay)
     )
-    return Answer(query, query.all())
+    return Answer(query, query.all(), ("departs", "number", "origin", "destination", "delay"))
 
 
 def january_of_a_plane(session: hb.Session) -> Answer:
@@ -303,9 +305,8 @@ def flight_cells(flight: Flight) -> Sequence[str]:
 def items_table(answer: Answer) -> Table:
     """The first items of an answer."""
     items = answer.result[0] if in_pages(answer.result) else answer.result
-    chosen = answer.query.selection
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold cyan")
-    for name in ("flight", "route", "scheduled", "left", "plane") if chosen is None else [f.name for f in chosen]:
+    for name in ("flight", "route", "scheduled", "left", "plane") if answer.columns is None else answer.columns:
         table.add_column(name)
     for item in items[:SHOWN]:
         table.add_row(*(flight_cells(item) if isinstance(item, Flight) else map(cell, item)))

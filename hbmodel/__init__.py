@@ -69,6 +69,7 @@ from hbmodel.errors import (
     LocalHBaseError,
     NamespaceExists,
     NamespaceNotFound,
+    NoResult,
     OrderNotAvailable,
     PartialWrite,
     QueryError,
@@ -79,6 +80,7 @@ from hbmodel.errors import (
     SessionClosed,
     SessionError,
     SessionThreadError,
+    SeveralResults,
     StoreClosed,
     StoreError,
     StoreUnavailable,
@@ -93,6 +95,7 @@ from hbmodel.errors import (
     UnknownOutcome,
 )
 from hbmodel.mapping.computed import computed
+from hbmodel.mapping.copies import asdict, evolve
 from hbmodel.mapping.dictionary_tables import dictionary
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family
@@ -101,18 +104,19 @@ from hbmodel.mapping.key_cost import Description, describe
 from hbmodel.mapping.map_columns import NotLoaded
 from hbmodel.mapping.map_declaration import Columns, MapColumns, columns
 from hbmodel.mapping.model import mixin, model
-from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.predicates import Ordering, Predicate
 from hbmodel.mapping.raw_access import decode, row_key
-from hbmodel.mapping.schema import schema_of
+from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.protocol.writes import Outcome
 from hbmodel.query.column_slice import ColumnSlice
 from hbmodel.query.downsample import TimeSpan, downsample
-from hbmodel.query.explanation import Explanation
+from hbmodel.query.explanation import Explanation, Slices
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.session.connect import connect
 from hbmodel.session.factory import Sessions
+from hbmodel.session.options import SessionOptions
 from hbmodel.session.row_group import RowGroup
 from hbmodel.session.session import Session
 from hbmodel.store.observed import Call
@@ -187,6 +191,7 @@ __all__ = [
     "IdsExhausted",
     "IncompleteKey",
     "IncompleteRow",
+    "Index",
     "IndexBuild",
     "IndexProgress",
     "IndexReport",
@@ -212,8 +217,10 @@ __all__ = [
     "Names",
     "NamespaceExists",
     "NamespaceNotFound",
+    "NoResult",
     "NotLoaded",
     "OrderNotAvailable",
+    "Ordering",
     "Outcome",
     "Page",
     "PartialWrite",
@@ -239,8 +246,11 @@ __all__ = [
     "Session",
     "SessionClosed",
     "SessionError",
+    "SessionOptions",
     "SessionThreadError",
     "Sessions",
+    "SeveralResults",
+    "Slices",
     "Store",
     "StoreClosed",
     "StoreError",
@@ -249,6 +259,7 @@ __all__ = [
     "TableExists",
     "TableNotFound",
     "TableOutcome",
+    "TableSchema",
     "Text",
     "TextSalt",
     "TimeSpan",
@@ -267,6 +278,7 @@ __all__ = [
     "__version__",
     "alter",
     "asc",
+    "asdict",
     "build_index",
     "check_regions",
     "column",
@@ -284,6 +296,7 @@ __all__ = [
     "drop_index",
     "drop_tables",
     "each",
+    "evolve",
     "family",
     "flag",
     "index",

@@ -128,6 +128,14 @@ class OrderNotAvailable(QueryError):
     """Neither the table nor an index of the model gives the order that `order_by` or `reversed` asks for."""
 
 
+class NoResult(QueryError, LookupError):
+    """`one()` found no item."""
+
+
+class SeveralResults(QueryError):
+    """`one()` found more than one item."""
+
+
 class TokenError(QueryError, ValueError):
     """A continuation token is damaged, from another version, or belongs to another query."""
 
@@ -193,6 +201,7 @@ class PartialWrite(HbmodelError):
         applied: the outcomes of the objects that were written and acknowledged.
         pending: the objects (or keys) that were not, in order; the session still holds them and `commit()` finishes them.
         failures: the outcomes of objects that can never be written as requested (`RowNotFound`); they are not pending.
+        deleted: of `query.delete()`: how many objects were certainly deleted.
         key: the row key of the first object that failed, or else of the first pending one.
         reason: why it failed, or why the commit stopped.
     """

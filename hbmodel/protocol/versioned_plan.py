@@ -106,7 +106,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
     def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
         self._check_version(write, old)
         if not isinstance(write, PutObject) and write.condition is not None and old.live and old.row is not None:
-            values = RowDecoder.of(self.schema, True, write.condition.names(), self.adopting).values(old.row)
+            values = RowDecoder.of(self.schema, True, write.condition.reads(), self.adopting).values(old.row)
             if not write.condition.test()(values):
                 raise ConditionFailed("The row does not satisfy the condition.", table=self.schema.table, key=write.row)
         plan = super()._plan(write, old, now)

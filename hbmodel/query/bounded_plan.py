@@ -23,7 +23,7 @@ def within_bounds(plan: Plan, path_backwards: bool) -> Plan:
     Raises:
         QueryError: a bound does not say where its object stands in the path.
     """
-    for bound in plan.query.row_bounds:
+    for bound in plan.query._row_bounds:
         above = bound.above != path_backwards
         place = _place(plan, bound, above)
         rows = None if plan.rows is None else plan.rows_beyond(plan.rows, place, above)

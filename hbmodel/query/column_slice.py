@@ -14,8 +14,9 @@ from hbmodel.encoding.places import PlaceForm
 from hbmodel.errors import DecodingError, EncodingError, QueryError, TokenError
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.query.page_window import PageWindow, check_direction
 from hbmodel.query.paging import Page, Seal, Token, decode_token, digest_of, encode_token
-from hbmodel.query.query import whole
+from hbmodel.query.query import given_token, whole
 from hbmodel.store.folded import FoldedStore
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
@@ -80,24 +81,25 @@ class EntryReader:
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "_entries", FoldedStore(self.store, [entries_of(self.schema, self.of, self.row)]))
 
-    def found(self, keys: KeyRange, wanted: int | None = None) -> Generator[Found, None, None]:
+    def found(self, keys: KeyRange, wanted: int | None = None, *, backwards: bool = False) -> Generator[Found, None, None]:
         """The entries in a range of keys, in the order of their bytes.
 
         Args:
             keys: the range.
             wanted: how many will be taken, at most, or None.
+            backwards: whether the order is the opposite one.
         """
         if keys.empty or not self.exists():
             return
-        while True:
+        while not keys.empty:
             count, last = 0, b""
-            for entry in self._scanned(Scan(keys, limit=wanted)):
+            for entry in self._scanned(Scan(keys, reversed=backwards, limit=wanted)):
                 count, last = count + 1, entry.row
                 if cell := self._cell(entry):
                     yield last, cell
             if wanted is None or count < wanted:
                 return
-            keys, wanted = keys.after(last), wanted * LIMIT_GROWTH
+            keys, wanted = keys.before(last) if backwards else keys.after(last), wanted * LIMIT_GROWTH
 
     def last(self, keys: KeyRange) -> Found | None:
         """The last entry in a range of keys."""
@@ -222,32 +224,31 @@ class ColumnSlice(Generic[K, V]):
         with closing(self._found()) as found:
             return sum(1 for _ in found)
 
-    def page(self, size: int, after: str | None = None) -> Page[tuple[K, V]]:
-        """One page.
+    def page(self, size: int, after: str | None = None, *, before: str | None = None) -> Page[tuple[K, V]]:
+        """One page: the first one, the one behind a page, or the one before a page.
 
         Args:
             size: entries on the page, at most.
-            after: `next_token` of the page before, or None for the first page.
+            after: `next_token` of the page before this one.
+            before: `previous_token` of the page behind this one.
 
         Raises:
-            TokenError: the token is damaged or belongs to another slice.
+            QueryError: both tokens are given.
+            TokenError: the token is damaged, belongs to another slice, or is given the wrong way round.
         """
-        reader, taken, allowed, keys = self.reader, whole(size, "page", 1), self.maximum, self.range
-        digest = reader.digest(keys)
-        if after is not None:
-            token = decode_token(after, digest, reader.seal)
-            if token.path != reader.of.name:
-                raise TokenError("The continuation token belongs to another query.")
-            keys = keys.after(token.position)
-            if allowed is not None and token.remaining is not None:  # whatever an altered token says, the slice's own limit holds
-                allowed = min(allowed, token.remaining)
-        taken = taken if allowed is None else min(taken, allowed)
-        if not taken:
-            return Page((), None)
-        with closing(reader.found(keys, taken + 1)) as entries:
-            found = list(islice(entries, taken + 1))
-        remaining = None if allowed is None else allowed - taken
-        items = [reader.decoded(entry) for entry in found[:taken]]
-        if len(found) <= taken or remaining == 0:
-            return Page(items, None)
-        return Page(items, encode_token(Token(digest, reader.of.name, found[taken - 1][0], remaining), reader.seal))
+        most, keys = whole(size, "page", 1), self.range
+        reader, digest = self.reader, self.reader.digest(keys)
+        at, backwards = given_token(after, before)
+        token = None if at is None else check_direction(decode_token(at, digest, reader.seal), backwards)
+        if token is not None and token.path != reader.of.name:
+            raise TokenError("The continuation token belongs to another query.")
+        window = PageWindow.of(most, token, self.maximum)
+        if window.position is not None:
+            keys = keys.before(window.position) if backwards else keys.after(window.position)
+        with closing(reader.found(keys, window.wanted, backwards=backwards)) as entries:
+            found = list(islice(entries, window.wanted))
+
+        def made(position: bytes | None, passed: int | None, of_previous: bool) -> str:
+            return encode_token(Token(digest, reader.of.name, position, passed, of_previous), reader.seal)
+
+        return window.page(found, reader.decoded, made)

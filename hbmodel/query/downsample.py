@@ -80,9 +80,9 @@ def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: F
         raise QueryError("The length of a span is a positive timedelta, or a positive integer where times are integers.", found=repr(every))
     if kind is date and length % timedelta(days=1):
         raise QueryError("Dates are down-sampled by whole days.", found=repr(every))
-    if any(part.field is not at.of for part in query.ordering):
+    if any(part.field is not at.of for part in query._ordering):
         raise QueryError("A query is down-sampled in the order of its time.", field=at.of.name)
-    ordered = query if query.ordering else query.order_by(at)
+    ordered = query if query._ordering else query.order_by(at)
     return _spans(iter(ordered.select(at, value)), origin, every)
 
 

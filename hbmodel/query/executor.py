@@ -18,6 +18,7 @@ from hbmodel.mapping.mapper import Values
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.verify_entries import CoveringReader, EntryVerifier, newest
+from hbmodel.query.page_window import PageWindow, check_direction
 from hbmodel.query.paging import Page, Seal, Token, decode_token, encode_token
 from hbmodel.query.plan import Bucket, Plan
 from hbmodel.query.query import Query
@@ -318,9 +319,9 @@ def _anything(values: Values) -> bool:
 
 def shape(query: Query[Any], plan: Plan) -> Callable[[Values], Any]:
     """Makes an item of the query out of field values: an object, or a tuple of the selected fields."""
-    if query.selection is None:
+    if query._selection is None:
         return plan.reader.make
-    takers = tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in query.selection)
+    takers = tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in query._selection)
     return lambda values: tuple(take(values) for take in takers)
 
 
@@ -337,34 +338,41 @@ def read_page(
 
     One item more than the page holds is read to tell whether something follows. `check` is as for `PlanExecutor`.
     """
-    allowed = query.maximum if token is None else token.remaining
-    take = size if allowed is None else min(size, allowed)
-    skip = query.skipped if token is None else 0
-    if take == 0:
-        return Page((), None)
-    made = shape(query, plan)
-    reader, after = PlanExecutor(store, plan, skip + take + 1, check), None if token is None else token.position
-    if skip:
-        with closing(reader.items(after)) as items:
-            found = list(itertools.islice(itertools.islice(items, skip, None), take + 1))
+    window = PageWindow.of(size, token, query._maximum, query._skipped)
+    reader = PlanExecutor(store, plan.opposite if window.backwards else plan, window.wanted, check)
+    if window.skip and window.take:
+        with closing(reader.items(window.position)) as items:
+            found = list(itertools.islice(items, window.skip, window.wanted))
     else:
-        found = reader.taken(take + 1, after)
-    remaining = None if allowed is None else allowed - take
-    page = [made(values) for _, values in found[:take]]
-    if len(found) <= take or remaining == 0:
-        return Page(page, None)
-    following = Token(plan.digest, plan.path.name, found[take - 1][0], remaining)
-    return Page(page, encode_token(following, seal))
+        found = reader.taken(window.wanted, window.position) if window.take else []
+    return page_of(query, plan, window, found, seal)
 
 
-def read_token(text: str, query: Query[Any], plan_for: Callable[[str], Plan], seal: Seal | None) -> tuple[Token, Plan]:
+def page_of(query: Query[Any], plan: Plan, window: PageWindow, found: Sequence[Found], seal: Seal | None) -> Page[Any]:
+    """The page of what was read of a window, in the order it was read."""
+    make = shape(query, plan)
+
+    def token(position: bytes | None, passed: int | None, backwards: bool) -> str:
+        return encode_token(Token(plan.digest, plan.path.name, position, passed, backwards), seal)
+
+    return window.page(found, lambda one: make(one[1]), token)
+
+
+def read_token(text: str, query: Query[Any], plan_for: Callable[[str], Plan], seal: Seal | None, backwards: bool) -> tuple[Token, Plan]:
     """Decodes a token and finds the plan that it continues: the same path while that is readable.
 
+    Args:
+        text: the token.
+        query: that the page is asked of.
+        plan_for: gives the query's plan on the path of a name.
+        seal: for tokens, or None.
+        backwards: whether it is given as that of a previous page.
+
     Raises:
-        TokenError: the token is damaged or of another query, or its path cannot be read any more.
+        TokenError: the token is damaged, of another query or of the other direction, or its path cannot be read any more.
     """
     unchecked = decode_token(text, None, seal)
-    if query.index_name not in {None, unchecked.path}:
+    if query._index_name not in {None, unchecked.path}:
         raise TokenError("The continuation token follows another path than the query names.", path=unchecked.path)
     try:
         plan = plan_for(unchecked.path)
@@ -372,7 +380,4 @@ def read_token(text: str, query: Query[Any], plan_for: Callable[[str], Plan], se
         raise TokenError("The path that the continuation token follows is not available to this query.", path=unchecked.path) from None
     if unchecked.query != plan.digest:
         raise TokenError("The continuation token belongs to another query.")
-    if query.maximum is not None:  # whatever an altered token says, the query's own limit holds
-        allowed = query.maximum if unchecked.remaining is None else min(unchecked.remaining, query.maximum)
-        return evolve(unchecked, remaining=allowed), plan
-    return evolve(unchecked, remaining=None), plan
+    return check_direction(unchecked, backwards), plan

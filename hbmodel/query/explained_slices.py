@@ -75,7 +75,7 @@ def _slices(made: Plan, wide: WideLayout, ranges: Sequence[Any]) -> Iterator[Sli
 
 
 def _text(made: Plan, names: Set[str]) -> str:
-    said = [p for p in conjuncts(made.query.predicate) if p.names() <= names and not (isinstance(p, Comparison) and p.operator == "!=")]
+    said = [p for p in conjuncts(made.query._predicate) if p.names() <= names and not (isinstance(p, Comparison) and p.operator == "!=")]
     return ", ".join(text for text in map(_said, said) if text)
 
 

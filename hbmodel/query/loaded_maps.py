@@ -40,7 +40,7 @@ def load_maps(store: Store, query: Query[Any], objects: Sequence[Any]) -> Sequen
     if not objects:
         return objects
     rows_of = KeyMapper.rows_code(schema)
-    asked = [(obj, of, row) for obj in objects for (row,) in (rows_of(key_of(schema, obj)),) for of in query.loading]
+    asked = [(obj, of, row) for obj in objects for (row,) in (rows_of(key_of(schema, obj)),) for of in query._loading]
     found = store.get_each(schema.table, [Get(row, [of.family], of.qualifier) for _, of, row in asked])
     for (obj, of, key), row in zip(asked, found, strict=True):
         try:

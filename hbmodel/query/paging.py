@@ -1,8 +1,10 @@
-"""Pages and the continuation tokens between them: where a page ended and of which query, never an offset.
+"""Pages and the continuation tokens between them: where a page begins or ends and of which query, never an offset.
 
-A token is, before base64: version (1 byte), digest of the query (8), items left of the query's limit (8, all ones for none),
-length of the path's name (1), the name, the position (the last entry or row key, without salt), checksum (4). With a token
-key the whole is encrypted and authenticated instead of checksummed.
+A token is, before base64: version (1 byte), digest of the query (8), direction (1), items before the position, where the query
+has a limit or an offset (8, all ones where they are not counted), length of the path's name (1), the name, the position (an entry
+or row key, without salt), checksum (4). The direction is 0 for what follows the position and 1 for what precedes it; 2 and 3 are
+the same from the query's first and last item on, without a position. With a token key the whole is encrypted and authenticated
+instead of checksummed.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import base64
 import binascii
 import hashlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from attrs import frozen
@@ -20,22 +22,36 @@ from hbmodel.errors import TokenError
 
 R_co = TypeVar("R_co", covariant=True)
 
-TOKEN_VERSION = 1
-_NO_LIMIT = 2**64 - 1
+TOKEN_VERSION = 2
+_NOT_COUNTED = 2**64 - 1
 _DIGEST = 8
+_BACKWARDS, _FROM_THE_EDGE = 1, 2
 
 
 @frozen
 class Page(Generic[R_co]):
-    """A run of items and, unless the end is reached, the token of the next page.
+    """A run of items and the tokens of the pages next to it; it can be iterated and has a length.
 
     Attributes:
         items: in the query's order.
         next_token: for `page(size, after=...)`; None only at the real end.
+        previous_token: for `page(size, before=...)`; None only at the real beginning.
     """
 
     items: Sequence[R_co]
     next_token: str | None
+    previous_token: str | None = None
+
+    def __iter__(self) -> Iterator[R_co]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def at_start(self) -> bool:
+        """Whether nothing precedes."""
+        return self.previous_token is None
 
     @property
     def at_end(self) -> bool:
@@ -50,14 +66,16 @@ class Token:
     Attributes:
         query: digest of the query with its values.
         path: name of the path that was read, `primary` or an index.
-        position: the last key delivered, without its salt.
-        remaining: how many items the query's limit still allows, or None.
+        position: the last key of the page before, or the first of the page behind, without its salt; None for the query's own edge.
+        passed: how many of the query's items stand before the position, or None where no limit or offset counts them.
+        backwards: whether it is of what precedes the position.
     """
 
     query: bytes
     path: str
-    position: bytes
-    remaining: int | None
+    position: bytes | None
+    passed: int | None
+    backwards: bool = False
 
 
 class Seal(Protocol):
@@ -80,8 +98,10 @@ def digest_of(*parts: object) -> bytes:
 def encode_token(token: Token, seal: Seal | None = None) -> str:
     """The token as URL-safe text."""
     path = token.path.encode()
-    remaining = _NO_LIMIT if token.remaining is None else min(token.remaining, _NO_LIMIT)
-    body = bytes((TOKEN_VERSION,)) + token.query + remaining.to_bytes(8, "big") + bytes((len(path),)) + path + token.position
+    passed = _NOT_COUNTED if token.passed is None else min(token.passed, _NOT_COUNTED)
+    direction = _BACKWARDS * token.backwards + _FROM_THE_EDGE * (token.position is None)
+    head = bytes((TOKEN_VERSION,)) + token.query + bytes((direction,)) + passed.to_bytes(8, "big")
+    body = head + bytes((len(path),)) + path + (token.position or b"")
     data = body + zlib.crc32(body).to_bytes(4, "big") if seal is None else seal.encrypt(body)
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
@@ -103,19 +123,22 @@ def decode_token(text: str, query: bytes | None, seal: Seal | None = None) -> To
     body = _unchecked(data) if seal is None else seal.decrypt(data)
     if not body or body[0] != TOKEN_VERSION:
         raise TokenError("The continuation token is of another version of hbmodel.")
-    head = 1 + _DIGEST + 8
-    if len(body) <= head or len(body) < head + 1 + body[head]:
+    head = 1 + _DIGEST + 1 + 8
+    if len(body) <= head or len(body) < head + 1 + body[head] or body[1 + _DIGEST] > _BACKWARDS + _FROM_THE_EDGE:
         raise TokenError("The continuation token is damaged.")
     digest = body[1 : 1 + _DIGEST]
     if query is not None and digest != query:
         raise TokenError("The continuation token belongs to another query.")
-    remaining = int.from_bytes(body[1 + _DIGEST : head], "big")
+    direction, passed = body[1 + _DIGEST], int.from_bytes(body[2 + _DIGEST : head], "big")
     name_end = head + 1 + body[head]
     try:
         path = body[head + 1 : name_end].decode()
     except UnicodeDecodeError:
         raise TokenError("The continuation token is damaged.") from None
-    return Token(digest, path, body[name_end:], None if remaining == _NO_LIMIT else remaining)
+    position = None if direction & _FROM_THE_EDGE else body[name_end:]
+    if position is None and len(body) > name_end:
+        raise TokenError("The continuation token is damaged.")
+    return Token(digest, path, position, None if passed == _NOT_COUNTED else passed, bool(direction & _BACKWARDS))
 
 
 def _unchecked(data: bytes) -> bytes:

@@ -131,13 +131,13 @@ class Plan:
         query, index = self.query, self.path.index
         if index is None or self.lacking or index.name not in query.schema.covering:
             return None
-        return EntryDecoder(query.schema, index, None if query.selection is None else self._needed)
+        return EntryDecoder(query.schema, index, None if query._selection is None else self._needed)
 
     @cached_property
     def _needed(self) -> frozenset[str]:
         """Names of the fields that must be known of a verified entry."""
         query = self.query
-        asked = query.schema.fields if query.selection is None else query.selection
+        asked = query.schema.fields if query._selection is None else query._selection
         return frozenset[str]().union(*(f.reads for f in asked), *(p.reads() for p in self._open_on_entries))
 
     @cached_property
@@ -186,11 +186,11 @@ class Plan:
     def digest(self) -> bytes:
         """What a continuation token is bound to: the model, the query with its values, the path's key layout and the direction."""
         query, path = self.query, self.path
-        predicate = None if query.predicate is None else query.predicate.canonical()
-        order = tuple((part.field.name, part.desc) for part in query.ordering)
+        predicate = None if query._predicate is None else query._predicate.canonical()
+        order = tuple((part.field.name, part.desc) for part in query._ordering)
         read = (query.schema.table, query.schema.family, path.table, str(path.layout.spec))
-        part = (*(() if query.part is None else (query.part.ranges,)), *self.bounds)
-        return digest_of(read, predicate, order, query.backwards, query.maximum, query.skipped, *part)
+        part = (*(() if query._part is None else (query._part.ranges,)), *self.bounds)
+        return digest_of(read, predicate, order, query._backwards, query._maximum, query._skipped, *part)
 
     @cached_property
     def settled(self) -> bool:
@@ -201,7 +201,7 @@ class Plan:
     @property
     def limited(self) -> bool:
         """Whether the query's limit bounds what is read."""
-        return self.query.maximum is not None and self.settled
+        return self.query._maximum is not None and self.settled
 
     @property
     def full_scan(self) -> bool:
@@ -218,6 +218,11 @@ class Plan:
         """The same from a row key."""
         width, place = self.path.salt.width, self.place
         return lambda row: place(row[width:])
+
+    @cached_property
+    def opposite(self) -> Plan:
+        """The same items in the opposite order; not of the reversed query, whose tokens are others."""
+        return evolve(self, backwards=not self.backwards, rows=None if self.rows is None else self.rows[::-1])
 
     def after(self, position: bytes) -> Sequence[Bucket]:
         """The part of every bucket that lies behind `position` in the direction of the scan."""

@@ -68,11 +68,11 @@ def plan(
         QueryError: a range on a key field whose bytes do not keep its order.
     """
     schema = query.schema
-    wanted = query.index_name if path_name is None else path_name
+    wanted = query._index_name if path_name is None else path_name
     paths = paths_of(schema, readable)
     if wanted is not None:
         paths = [_named(schema, paths, wanted)]
-    parts = conjuncts(query.predicate)
+    parts = conjuncts(query._predicate)
     never_none = _never_none(parts)
     candidates: list[tuple[tuple[bool, int, bool, bool, bool], Path, KeyConditions, Direction]] = []
     merging: list[tuple[Path, KeyConditions, Direction]] = []
@@ -80,7 +80,7 @@ def plan(
         found = _match(path, parts, schema)
         if found is None or not each <= set(found.fixed(path.layout)):
             continue
-        way = direction(path.layout, found, query.ordering, never_none, each)
+        way = direction(path.layout, found, query._ordering, never_none, each)
         if way is not None and _scans_to_merge(path, found, way, each) > MAX_MERGED:
             merging.append((path, found, way))
         elif way is not None:
@@ -97,11 +97,11 @@ def plan(
         _mention_none(query, matched, never_none)
         raise OrderNotAvailable(
             "No path gives this order: declare an index for it, or sort the items yourself.",
-            table=schema.table, fields=[part.field.name for part in query.ordering], path=wanted,
+            table=schema.table, fields=[part.field.name for part in query._ordering], path=wanted,
         )  # fmt: skip
     best = max(candidates, key=lambda candidate: candidate[0])
     made = _build(query, best[1], best[2], best[3], indexed, adopting)
-    if query.full_scan or not made.buckets:
+    if query._full_scan or not made.buckets:
         return made
     if made.match.excess and made.full_scan:
         raise FullScanRefused(
@@ -168,12 +168,12 @@ _UNBUILT = (
 def _mention_unreadable(query: Query[Any], readable: Sequence[Index]) -> None:
     """Raises `IndexUnavailable` where an index that is declared but cannot be read yet would have served the query."""
     schema, known = query.schema, {index.name for index in readable}
-    parts = conjuncts(query.predicate)
+    parts = conjuncts(query._predicate)
     for path in paths_of(schema, schema.indexes.values())[1:]:
         index = path.index
         if index is None or index.name in known or (found := _match(path, parts, schema)) is None or found.open:
             continue
-        if direction(index.layout, found, query.ordering, _never_none(parts)) is not None:
+        if direction(index.layout, found, query._ordering, _never_none(parts)) is not None:
             raise IndexUnavailable(
                 _UNBUILT,
                 table=schema.table, index=index.name,
@@ -191,12 +191,12 @@ def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
 
 def _mention_none(query: Query[Any], ways: Sequence[tuple[KeyLayout, KeyConditions]], never_none: Set[str]) -> None:
     """Raises `OrderNotAvailable` where a path would give the order but for the place of None in it."""
-    wrong = [part.field.name for part in query.ordering if part.field.nullable and part.field.name not in never_none]
-    if wrong and any(direction(layout, found, query.ordering, never_none | set(wrong)) is not None for layout, found in ways):
+    wrong = [part.field.name for part in query._ordering if part.field.nullable and part.field.name not in never_none]
+    if wrong and any(direction(layout, found, query._ordering, never_none | set(wrong)) is not None for layout, found in ways):
         raise OrderNotAvailable(
             "None sorts before every value, but the codec, which stores the largest value first, has it on the other side: "
             "leave it out with ~field.is_(None).",
-            table=query.schema.table, fields=[part.field.name for part in query.ordering], nullable=wrong,
+            table=query.schema.table, fields=[part.field.name for part in query._ordering], nullable=wrong,
         )  # fmt: skip
 
 
@@ -227,18 +227,18 @@ def _mention_merging(query: Query[Any], ways: Sequence[tuple[Path, KeyConditions
 
 
 def _build(query: Query[Any], path: Path, found: KeyConditions, way: Direction, indexed: bool, adopting: bool) -> Plan:
-    schema, backwards = query.schema, way.backwards != query.backwards
+    schema, backwards = query.schema, way.backwards != query._backwards
     if way.merged and found.pieces is None:
         found = evolve(found, pieces=[piece for piece in found.all_pieces(path.layout) if not piece.range.empty], bounds=None)
     order = MergedOrder.of(path.layout, found, way.merged)
-    every = conjuncts(query.predicate)
+    every = conjuncts(query._predicate)
     columns = column_ranges(schema, found) if path.index is None else None
     if columns is not None:
         found = evolve(found, consumed=[*found.consumed, *columns.consumed])
     residual = tuple(p for p in every if not any(p is consumed for consumed in found.consumed))
     names: frozenset[str] | None = None
-    if query.selection is not None:
-        names = frozenset[str]().union(*(f.reads for f in query.selection), *(p.reads() for p in every))
+    if query._selection is not None:
+        names = frozenset[str]().union(*(f.reads for f in query._selection), *(p.reads() for p in every))
     if path.index is not None and names is not None:
         names |= path.index.reads
     buckets, rows = buckets_and_rows(schema, path, found, columns, backwards, order)
@@ -330,7 +330,7 @@ def explain(
         unreadable={name: state for name, state in known.items() if state != "readable"},
         lease=lease,
         slices=slices,
-        limit=query.skipped + query.maximum if query.maximum is not None and made.match.open and made.limited and made.buckets else None,
+        limit=query._skipped + query._maximum if query._maximum is not None and made.match.open and made.limited and made.buckets else None,
         merged=[] if made.order is None else [made.path.layout.names[at] for at in made.order.merged],
         dropping=[describe(p) for p in dropping],
         at_least=bool(dropping) or in_turn,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, NoReturn, Protocol, SupportsIndex, TypeVar, overload
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import QueryError, UnknownField
+from hbmodel.errors import NoResult, QueryError, SeveralResults, UnknownField
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.map_declaration import MapColumns, map_of
@@ -38,12 +38,16 @@ class Source(Protocol):
         """The items, as they come, in bounded memory."""
         ...
 
-    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
-        """At most `size` items behind the token `after`."""
+    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
+        """At most `size` items behind the token `at`, or those before it."""
         ...
 
     def count(self, query: Query[Any]) -> int:
         """How many items there are."""
+        ...
+
+    def delete(self, query: Query[Any], batch_size: int, progress: Callable[[int], object] | None) -> int:
+        """Deletes the items, and returns how many there were."""
         ...
 
     def explain(self, query: Query[Any]) -> Explanation:
@@ -63,35 +67,37 @@ class Source(Protocol):
 class Query(Generic[R_co]):
     """A query over one model; every method that refines it returns a new one.
 
+    Names that begin with an underscore are for the modules that carry queries out.
+
     Iterating it streams the items in bounded memory. Without `order_by` their order is the chosen path's and not promised.
     """
 
     schema: TableSchema
-    source: Source
-    predicate: Predicate | None = None
-    ordering: Sequence[Ordering] = ()
-    backwards: bool = False
-    maximum: int | None = None
-    skipped: int = 0
-    index_name: str | None = None
-    selection: Sequence[Field] | None = None
-    full_scan: bool = False
-    part: QueryPart[Any] | None = None
-    loading: Sequence[MapField] = ()
-    row_bounds: Sequence[RowBound] = ()
+    _source: Source
+    _predicate: Predicate | None = None
+    _ordering: Sequence[Ordering] = ()
+    _backwards: bool = False
+    _maximum: int | None = None
+    _skipped: int = 0
+    _index_name: str | None = None
+    _selection: Sequence[Field] | None = None
+    _full_scan: bool = False
+    _part: QueryPart[Any] | None = None
+    _loading: Sequence[MapField] = ()
+    _row_bounds: Sequence[RowBound] = ()
 
     def __repr__(self) -> str:
         told = [self.schema.model.__name__]
-        told += [describe(self.predicate)] if self.predicate is not None else []
-        told += [f"{part.field.name} {'descending' if part.desc else 'ascending'}" for part in self.ordering]
-        told += [f"limit {self.maximum}"] if self.maximum is not None else []
-        told += [f"offset {self.skipped}"] if self.skipped else []
-        told += ["backwards"] if self.backwards else []
-        told += ["between objects" if len(self.row_bounds) > 1 else "from an object on"] if self.row_bounds else []
-        told += [f"index {self.index_name}"] if self.index_name is not None else []
-        told += [f"select {', '.join(of.name for of in self.selection)}"] if self.selection is not None else []
-        told += [f"load {', '.join(of.name for of in self.loading)}"] if self.loading else []
-        told += ["full scan allowed"] if self.full_scan else []
+        told += [describe(self._predicate)] if self._predicate is not None else []
+        told += [f"{part.field.name} {'descending' if part.desc else 'ascending'}" for part in self._ordering]
+        told += [f"limit {self._maximum}"] if self._maximum is not None else []
+        told += [f"offset {self._skipped}"] if self._skipped else []
+        told += ["backwards"] if self._backwards else []
+        told += ["between objects" if len(self._row_bounds) > 1 else "from an object on"] if self._row_bounds else []
+        told += [f"index {self._index_name}"] if self._index_name is not None else []
+        told += [f"select {', '.join(of.name for of in self._selection)}"] if self._selection is not None else []
+        told += [f"load {', '.join(of.name for of in self._loading)}"] if self._loading else []
+        told += ["full scan allowed"] if self._full_scan else []
         return f"Query({', '.join(told)})"
 
     def where(self, *predicates: Predicate) -> Query[R_co]:
@@ -101,7 +107,7 @@ class Query(Generic[R_co]):
             QueryError: something else than a predicate was given.
             UnknownField: a predicate is about a field of another model.
         """
-        parts = list(conjuncts(self.predicate))
+        parts = list(conjuncts(self._predicate))
         for predicate in predicates:
             if not isinstance(predicate, Predicate):
                 raise QueryError("where() takes predicates such as Model.field == value.", found=type(predicate).__name__)
@@ -121,11 +127,11 @@ class Query(Generic[R_co]):
 
     def reversed(self) -> Query[R_co]:
         """The opposite order, by a reversed scan."""
-        return evolve(self, backwards=not self.backwards)
+        return evolve(self, backwards=not self._backwards)
 
     def before(self, item: object) -> Query[R_co]:
         """Keeps what comes before an object in the order of the query; see `after`."""
-        return evolve(self, row_bounds=(*self.row_bounds, row_bound(self.schema, item, above=self.backwards)))
+        return evolve(self, row_bounds=(*self._row_bounds, row_bound(self.schema, item, above=self._backwards)))
 
     def after(self, item: object) -> Query[R_co]:
         """Keeps what comes after an object in the order of the query: that of the key, or of the index, that it reads.
@@ -141,7 +147,7 @@ class Query(Generic[R_co]):
             QueryError: something else was given; when the query is carried out, if it does not say where the object stands.
             EncodingError: a value cannot be one of its field.
         """
-        return evolve(self, row_bounds=(*self.row_bounds, row_bound(self.schema, item, above=not self.backwards)))
+        return evolve(self, row_bounds=(*self._row_bounds, row_bound(self.schema, item, above=not self._backwards)))
 
     def order_by(self, *fields: FieldExpression[Any] | Ordering) -> Query[R_co]:
         """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` where no path gives it."""
@@ -200,7 +206,7 @@ class Query(Generic[R_co]):
         chosen = tuple(_field_of(part) for part in fields)
         for part in chosen:
             _check_field(self.schema, part)
-        if self.loading:
+        if self._loading:
             raise QueryError("load() is for whole objects, not for select().", table=self.schema.table)
         return evolve(self, selection=chosen)
 
@@ -211,12 +217,12 @@ class Query(Generic[R_co]):
             QueryError: something else was given, or fields are selected.
             UnknownField: a map column of another model.
         """
-        if self.selection is not None:
+        if self._selection is not None:
             raise QueryError("load() is for whole objects, not for select().", table=self.schema.table)
-        return evolve(self, loading=tuple(dict.fromkeys((*self.loading, *(map_of(self.schema, of) for of in maps)))))
+        return evolve(self, loading=tuple(dict.fromkeys((*self._loading, *(map_of(self.schema, of) for of in maps)))))
 
     def __iter__(self) -> Iterator[R_co]:
-        return self.source.stream(self)
+        return self._source.stream(self)
 
     def all(self) -> list[R_co]:
         """Every item, in memory."""
@@ -224,12 +230,26 @@ class Query(Generic[R_co]):
 
     def first(self) -> R_co | None:
         """The first item, or None; as with `limit`, no full scan where the keys settle every condition."""
-        maximum = 1 if self.maximum is None else min(self.maximum, 1)
+        maximum = 1 if self._maximum is None else min(self._maximum, 1)
         return next(iter(self.limit(maximum)), None)
+
+    def one(self) -> R_co:
+        """The only item.
+
+        Raises:
+            NoResult: there is none.
+            SeveralResults: there is more than one.
+        """
+        found = self.limit(2 if self._maximum is None else min(self._maximum, 2)).all()
+        if not found:
+            raise NoResult("The query has no item: use first() where there may be none.", table=self.schema.table)
+        if len(found) > 1:
+            raise SeveralResults("The query has more than one item: use first() for one of them.", table=self.schema.table)
+        return found[0]
 
     def last(self) -> R_co | None:
         """The last item, or None, by a reversed scan."""
-        if self.maximum is not None or self.skipped:
+        if self._maximum is not None or self._skipped:
             raise QueryError("last() cannot be combined with limit() or offset().")
         return self.reversed().first()
 
@@ -251,7 +271,7 @@ class Query(Generic[R_co]):
             QueryError: no key leads to the items so, or the query has a limit, an offset or is a part.
             EncodingError: a value cannot be one of the field.
         """
-        if self.maximum is not None or self.skipped or self.part is not None or self.row_bounds:
+        if self._maximum is not None or self._skipped or self._part is not None or self._row_bounds:
             raise QueryError("first_of_each() cannot be combined with limit(), offset(), before() or after(), nor read from a part.")
         alone = not isinstance(fields, list | tuple)
         chosen = [_field_of(part) for part in ((fields,) if alone else fields)]
@@ -269,33 +289,52 @@ class Query(Generic[R_co]):
             raise QueryError("Give a value of each of the fields.", fields=names)
         expressions = [FieldExpression[Any](of=part) for part in chosen]
         checked = [tuple(of.checked(value) for of, value in zip(expressions, key, strict=True)) for key in keys]
-        return self.source.first_of_each(self, chosen, checked)
+        return self._source.first_of_each(self, chosen, checked)
 
     def exists(self) -> bool:
         """Whether there is at least one item."""
-        at_most = 1 if self.maximum is None else min(self.maximum, 1)
+        at_most = 1 if self._maximum is None else min(self._maximum, 1)
         # Selecting nothing reads only the cells that predicates and existence need.
         return next(iter(evolve(self, selection=(), maximum=at_most)), None) is not None
 
     def count(self) -> int:
         """How many items there are; rows are counted by reading keys, never on the client's memory."""
-        return self.source.count(self)
+        return self._source.count(self)
 
-    def page(self, size: int, after: str | None = None) -> Page[R_co]:
-        """One page.
+    def delete(self, *, batch_size: int = 1000, progress: Callable[[int], object] | None = None) -> int:
+        """Deletes every item, with its index entries, and returns how many were deleted; runs at once, in bounded memory.
+
+        The items are read and deleted page by page, apart from what is pending in the session. What is added meanwhile may be
+        deleted or not. A row of a versioned model that no longer satisfies the query when it is deleted stays; a row of another
+        model that was changed after it was read is deleted all the same. Repeating a delete that failed is safe.
+
+        Args:
+            batch_size: objects per page, at most.
+            progress: called with the number of objects deleted so far, after each page.
+
+        Raises:
+            PartialWrite: something failed after the first page; `deleted` objects are certainly deleted.
+            QueryError: the query selects fields.
+        """
+        return self._source.delete(self, whole(batch_size, "batch_size", 1), progress)
+
+    def page(self, size: int, after: str | None = None, *, before: str | None = None) -> Page[R_co]:
+        """One page: the first one, the one behind a page, or the one before a page.
 
         Args:
             size: items on the page, at most.
-            after: `next_token` of the page before, or None for the first page.
+            after: `next_token` of the page before this one.
+            before: `previous_token` of the page behind this one, which then holds the items right before that page's first.
 
         Raises:
-            TokenError: the token is damaged or belongs to another query.
+            QueryError: both tokens are given.
+            TokenError: the token is damaged, belongs to another query, or is given the wrong way round.
         """
-        return self.source.page(self, whole(size, "size of the page", 1), after)
+        return self._source.page(self, whole(size, "size of the page", 1), *given_token(after, before))
 
     def explain(self) -> Explanation:
         """How the query would be carried out; print it."""
-        return self.source.explain(self)
+        return self._source.explain(self)
 
     def split(self, count: int) -> list[QueryPart[R_co]]:
         """At most `count` parts, which together hold each item of the query once; `Session.read(part)` reads one, in any process.
@@ -308,13 +347,13 @@ class Query(Generic[R_co]):
             QueryError: the query has a limit, an offset or an order, which no part could keep, or is a part itself.
         """
         parts = whole(count, "split", 1)
-        if self.maximum is not None or self.skipped:
+        if self._maximum is not None or self._skipped:
             raise QueryError("A query with limit() or offset() cannot be split: no part knows how many items the others have.")
-        if self.ordering:
+        if self._ordering:
             raise QueryError("A query with order_by() cannot be split: there is an order within each part only.")
-        if self.part is not None:
+        if self._part is not None:
             raise QueryError("A part of a query is not split again.")
-        return self.source.split(self, parts)
+        return self._source.split(self, parts)
 
     def __reduce__(self) -> NoReturn:
         raise QueryError("A query belongs to its session and cannot be pickled: pickle the parts of split(), see Session.read.")
@@ -326,6 +365,13 @@ def whole(count: SupportsIndex, what: str, least: int = 0) -> int:
     if number is None or not least <= number <= MOST:
         raise QueryError(f"Give a whole number, {'one' if least else 'zero'} or more.", argument=what, found=repr(count))
     return number
+
+
+def given_token(after: str | None, before: str | None) -> tuple[str | None, bool]:
+    """The token that was given, if any, and whether it is of the previous page; raises `QueryError` for two of them."""
+    if after is not None and before is not None:
+        raise QueryError("A page follows one page or precedes one: give after= or before=, not both.")
+    return (after, False) if before is None else (before, True)
 
 
 def _field_of(part: object) -> Field:

@@ -29,8 +29,15 @@ class Removed(dict[Any, None]):
     """Keys of entries that are removed."""
 
 
-def merged_entries(schema: TableSchema, obj: object, name: str, entries: object, row: bytes) -> tuple[dict[Any, Any], Any]:
+def merged_entries(schema: TableSchema, held: Any, name: str, entries: object, row: bytes) -> tuple[dict[Any, Any], Any]:
     """Entries as they are written, None for removed ones, and the map column as the object has it then.
+
+    Args:
+        schema: of the model.
+        held: the entries that the object has, or `NotLoaded`.
+        name: of the map column.
+        entries: that are put or removed.
+        row: key of the object.
 
     Raises:
         EncodingError: an entry cannot be stored; names the field.
@@ -41,7 +48,6 @@ def merged_entries(schema: TableSchema, obj: object, name: str, entries: object,
         written = of.settled(asked, row)
     except EncodingError as error:
         raise EncodingError(error.message, **{"table": schema.table, **error.details}) from None
-    held = getattr(obj, name)
     if held is NotLoaded:
         return written, NotLoaded
     merged = {**held, **written}

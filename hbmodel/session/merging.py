@@ -14,12 +14,14 @@ from hbmodel.errors import CapabilityError
 from hbmodel.mapping.mapper import KeyMapper, Values
 from hbmodel.mapping.predicates import Ordering
 from hbmodel.mapping.schema import PRIMARY, Field, TableSchema
-from hbmodel.query.executor import Found, shape
+from hbmodel.query.executor import Found, page_of, shape
 from hbmodel.query.explanation import Explanation
-from hbmodel.query.paging import Page, Token, encode_token
+from hbmodel.query.page_window import PageWindow
+from hbmodel.query.paging import Page, Token
 from hbmodel.query.part import QueryPart, described, rebuilt
 from hbmodel.query.plan import Plan
 from hbmodel.query.query import Query
+from hbmodel.session.bulk_delete import Progress
 from hbmodel.session.moves import Moves
 from hbmodel.session.query_runner import QueryRunner
 
@@ -43,10 +45,15 @@ class MergingQueries:
         alone = self._alone(query)
         return self._merged_items(query) if alone is None else self.runner.stream(alone)
 
-    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page; a token is good as long as the same tables are read."""
         alone = self._alone(query)
-        return self._merged_page(query, size, after) if alone is None else self.runner.page(alone, size, after)
+        return self._merged_page(query, size, at, backwards) if alone is None else self.runner.page(alone, size, at, backwards)
+
+    def delete(self, query: Query[Any], batch_size: int, progress: Progress | None) -> int:
+        """Deletes the items; refused while both tables are in use."""
+        self.moves.check_changes(query.schema, "delete()")
+        return self.runner.delete_pages(query, batch_size, progress, self.page)
 
     def count(self, query: Query[Any]) -> int:
         """How many items there are."""
@@ -87,34 +94,27 @@ class MergingQueries:
     # --- both ---------------------------------------------------------------------------------------------------------
 
     def _merged_items(self, query: Query[Any]) -> Generator[Any, None, None]:
-        if query.maximum == 0:
+        if query._maximum == 0:
             return
         made = self.runner.planned(query)
-        wanted = None if query.maximum is None else query.skipped + query.maximum
+        wanted = None if query._maximum is None else query._skipped + query._maximum
         item = shape(query, made)
         with self._merged(query, made, wanted, None) as found:
-            for _, values in itertools.islice(found, query.skipped, wanted):
+            for _, values in itertools.islice(found, query._skipped, wanted):
                 yield item(values)
 
-    def _merged_page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+    def _merged_page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
         token: Token | None = None
-        if after is None:
+        if at is None:
             made = self.runner.planned(query)
         else:
-            token, made = self.runner.token(query, after)
-        allowed = query.maximum if token is None else token.remaining
-        take = size if allowed is None else min(size, allowed)
-        skip = query.skipped if token is None else 0
-        if take == 0:
-            return Page((), None)
-        with self._merged(query, made, skip + take + 1, None if token is None else token.position) as merged:
-            found = list(itertools.islice(merged, skip, skip + take + 1))
-        remaining = None if allowed is None else allowed - take
-        item = shape(query, made)
-        page = [item(values) for _, values in found[:take]]
-        if len(found) <= take or remaining == 0:
-            return Page(page, None)
-        return Page(page, encode_token(Token(made.digest, made.path.name, found[take - 1][0], remaining), self.runner.seal))
+            token, made = self.runner.token(query, at, backwards)
+        window = PageWindow.of(size, token, query._maximum, query._skipped)
+        found: list[Found] = []
+        if window.take:
+            with self._merged(query, made.opposite if backwards else made, window.wanted, window.position) as merged:
+                found = list(itertools.islice(merged, window.skip, window.wanted))
+        return page_of(query, made, window, found, self.runner.seal)
 
     @contextmanager
     def _merged(self, query: Query[Any], made: Plan, wanted: int | None, after: bytes | None) -> Iterator[Iterator[Found]]:
@@ -142,9 +142,9 @@ class MergingQueries:
         alike = _alike(made, replaced)
         if alike:
             path = self.runner.planned(evolve(asked, index_name=made.path.name))
-            if path.backwards == made.backwards:
-                yield from self.runner.found(path.query, path, wanted, after)
-                return
+            alike_read = path if path.backwards == made.backwards else path.opposite
+            yield from self.runner.found(path.query, alike_read, wanted, after)
+            return
         plan = self.runner.planned(evolve(asked, ordering=(), backwards=False, index_name=None))
         position, backwards = _position(made), made.backwards
         placed: Iterator[Found] = (
@@ -164,10 +164,10 @@ def _in_layout(query: Query[Any], layout: TableSchema) -> Query[Any]:
     return evolve(
         query,
         schema=layout,
-        predicate=None if query.predicate is None else rebuilt(layout, described(query.predicate)),
-        ordering=tuple(Ordering(layout.field(part.field.name), part.desc) for part in query.ordering),
-        selection=None if query.selection is None else tuple(layout.field(of.name) for of in query.selection),
-        index_name=query.index_name if query.index_name is None or query.index_name == PRIMARY else layout.index(query.index_name).name,
+        predicate=None if query._predicate is None else rebuilt(layout, described(query._predicate)),
+        ordering=tuple(Ordering(layout.field(part.field.name), part.desc) for part in query._ordering),
+        selection=None if query._selection is None else tuple(layout.field(of.name) for of in query._selection),
+        index_name=query._index_name if query._index_name is None or query._index_name == PRIMARY else layout.index(query._index_name).name,
     )
 
 

@@ -18,6 +18,7 @@ from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard
+from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.store.port import Store
 from hbmodel.tables.names import Names
 from hbmodel.tables.registration import Binding
@@ -38,6 +39,7 @@ class NamedQueryRunner(QueryRunner):
         guard: as for `QueryRunner`.
         lease: as for `QueryRunner`.
         names: of dictionaries.
+        work: as for `QueryRunner`.
     """
 
     def __init__(
@@ -48,21 +50,22 @@ class NamedQueryRunner(QueryRunner):
         guard: Guard,
         lease: float | None,
         names: Names,
+        work: UnitOfWork,
     ) -> None:
-        super().__init__(view, bind, seal, guard, lease)
+        super().__init__(view, bind, seal, guard, lease, work)
         self._names = names
 
     def _with_ids(self, query: Query[Any]) -> Query[Any]:
         """The query without names that have no id; the same one again, so that its plan is remembered, as long as none was unknown."""
-        if query.predicate is None:
+        if query._predicate is None:
             return query
         wanted: dict[Dictionary, set[str]] = {}
-        for dictionary, names in _names_in(query.predicate):
+        for dictionary, names in _names_in(query._predicate):
             wanted.setdefault(dictionary, set()).update(names)
         ids = {dictionary: self._names.find(dictionary, sorted(names)) for dictionary, names in wanted.items()}
         if all(len(ids[dictionary]) == len(names) for dictionary, names in wanted.items()):
             return query
-        predicate = _known(query.predicate, ids)
+        predicate = _known(query._predicate, ids)
         if any(isinstance(part, In) and not part.values for part in conjuncts(predicate)):
             # Nothing satisfies it, whatever field it is about: said of the first field of the key, it leaves no range to read.
             predicate = And((*conjuncts(predicate), In(query.schema.key_fields[0], ())))
@@ -86,12 +89,12 @@ class NamedQueryRunner(QueryRunner):
                     return
                 yield item
 
-    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page."""
         if not query.schema.dictionaries:
-            return super().page(query, size, after)
+            return super().page(query, size, at, backwards)
         with self._names.bound():
-            return super().page(self._with_ids(query), size, after)
+            return super().page(self._with_ids(query), size, at, backwards)
 
     def count(self, query: Query[Any]) -> int:
         """How many items there are."""

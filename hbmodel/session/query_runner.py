@@ -20,7 +20,9 @@ from hbmodel.query.partition import partition, within
 from hbmodel.query.plan import Plan
 from hbmodel.query.planner import explain, plan
 from hbmodel.query.query import Query
-from hbmodel.session.thread_guard import Guard
+from hbmodel.session.bulk_delete import BulkDelete, Progress
+from hbmodel.session.thread_guard import Guard, guarded
+from hbmodel.session.unit_of_work import UnitOfWork
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
 
@@ -41,6 +43,7 @@ class QueryRunner:
         seal: for continuation tokens, or None.
         guard: of the session; a query that is being read ends with it.
         lease: seconds for which a binding is trusted, or None.
+        work: carries out deletes; None in what only reads.
     """
 
     def __init__(
@@ -50,7 +53,9 @@ class QueryRunner:
         seal: Seal | None,
         guard: Guard,
         lease: float | None = None,
+        work: UnitOfWork | None = None,
     ) -> None:
+        self._work = work
         self._view, self._bind, self._seal, self._guard, self._lease = view, bind, seal, guard, lease
         self._plans: dict[tuple[int, str | None], tuple[Query[Any], Binding, Plan]] = {}
 
@@ -64,8 +69,8 @@ class QueryRunner:
         if known is not None and known[0] is query and known[1] is binding:
             return known[2], binding
         made = plan(query, binding.readable, binding.indexed, path, binding.adopting)
-        if query.part is not None:
-            made = within(made, query.part)
+        if query._part is not None:
+            made = within(made, query._part)
         if len(self._plans) >= PLANS_KEPT:
             self._plans.clear()
         self._plans[id(query), path] = query, binding, made
@@ -95,9 +100,9 @@ class QueryRunner:
         """The plan of a query."""
         return self._plan(query)
 
-    def token(self, query: Query[Any], text: str) -> tuple[Token, Plan]:
+    def token(self, query: Query[Any], text: str, backwards: bool) -> tuple[Token, Plan]:
         """What a continuation token says, and the plan that it continues."""
-        return read_token(text, query, lambda path: self._plan(query, path), self._seal)
+        return read_token(text, query, lambda path: self._plan(query, path), self._seal, backwards)
 
     def found(self, query: Query[Any], made: Plan, wanted: int | None, after: bytes | None) -> Generator[Found, None, None]:
         """The items of a plan that follow a position on its path, `wanted` at most being taken, as positions and values.
@@ -118,14 +123,14 @@ class QueryRunner:
     def stream(self, query: Query[Any]) -> Iterator[Any]:
         """The items, as they come."""
         items = self._items(query, *self._planned(query))
-        return with_maps(self._view(query.schema), query, items) if query.loading and query.selection is None else items
+        return with_maps(self._view(query.schema), query, items) if query._loading and query._selection is None else items
 
     def _items(self, query: Query[Any], made: Plan, binding: Binding) -> Iterator[Any]:
-        if query.maximum == 0:
+        if query._maximum == 0:
             return
-        wanted = None if query.maximum is None else query.skipped + query.maximum
+        wanted = None if query._maximum is None else query._skipped + query._maximum
         item = shape(query, made)
-        remaining, skip = query.maximum, query.skipped
+        remaining, skip = query._maximum, query._skipped
         after: bytes | None = None
         while True:
             try:
@@ -147,34 +152,48 @@ class QueryRunner:
             else:
                 return
 
-    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page."""
-        page = self._page(query, size, after)
-        return evolve(page, items=load_maps(self._view(query.schema), query, page.items)) if query.loading else page
+        page = self._page(query, size, at, backwards)
+        return evolve(page, items=load_maps(self._view(query.schema), query, page.items)) if query._loading else page
 
-    def _page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
+    def _page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
         token: Token | None = None
-        if after is None:
+        if at is None:
             made, binding = self._planned(query)
         else:
             binding = self._bind(query.schema)  # never newer than the plan's: at worst the query is planned once more
-            token, made = read_token(after, query, lambda path: self._plan(query, path), self._seal)
+            token, made = self.token(query, at, backwards)
         while True:
             try:
                 return read_page(self._view(query.schema), query, made, size, token, self._seal, self._check(query, made, binding))
             except _Outdated:
                 made, binding = self._planned(query, made.path.name)
 
+    def delete(self, query: Query[Any], batch_size: int, progress: Progress | None) -> int:
+        """Deletes the items."""
+        return self.delete_pages(query, batch_size, progress, self.page)
+
+    @guarded
+    def delete_pages(
+        self, query: Query[Any], batch_size: int, progress: Progress | None, page: Callable[[Query[Any], int, str | None, bool], Page[Any]]
+    ) -> int:
+        """Deletes the items that are on the pages of a query."""
+        assert self._work is not None, "of a session"
+        work = self._work.apart(atomic_rows=False)
+        return BulkDelete(work, lambda asked, size, after: page(asked, size, after, False), progress).run(query, batch_size)
+
     def count(self, query: Query[Any]) -> int:
         """How many items there are."""
         # Counting selects nothing: only the cells that predicates and existence need are read.
         query = evolve(query, selection=())
         made, binding = self._planned(query)
-        if query.maximum is not None:
+        if query._maximum is not None:
             return sum(1 for _ in self._items(query, made, binding))
         while True:
             try:
-                return max(0, PlanExecutor(self._view(query.schema), made, None, self._check(query, made, binding)).count() - query.skipped)
+                found = PlanExecutor(self._view(query.schema), made, None, self._check(query, made, binding)).count()
+                return max(0, found - query._skipped)
             except _Outdated:
                 made, binding = self._planned(query, made.path.name)
 
@@ -183,7 +202,7 @@ class QueryRunner:
         found: dict[Key, Any] = {}
         for some in in_plans(dict.fromkeys(keys)):
             found.update(zip(some, self._firsts(query.where(*conditions_of(fields, some)), [of.name for of in fields], some), strict=True))
-        if query.loading:
+        if query._loading:
             load_maps(self._view(query.schema), query, [item for item in found.values() if item is not None])
         return [found[key] for key in keys]
 
@@ -211,12 +230,12 @@ class QueryRunner:
                 layout=layout_digest(query.schema, made.path.name),
                 path=made.path.name,
                 table=made.path.table,
-                predicate=None if query.predicate is None else described(query.predicate),
-                selection=None if query.selection is None else tuple(f.name for f in query.selection),
-                backwards=query.backwards,
-                full_scan=query.full_scan or bool(query.row_bounds),  # which bound the part's ranges, and are not in it
+                predicate=None if query._predicate is None else described(query._predicate),
+                selection=None if query._selection is None else tuple(f.name for f in query._selection),
+                backwards=query._backwards,
+                full_scan=query._full_scan or bool(query._row_bounds),  # which bound the part's ranges, and are not in it
                 ranges=tuple((r.start, r.stop) for r in ranges),
-                loading=tuple(of.name for of in query.loading),
+                loading=tuple(of.name for of in query._loading),
             )
             for ranges in partition(made, starts, count)
         ]
@@ -233,9 +252,8 @@ class QueryRunner:
         schema = schema_of(part.model)
         if part.path not in {PRIMARY, *schema.indexes} or part.layout != layout_digest(schema, part.path):
             raise SchemaMismatch("The model has another layout here than where the query was split.", table=schema.table, path=part.path)
-        return Query(
-            schema,
-            self,
+        return evolve(
+            Query[Any](schema, self),
             predicate=None if part.predicate is None else rebuilt(schema, part.predicate),
             backwards=part.backwards,
             index_name=part.path,

@@ -27,6 +27,7 @@ from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condit
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.increment import increment
 from hbmodel.session.insert_calls import InsertCalls
+from hbmodel.session.key_calls import KeyCalls
 from hbmodel.session.known_models import KnownModels
 from hbmodel.session.merging import MergingQueries
 from hbmodel.session.metadata_cache import MetadataCache
@@ -48,7 +49,7 @@ T = TypeVar("T")
 log = logging.getLogger("hbmodel")
 
 
-class Session(InsertCalls, MapColumnCalls):
+class Session(InsertCalls, KeyCalls, MapColumnCalls):
     """Reads and writes objects of a store.
 
     Writes are pending until `commit()`; reads never see what is pending. As a context manager it commits on a clean exit and
@@ -112,7 +113,9 @@ class Session(InsertCalls, MapColumnCalls):
         self._work = UnitOfWork(store, self._view, self._bind, self._clock, atomic_rows=atomic_rows)
         names = Names(store, registry=registry, cache=self._knowledge.names)
         self._guard = Guard(names)
-        self._runner = NamedQueryRunner(self._view, self._planning_binding, self._seal, self._guard, self._knowledge.lease, names)
+        self._runner = NamedQueryRunner(
+            self._view, self._planning_binding, self._seal, self._guard, self._knowledge.lease, names, self._work
+        )
         self._moves = Moves(self._planning_binding, self._view)
         self._merging = MergingQueries(self._runner, self._moves)
 
@@ -273,12 +276,6 @@ class Session(InsertCalls, MapColumnCalls):
         schema = schema_of(type(obj))
         check_condition(schema, if_)
         self._delete(schema, obj, key_of(schema, obj), version_of(schema, obj), if_)
-
-    @guarded
-    def delete_key(self, model: type[Any], /, **key: Any) -> None:
-        """`delete` by key; under a random salt in every bucket."""
-        schema = schema_of(model)
-        self._delete(schema, dict(key), KeyMapper(schema).complete(key))
 
     def _delete(
         self, schema: TableSchema, subject: Any, key: tuple[Any, ...], version: int = UNKNOWN, condition: Predicate | None = None

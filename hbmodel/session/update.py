@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.errors import SessionError
+from hbmodel.mapping.map_columns import NotLoaded
 from hbmodel.mapping.mapper import KeyMapper, changed_copy, check_size, encode_cell, key_of, version_of
 from hbmodel.mapping.predicates import Predicate
-from hbmodel.mapping.schema import schema_of
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import UpdateFields
 from hbmodel.session.batches import Pending
@@ -26,6 +30,46 @@ def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) 
         condition: what the row must satisfy, or None.
     """
     schema = schema_of(type(obj))
+    version = version_of(schema, obj)
+    update, merged = _update(schema, obj, key_of(schema, obj), changes, condition, version, partial(getattr, obj))
+    changed = changed_copy(obj, {**changes, **merged}, version + 1 if version else version)
+    return Pending(schema, obj, [update], copy=changed)
+
+
+def update_key_call(schema: TableSchema, fields: Mapping[str, Any], condition: Predicate | None) -> Pending:
+    """The pending call of an update by key; see `Session.update_key`.
+
+    Args:
+        schema: of the model.
+        fields: all of the key, and those to change.
+        condition: what the row must satisfy, or None.
+    """
+    key = {name: fields[name] for name in schema.layout.names if name in fields}
+    changes = {name: value for name, value in fields.items() if name not in key}
+    update, _ = _update(schema, key, KeyMapper(schema).complete(key), changes, condition, UNKNOWN, lambda name: NotLoaded)
+    return Pending(schema, key, [update])
+
+
+def _update(
+    schema: TableSchema,
+    subject: Any,
+    values: tuple[Any, ...],
+    changes: dict[str, Any],
+    condition: Predicate | None,
+    version: int,
+    held: Callable[[str], Any],
+) -> tuple[UpdateFields, dict[str, Any]]:
+    """The write of an update, and the map columns that it changes as they are then.
+
+    Args:
+        schema: of the model.
+        subject: what outcomes and errors name.
+        values: of the key.
+        changes: new values by field name, and `ttl`, which is taken out.
+        condition: what the row must satisfy, or None.
+        version: that the row must have, or 0.
+        held: gives the entries of a map column, as far as they are known.
+    """
     check_condition(schema, condition)
     ttl = None if "ttl" in schema.by_name else milliseconds(schema, changes.pop("ttl", None))
     if not changes and ttl is None:
@@ -33,21 +77,19 @@ def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) 
     if schema.immutable:
         raise SessionError("Rows of an immutable model cannot be updated.", table=schema.table)
     check_updated(schema, changes)
-    key = dict(zip(schema.layout.names, key_of(schema, obj), strict=True))
-    (row,) = KeyMapper(schema).rows(tuple(key.values()))
+    key = dict(zip(schema.layout.names, values, strict=True))
+    (row,) = KeyMapper(schema).rows(values)
     written: dict[str, Any] = {}
     merged: dict[str, Any] = {}
     for name, value in changes.items():
         if name in schema.maps_by_name:
-            written[name], merged[name] = merged_entries(schema, obj, name, value, row)
+            written[name], merged[name] = merged_entries(schema, held(name), name, value, row)
             continue
         declared = schema.by_name[name]
         with claiming():
             cell = encode_cell(schema, declared, value)
         check_size(schema, declared, cell, row)
         written[name] = declared.decode_cell(cell)  # as it is now: the caller may change a list before the commit
-    version = version_of(schema, obj)
-    changed = changed_copy(obj, {**changes, **merged}, version + 1 if version else version)
     if not any(written[name] for name in changes if name in merged) and merged.keys() == changes.keys() and ttl is None:
         raise SessionError("There are no entries to put or to remove.", table=schema.table, field=next(iter(merged)))
-    return Pending(schema, obj, [UpdateFields(obj, row, key, written, ttl, version, condition)], copy=changed)
+    return UpdateFields(subject, row, key, written, ttl, version, condition), merged

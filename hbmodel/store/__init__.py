@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from hbmodel.store.checks.rows import NO_TABLE, check_cells, check_row
 from hbmodel.store.port import BegunPut, Capabilities, PipelinedStore, RepeatingStore, Store, check_store
+from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import (
     CELL_OVERHEAD,
     CLOCK_TICK,
@@ -42,6 +43,7 @@ __all__ = [
     "Delete",
     "Family",
     "Get",
+    "KeyRange",
     "PipelinedStore",
     "Put",
     "Region",

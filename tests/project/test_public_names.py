@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import typing
+from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -62,6 +66,7 @@ TOP = [
     "IdsExhausted",
     "IncompleteKey",
     "IncompleteRow",
+    "Index",
     "IndexBuild",
     "IndexProgress",
     "IndexReport",
@@ -87,8 +92,10 @@ TOP = [
     "Names",
     "NamespaceExists",
     "NamespaceNotFound",
+    "NoResult",
     "NotLoaded",
     "OrderNotAvailable",
+    "Ordering",
     "Outcome",
     "Page",
     "PartialWrite",
@@ -114,8 +121,11 @@ TOP = [
     "Session",
     "SessionClosed",
     "SessionError",
+    "SessionOptions",
     "SessionThreadError",
     "Sessions",
+    "SeveralResults",
+    "Slices",
     "Store",
     "StoreClosed",
     "StoreError",
@@ -124,6 +134,7 @@ TOP = [
     "TableExists",
     "TableNotFound",
     "TableOutcome",
+    "TableSchema",
     "Text",
     "TextSalt",
     "TimeSpan",
@@ -143,6 +154,7 @@ TOP = [
     "__version__",
     "alter",
     "asc",
+    "asdict",
     "build_index",
     "check_regions",
     "column",
@@ -160,6 +172,7 @@ TOP = [
     "drop_index",
     "drop_tables",
     "each",
+    "evolve",
     "family",
     "flag",
     "index",
@@ -190,6 +203,7 @@ STORE = [
     "FOREVER",
     "Family",
     "Get",
+    "KeyRange",
     "MAX_CELL_SIZE",
     "MAX_ROW_LENGTH",
     "NO_TABLE",
@@ -226,6 +240,7 @@ ERRORS = [
     "LocalHBaseError",
     "NamespaceExists",
     "NamespaceNotFound",
+    "NoResult",
     "OrderNotAvailable",
     "PartialWrite",
     "QueryError",
@@ -236,6 +251,7 @@ ERRORS = [
     "SessionClosed",
     "SessionError",
     "SessionThreadError",
+    "SeveralResults",
     "StoreClosed",
     "StoreError",
     "StoreURLError",
@@ -265,6 +281,49 @@ LOCALHBASE = [
     "stop",
 ]
 
+QUERY = [
+    "all",
+    "allow_full_scan",
+    "count",
+    "delete",
+    "exists",
+    "explain",
+    "first",
+    "first_of_each",
+    "last",
+    "limit",
+    "load",
+    "offset",
+    "one",
+    "order_by",
+    "page",
+    "reversed",
+    "schema",
+    "select",
+    "split",
+    "use_index",
+    "where",
+]
+"""What completion shows of a query: one name for each thing."""
+
+OPAQUE = {
+    "BoundSalt",
+    "Computed",
+    "Condition",
+    "Counter",
+    "DeclaredPart",
+    "Drain",
+    "Field",
+    "FlagSpec",
+    "IndexField",
+    "KeyLayout",
+    "Registry",
+    "ServerClock",
+    "Source",
+    "_HasStore",
+}
+"""Types in public signatures that no program names: what declarations return, and what the library hands to itself."""
+
 PUBLIC = {hbmodel: TOP, store: STORE, errors: ERRORS, localhbase: LOCALHBASE}
 
 
@@ -286,3 +345,52 @@ def test_public_names_stay(module: ModuleType) -> None:
 @pytest.mark.parametrize("module", PUBLIC, ids=lambda module: module.__name__)
 def test_no_public_name_is_added_unnoticed(module: ModuleType) -> None:
     assert names_of(module) == set(PUBLIC[module])
+
+
+def test_a_query_shows_one_name_for_each_thing() -> None:
+    assert [name for name in dir(hbmodel.Query) if not name.startswith("_")] == QUERY
+    query = hbmodel.Session(hbmodel.connect("memory:")).query(Named)
+    assert [name for name in dir(query) if not name.startswith("_")] == QUERY
+
+
+@hbmodel.model(table="named")
+class Named:
+    name: hbmodel.Key[str] = hbmodel.key()
+    size: hbmodel.Column[int] = hbmodel.column("s")
+
+
+def signatures() -> Iterator[Any]:
+    """The public functions and methods."""
+    for module, names in PUBLIC.items():
+        for name in names:
+            value = getattr(module, name)
+            if not inspect.isclass(value):
+                yield value
+                continue
+            for attribute in dir(value):
+                of = inspect.getattr_static(value, attribute)
+                if not attribute.startswith("_"):
+                    yield getattr(of, "fget", None) or getattr(of, "func", None) or getattr(of, "__func__", of)
+
+
+def types_in(hint: Any) -> Iterator[Any]:
+    """The classes that an annotation names."""
+    for part in (hint, typing.get_origin(hint)):
+        if inspect.isclass(part):
+            yield part
+    for argument in typing.get_args(hint):
+        for part in argument if isinstance(argument, list) else [argument]:
+            yield from types_in(part)
+
+
+def test_what_users_meet_in_signatures_is_public() -> None:
+    public = {id(getattr(module, name)) for module, names in PUBLIC.items() for name in names}
+    met = {
+        kind.__name__
+        for function in signatures()
+        if inspect.isfunction(function) and function.__module__.startswith("hbmodel.")
+        for hint in typing.get_type_hints(function).values()
+        for kind in types_in(hint)
+        if kind.__module__.startswith("hbmodel.") and id(kind) not in public
+    }
+    assert met <= OPAQUE

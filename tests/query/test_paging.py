@@ -53,8 +53,9 @@ TOKENS = st.builds(
     Token,
     query=st.binary(min_size=8, max_size=8),
     path=st.text(max_size=20),
-    position=st.binary(max_size=40),
-    remaining=st.one_of(st.none(), st.integers(0, 2**64 - 2)),
+    position=st.one_of(st.none(), st.binary(max_size=40)),
+    passed=st.one_of(st.none(), st.integers(0, 2**64 - 2)),
+    backwards=st.booleans(),
 )
 
 
@@ -62,8 +63,8 @@ TOKENS = st.builds(
 
 
 def test_the_bytes_of_a_token() -> None:
-    text = encode_token(Token(b"digest__", "by_name", b"\x00key", 5))
-    body = b"\x01" + b"digest__" + (5).to_bytes(8, "big") + b"\x07by_name" + b"\x00key"
+    text = encode_token(Token(b"digest__", "by_name", b"\x00key", 5, backwards=True))
+    body = b"\x02" + b"digest__" + b"\x01" + (5).to_bytes(8, "big") + b"\x07by_name" + b"\x00key"
     assert base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)) == body + crc32(body).to_bytes(4, "big")
 
 
@@ -84,7 +85,7 @@ def test_sealed_tokens_read_back(token: Token) -> None:
 
 
 def test_a_limit_beyond_every_table_is_none() -> None:
-    assert decode_token(encode_token(Token(bytes(8), "primary", b"", 2**70)), None).remaining is None
+    assert decode_token(encode_token(Token(bytes(8), "primary", b"", 2**70)), None).passed is None
 
 
 @given(TOKENS, st.data())
@@ -134,12 +135,15 @@ def with_checksum(body: bytes) -> str:
     ("body", "message"),
     [
         (b"", "another version"),
-        (b"\x02" + bytes(30), "another version"),
+        (b"\x01" + bytes(30), "another version"),  # what the version before this one wrote
+        (b"\x03" + bytes(30), "another version"),
         (b"\x00" + bytes(30), "another version"),
-        (b"\x01", "damaged"),
-        (b"\x01" + bytes(16), "damaged"),
-        (b"\x01" + bytes(16) + b"\x05abcd", "damaged"),
-        (b"\x01" + bytes(16) + b"\x01\xff", "damaged"),
+        (b"\x02", "damaged"),
+        (b"\x02" + bytes(17), "damaged"),
+        (b"\x02" + bytes(17) + b"\x05abcd", "damaged"),
+        (b"\x02" + bytes(17) + b"\x01\xff", "damaged"),
+        (b"\x02" + bytes(8) + b"\x04" + bytes(8) + b"\x01p", "damaged"),
+        (b"\x02" + bytes(8) + b"\x02" + bytes(8) + b"\x01pkey", "damaged"),
     ],
 )
 def test_tokens_of_another_make(body: bytes, message: str) -> None:
@@ -204,6 +208,8 @@ def test_what_is_no_token_key(key: Any) -> None:
 def test_a_page_without_a_token_is_the_last() -> None:
     assert Page((1, 2), None).at_end
     assert not Page((1, 2), "token").at_end
+    assert Page((1, 2), None).at_start
+    assert not Page((1, 2), None, "token").at_start
 
 
 @pytest.fixture(scope="module")
@@ -300,10 +306,13 @@ def test_an_altered_token_does_not_widen_the_query(store: hb.Store) -> None:
     query = events(store).limit(4)
     token = decode_token(query.page(2).next_token or "", None)
     for position in (b"", b"\x00", b"\x00\x00\x05", b"\xff" * 9, b"\x01\x00\x00"):
-        for remaining in (None, 0, 1, 99):
-            items = query.page(99, after=encode_token(Token(token.query, token.path, position, remaining))).items
+        for passed in (None, 0, 1, 3, 4, 99, 2**64 - 2):
+            items = query.page(99, after=encode_token(Token(token.query, token.path, position, passed))).items
             assert {item.user for item in items} <= {1}
-            assert len(items) <= min(4, 99 if remaining is None else remaining)
+            assert len(items) <= max(0, 4 - (passed or 0))
+            items = query.page(99, before=encode_token(Token(token.query, token.path, position, passed, backwards=True))).items
+            assert {item.user for item in items} <= {1}
+            assert len(items) <= min(4, passed or 0)
 
 
 def test_sealed_sessions(store: hb.Store) -> None:

@@ -42,12 +42,12 @@ class Numbers:
 
     def stream(self, query: Query[Any]) -> Iterator[Any]:
         self.asked.append(("stream", query))
-        numbers = list(range(self.size))[:: -1 if query.backwards else 1]
-        last = None if query.maximum is None else query.skipped + query.maximum
-        return iter(numbers[query.skipped : last])
+        numbers = list(range(self.size))[:: -1 if query._backwards else 1]
+        last = None if query._maximum is None else query._skipped + query._maximum
+        return iter(numbers[query._skipped : last])
 
-    def page(self, query: Query[Any], size: int, after: str | None) -> Page[Any]:
-        self.asked.append((f"page {size} {after}", query))
+    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
+        self.asked.append((f"page {size} {'before' if backwards else 'after'} {at}", query))
         return Page(list(range(size)), None)
 
     def count(self, query: Query[Any]) -> int:
@@ -90,41 +90,41 @@ def test_a_step_gives_a_new_query(step: Callable[[Query[Any]], Query[Any]]) -> N
 def test_conditions_add_up() -> None:
     one, two, three = Thing.a == 1, Thing.b == "x", Thing.c > 3
     built = query().where(one).where(two & three).where()
-    assert conjuncts(built.predicate) == (one, two, three)
-    assert isinstance(built.predicate, And)
-    assert query().where().predicate is None
-    assert conjuncts(query().where(one, two, three).predicate) == (one, two, three)
+    assert conjuncts(built._predicate) == (one, two, three)
+    assert isinstance(built._predicate, And)
+    assert query().where()._predicate is None
+    assert conjuncts(query().where(one, two, three)._predicate) == (one, two, three)
 
 
 def test_later_numbers_replace_earlier_ones() -> None:
     built = query().limit(3).limit(2).offset(5).offset(1)
-    assert (built.maximum, built.skipped) == (2, 1)
-    assert query().limit(np.int64(3)).maximum == 3  # type: ignore[arg-type]
-    assert type(query().limit(np.int64(3)).maximum) is int  # type: ignore[arg-type]
-    assert query().limit(0).maximum == 0
-    assert query().limit(MOST).maximum == MOST
+    assert (built._maximum, built._skipped) == (2, 1)
+    assert query().limit(np.int64(3))._maximum == 3  # type: ignore[arg-type]
+    assert type(query().limit(np.int64(3))._maximum) is int  # type: ignore[arg-type]
+    assert query().limit(0)._maximum == 0
+    assert query().limit(MOST)._maximum == MOST
 
 
 def test_reversed_twice_is_forwards() -> None:
-    assert query().reversed().backwards
-    assert not query().reversed().reversed().backwards
+    assert query().reversed()._backwards
+    assert not query().reversed().reversed()._backwards
 
 
 def test_orders() -> None:
     built = query().order_by(Thing.a, Thing.b.desc(), Thing.c.asc())
-    assert [(part.field.name, part.desc) for part in built.ordering] == [("a", False), ("b", True), ("c", False)]
-    assert [part.field.name for part in built.order_by(Thing.c).ordering] == ["c"]
+    assert [(part.field.name, part.desc) for part in built._ordering] == [("a", False), ("b", True), ("c", False)]
+    assert [part.field.name for part in built.order_by(Thing.c)._ordering] == ["c"]
 
 
 def test_paths() -> None:
-    assert query().use_index("by_c").index_name == "by_c"
-    assert query().use_index("primary").index_name == "primary"
-    assert query().use_index("by_c").use_index(None).index_name is None
+    assert query().use_index("by_c")._index_name == "by_c"
+    assert query().use_index("primary")._index_name == "primary"
+    assert query().use_index("by_c").use_index(None)._index_name is None
 
 
 def test_selections() -> None:
-    assert [f.name for f in query().select(Thing.b, Thing.a).selection or ()] == ["b", "a"]
-    assert query().selection is None
+    assert [f.name for f in query().select(Thing.b, Thing.a)._selection or ()] == ["b", "a"]
+    assert query()._selection is None
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -181,8 +181,8 @@ def test_items() -> None:
 def test_first_reads_one() -> None:
     built = query()
     assert built.first() == 0
-    asked: Any = built.source
-    assert asked.asked[-1][1].maximum == 1
+    asked: Any = built._source
+    assert asked.asked[-1][1]._maximum == 1
     assert query(0).first() is None
     assert query().limit(0).first() is None
     assert query().limit(9).offset(2).first() == 2
@@ -197,8 +197,8 @@ def test_last_is_the_first_of_the_opposite_order() -> None:
 def test_exists_selects_nothing() -> None:
     built = query()
     assert built.exists()
-    asked: Any = built.source
-    assert (asked.asked[-1][1].maximum, asked.asked[-1][1].selection) == (1, ())
+    asked: Any = built._source
+    assert (asked.asked[-1][1]._maximum, asked.asked[-1][1]._selection) == (1, ())
     assert not query(0).exists()
     assert not query().limit(0).exists()
     assert not query().offset(5).exists()
@@ -208,8 +208,8 @@ def test_pages_and_counts_are_the_sources() -> None:
     built = query()
     assert built.page(3, after="token").items == [0, 1, 2]
     assert built.count() == 5
-    asked: Any = built.source
-    assert [what for what, _ in asked.asked] == ["page 3 token", "count"]
+    asked: Any = built._source
+    assert [what for what, _ in asked.asked] == ["page 3 after token", "count"]
 
 
 def test_a_query_shows_what_it_asks_and_not_its_source() -> None:

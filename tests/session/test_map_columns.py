@@ -18,6 +18,7 @@ from hbmodel.store.clock_tick import let_tick_pass
 from tests.support.beds import HBASE, Bed, cells_of, fresh, paired
 from tests.support.examples import examples
 from tests.support.faulty import Crash, FaultyStore, RecordingStore, failures_of, is_repetition
+from tests.support.page_walks import check_walk
 
 OWNERS = ("a", "b\x00")
 NAMES = ("x", "x\x00y", "y")
@@ -191,6 +192,9 @@ class Pets:
         assert list(found.limit(2)) == expected[:2]
         assert list(pages(found.limit(3), 2)) == expected[:3]
         assert list(pages(found, self.random.choice((1, 3)))) == expected
+        walk = [(self.random.random() < 0.5, self.random.choice((1, 2, 4))) for _ in range(4)]
+        check_walk(found, expected, walk)
+        check_walk(found.limit(3), expected[:3], walk)
         assert all(found.get(key) == value for key, value in expected[:2])
 
 

@@ -24,6 +24,7 @@ from hbmodel.tables.registry import Registry
 from hbmodel.tools.cli import main
 from tests.support.beds import HBASE, rows_of
 from tests.support.examples import examples
+from tests.support.page_walks import Step, check_walk, steps
 from tests.tables.migration_models import TIMES, Moved, Visit, session_of, visit
 
 QUICK = hb.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
@@ -194,6 +195,7 @@ ORDERS: Sequence[tuple[Any, bool]] = ((None, True), (Moved.number, False), (Move
     st.integers(0, 3),
     st.integers(1, 6),
     st.booleans(),
+    steps,
 )
 @settings(max_examples=examples(50))
 def test_queries_over_both_tables_are_those_over_one(
@@ -205,6 +207,7 @@ def test_queries_over_both_tables_are_those_over_one(
     skip: int,
     size: int,
     selected: bool,
+    walk: list[Step],
 ) -> None:
     with EmbeddedStore(None) as store:
         hb.create_tables(store, Visit, Moved)
@@ -238,6 +241,7 @@ def test_queries_over_both_tables_are_those_over_one(
                 break
             page = query.page(size, after=page.next_token)
         assert found == wanted
+        check_walk(query, wanted, walk)
 
 
 @given(PLACES, st.sampled_from(["p0", "p2"]), st.none() | st.integers(0, 3), st.booleans())

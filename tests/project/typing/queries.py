@@ -31,6 +31,11 @@ assert_type(page, hb.Page[Action])
 assert_type(list(page.items), list[Action])
 assert_type(page.next_token, str | None)
 assert_type(query.page(20, after=page.next_token), hb.Page[Action])
+assert_type(query.page(20, before=page.previous_token), hb.Page[Action])
+assert_type(list(page), list[Action])
+assert_type(len(page), int)
+assert_type(query.one(), Action)
+assert_type(query.delete(batch_size=10, progress=print), int)
 for action in query:
     assert_type(action, Action)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import assert_type
+from typing import Any, assert_type
 
 import hbmodel as hb
 from hbmodel.store import Row
@@ -41,6 +41,9 @@ session.add_all([user])
 session.add(user, ttl=timedelta(hours=1))
 session.insert(user, ttl=timedelta(hours=1))
 session.update(user, ttl=timedelta(hours=1))
+session.update_key(User, name="ann", nick=None, age=4)
+assert_type(hb.evolve(user, age=4), User)
+assert_type(hb.asdict(user), dict[str, Any])
 session.delete(user)
 session.delete_key(User, name="ann", nick=None)
 session.discard()

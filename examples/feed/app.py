@@ -1,0 +1,120 @@
+"""The web application: each request opens a session on the one store; what a page shows is said by its URL alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from attrs import frozen
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+import hbmodel as hb
+
+from .model import NAMES, Action
+
+HERE = Path(__file__).parent
+SIZE = 10
+HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'", "Referrer-Policy": "same-origin"}
+
+templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)
+
+
+@frozen
+class Asked:
+    """What a URL asks for.
+
+    Attributes:
+        user: whose actions, or all users'.
+        name: of the actions, or any.
+    """
+
+    user: str = ""
+    name: str = ""
+
+    @classmethod
+    def of(cls, request: Request) -> Asked:
+        """What the parameters of a request say."""
+        return cls(request.query_params.get("user", "").strip(), request.query_params.get("name", "").strip())
+
+    def query(self, session: hb.Session) -> hb.Query[Action]:
+        """The actions, newest first: of a user by the key, of a name by an index, and all of them by another one."""
+        query = session.query(Action).order_by(Action.at.desc())
+        if self.user:
+            query = query.where(Action.user == self.user).use_index("primary")
+        if self.name:
+            query = query.where(Action.name == self.name)
+        return query if self.user or self.name else query.use_index(Action.by_time).allow_full_scan()
+
+    def url(self, **more: str | None) -> str:
+        """The URL of a page."""
+        parameters = {name: value for name, value in {"user": self.user, "name": self.name, **more}.items() if value}
+        return f"/?{urlencode(parameters)}" if parameters else "/"
+
+
+def page_of(template: str, status: int = 200, **values: object) -> Response:
+    """A page; every value in it is escaped."""
+    return HTMLResponse(templates.get_template(template).render(values), status, HEADERS)
+
+
+def create_app(store: hb.Store, size: int = SIZE) -> Starlette:
+    """The application on a store, whose tables it creates.
+
+    Args:
+        store: an open store; whoever opened it closes it.
+        size: actions on a page.
+    """
+    hb.create_tables(store, Action)
+    sessions = hb.Sessions(store)
+
+    def feed(request: Request) -> Response:
+        asked = Asked.of(request)
+        after, before = request.query_params.get("after"), request.query_params.get("before")
+        with sessions() as session:
+            try:
+                page = asked.query(session).page(size, after=after, before=before)
+            except hb.TokenError:  # an old bookmark, or an edited URL
+                return RedirectResponse(asked.url(note="restarted"), 303, HEADERS)
+            except hb.QueryError as error:
+                return page_of("message.html", 400, title="This page cannot be shown", message=error.message)
+        return page_of(
+            "feed.html",
+            page=page,
+            asked=asked,
+            names=NAMES,
+            url=asked.url,
+            user_url=lambda user: Asked(user=user).url(),
+            delete_url=f"/users/{quote(asked.user, safe='')}/delete" if asked.user else None,
+            note=request.query_params.get("note", ""),
+            deleted=request.query_params.get("deleted", ""),
+        )
+
+    def ask_delete(request: Request) -> Response:
+        user = request.path_params["user"]
+        with sessions() as session:
+            count = Asked(user=user).query(session).count()
+        return page_of("delete.html", user=user, count=count, back=Asked(user=user).url())
+
+    def delete(request: Request) -> Response:
+        if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+            return page_of("message.html", 403, title="Not deleted", message="The request came from another site.")
+        with sessions() as session:
+            deleted = Asked(user=request.path_params["user"]).query(session).delete()
+        return RedirectResponse(Asked().url(deleted=str(deleted)), 303, HEADERS)
+
+    def route(path: str, endpoint: Callable[[Request], Response], *methods: str) -> Route:
+        return Route(path, endpoint, methods=methods)
+
+    return Starlette(
+        routes=[
+            route("/", feed, "GET"),
+            route("/users/{user:path}/delete", ask_delete, "GET"),
+            route("/users/{user:path}/delete", delete, "POST"),
+            Mount("/static", StaticFiles(directory=HERE / "static")),
+        ]
+    )

@@ -1,0 +1,88 @@
+"""Which items a page holds, by its token and the query's limit and offset, and the tokens of the pages next to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from attrs import frozen
+
+from hbmodel.errors import TokenError
+from hbmodel.query.paging import Page, Token
+
+F = TypeVar("F", bound=tuple[bytes, Any])
+
+WriteToken = Callable[[bytes | None, int | None, bool], str]
+"""Makes a token of a position, of how many items stand before it, and of whether it is of what precedes it."""
+
+
+@frozen
+class PageWindow:
+    """What is read for one page.
+
+    Attributes:
+        skip: how many of the items that are read to leave out first, by the query's offset.
+        take: how many items the page holds, at most.
+        position: the key that the page begins behind, or ends before; None for the query's own edge.
+        backwards: whether the page ends there, so that it is read towards the query's first item.
+        passed: how many of the query's items stand before the position, or None where no limit or offset counts them.
+        maximum: the query's limit, or None.
+    """
+
+    skip: int
+    take: int
+    position: bytes | None
+    backwards: bool
+    passed: int | None
+    maximum: int | None
+
+    @classmethod
+    def of(cls, size: int, token: Token | None, maximum: int | None = None, skipped: int = 0) -> PageWindow:
+        """The window of a page of at most `size` items; whatever an altered token says, the query's own limit holds."""
+        if token is None:
+            passed = None if maximum is None and not skipped else 0
+            return cls(skipped, size if maximum is None else min(size, maximum), None, False, passed, maximum)
+        passed = None if maximum is None and not skipped else token.passed or 0
+        most = [size]
+        if passed is not None and token.backwards:
+            most.append(passed)
+        if maximum is not None:
+            most.append(maximum if token.backwards else max(0, maximum - (passed or 0)))
+        return cls(0, min(most), token.position, token.backwards, passed, maximum)
+
+    @property
+    def wanted(self) -> int:
+        """How many items to read; one more than the page holds shows whether there are any further."""
+        return self.skip + self.take + 1 if self.take else 0
+
+    def page(self, found: Sequence[F], item: Callable[[F], Any], token: WriteToken) -> Page[Any]:
+        """The page of the items that were read, in the order they were read, without skipped ones.
+
+        Args:
+            found: positions and whatever belongs to them.
+            item: makes an item of one of them.
+            token: makes tokens.
+        """
+        taken, more = list(found[: self.take]), len(found) > self.take
+        start = stop = self.passed
+        if self.backwards:
+            taken.reverse()
+            start = None if self.passed is None else self.passed - len(taken)
+        else:
+            stop = None if self.passed is None else self.passed + len(taken)
+        # A page that is empty, since what was there is deleted, leads to the first and the last item that the query has then.
+        edges = (taken[0][0], taken[-1][0]) if taken else (None, None)
+        preceded = more if self.backwards else self.position is not None
+        followed = (self.position is not None) if self.backwards else more
+        return Page(
+            [item(one) for one in taken],
+            token(edges[1], stop, False) if followed and (stop is None or self.maximum is None or stop < self.maximum) else None,
+            token(edges[0], start, True) if preceded and (start is None or start > 0) else None,
+        )
+
+
+def check_direction(token: Token, backwards: bool) -> Token:
+    """Raises `TokenError` for the token of a next page where that of a previous one is due, or the other way round."""
+    if token.backwards != backwards:
+        raise TokenError("Give next_token as page(size, after=...) and previous_token as page(size, before=...).")
+    return token

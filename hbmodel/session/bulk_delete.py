@@ -1,0 +1,85 @@
+"""Deletes what a query finds, page by page, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import evolve, frozen
+
+from hbmodel.errors import ConditionFailed, ConflictError, HbmodelError, PartialWrite, QueryError
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.version_cell import UNKNOWN
+from hbmodel.protocol.writes import DeleteRow
+from hbmodel.query.paging import Page
+from hbmodel.query.query import Query
+from hbmodel.session.batches import Pending
+from hbmodel.session.get_many import known_rows
+from hbmodel.session.unit_of_work import UnitOfWork
+
+Progress = Callable[[int], object]
+
+
+@frozen(eq=False)
+class BulkDelete:
+    """Deletes the items of a query; see `Query.delete`.
+
+    Attributes:
+        work: carries out the deletes, and nothing else.
+        read: reads a page: of a query, with at most so many items, behind a token.
+        progress: called with the number of objects deleted so far.
+    """
+
+    work: UnitOfWork
+    read: Callable[[Query[Any], int, str | None], Page[Any]]
+    progress: Progress | None = None
+
+    def run(self, query: Query[Any], batch_size: int) -> int:
+        """Deletes them all and returns how many there were.
+
+        Raises:
+            QueryError: the query selects fields.
+            PartialWrite: something failed after the first batch; `deleted` objects are deleted.
+        """
+        schema = query.schema
+        if query._selection is not None:
+            raise QueryError("delete() is for whole objects, not for select().", table=schema.table)
+        keys = evolve(query, selection=tuple(schema.field(name) for name in schema.layout.names), loading=())
+        deleted, token = 0, None
+        while True:
+            try:
+                page = self.read(keys, batch_size, token)
+                deleted += self._delete(query, [dict(zip(schema.layout.names, key, strict=True)) for key in page])
+            except HbmodelError as error:
+                self.work.discard()
+                if not deleted and not isinstance(error, PartialWrite):
+                    raise
+                raise PartialWrite(
+                    "The delete stopped: `deleted` objects are certainly deleted; the same delete() takes the rest.",
+                    **{"table": schema.table, "reason": str(error), **getattr(error, "details", {}), "deleted": deleted},
+                ) from error
+            if page and self.progress is not None:
+                self.progress(deleted)
+            token = page.next_token
+            if token is None:
+                return deleted
+
+    def _delete(self, query: Query[Any], keys: list[dict[str, Any]]) -> int:
+        """Deletes some objects, in one commit; of a versioned model those that the query still finds then."""
+        calls = [call for key in keys if (call := _call(query, query.schema, key)) is not None]
+        for call in calls:
+            self.work.add(call)
+        try:
+            self.work.commit()
+        except (ConditionFailed, ConflictError, PartialWrite):
+            unfinished = any(call.remaining for call in calls)
+            errors = [call.outcome.error for call in calls if call.outcome is not None and call.outcome.error is not None]
+            if unfinished or not all(isinstance(error, ConditionFailed) for error in errors):
+                raise
+        return sum(call.outcome is not None and call.outcome.action == "deleted" for call in calls)
+
+
+def _call(query: Query[Any], schema: TableSchema, key: dict[str, Any]) -> Pending | None:
+    condition = query._predicate if schema.versioned else None
+    rows = known_rows(schema, key)
+    return Pending(schema, key, [DeleteRow(key, row, UNKNOWN, condition) for row in rows]) if rows else None

@@ -1,0 +1,58 @@
+"""Walks over the pages of a query or a slice, forwards and backwards as a test draws them, held against a list of its items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+import hbmodel as hb
+
+Step = tuple[bool, int]
+"""Whether a page is the one before, and its size."""
+
+steps = st.lists(st.tuples(st.booleans(), st.integers(1, 5)), min_size=1, max_size=8)
+
+
+def neighbour(asked: Any, page: hb.Page[Any] | None, step: Step) -> hb.Page[Any] | None:
+    """The page next to one, the first page for None, and None where there is no page on that side."""
+    backwards, size = step
+    found: hb.Page[Any]
+    if page is None:
+        found = asked.page(size)
+    elif backwards:
+        if page.previous_token is None:
+            return None
+        found = asked.page(size, before=page.previous_token)
+    else:
+        if page.next_token is None:
+            return None
+        found = asked.page(size, after=page.next_token)
+    return found
+
+
+def check_walk(asked: Any, expected: Sequence[Any], walk: Sequence[Step], shown: Callable[[Any], Any] = lambda item: item) -> None:
+    """Every page of a walk holds what stands next to the page before it, while nothing is written.
+
+    Args:
+        asked: a query or a slice.
+        expected: its items, as `shown` shows them.
+        walk: the steps, of which the first is the first page.
+        shown: what is compared of an item.
+    """
+    start = stop = 0
+    page: hb.Page[Any] | None = None
+    for step in walk:
+        found = neighbour(asked, page, step)
+        if found is None:
+            continue
+        backwards, size = step
+        if page is not None and backwards:
+            start, stop = max(0, start - size), start
+        else:
+            start, stop = stop, min(len(expected), stop + size)
+        assert [shown(item) for item in found] == list(expected[start:stop])
+        assert len(found) == stop - start
+        assert (found.at_start, found.at_end) == (start == 0, stop == len(expected))
+        page = found
