@@ -49,5 +49,5 @@ def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) 
     version = version_of(schema, obj)
     changed = changed_copy(obj, {**changes, **merged}, version + 1 if version else version)
     if not any(written[name] for name in changes if name in merged) and merged.keys() == changes.keys() and ttl is None:
-        raise SessionError("There are no entries to put or to remove.", table=schema.table, field=next(iter(merged)))
+        raise SessionError("There are no entries to put or to remove: leave the field out.", table=schema.table, field=next(iter(merged)))
     return Pending(schema, obj, [UpdateFields(obj, row, key, written, ttl, version, condition)], copy=changed)
