@@ -43,8 +43,8 @@ def _warn(cls: type[Any], keys: Sequence[str]) -> None:
         return
     names = ", ".join(source.__name__ for source in sources)
     warnings.warn(
-        f"Several bases of {cls.__name__} bring key fields: {names}. The row key begins with those of the base "
-        f"that is named last, and this order cannot be changed once there are rows. Say that it is meant: "
+        f"Several bases of {cls.__name__} define key fields: {names}. The row key begins with those of the base "
+        f"that is named last, and this order cannot be changed once there are rows. Confirm it: "
         f"@hb.model(..., key_order={tuple(keys)!r}).",
         stacklevel=4,
     )

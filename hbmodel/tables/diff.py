@@ -42,13 +42,14 @@ _UNBUILT = "queries cannot use it: it was declared on a table that was there, an
 _SAME_BYTES = "its bytes stay the same"
 _SAME_ENTRIES = "its entries stay the same"
 _NEW_MEMBER = (
-    "programs whose enumeration does not have it cannot read rows that hold it, nor pages and scans with such rows (DecodingError): "
-    "deploy it to all of them before one writes it"
+    "programs whose enumeration lacks it cannot read rows that hold it, nor pages or scans with such rows (DecodingError): "
+    "deploy it to all programs before one of them writes it"
 )
 _OLD_MEMBER = (
-    "this model cannot read rows that hold it (DecodingError): keep the member until no row does, then hb.alter(..., drop=True) forgets it"
+    "this model cannot read rows that hold it (DecodingError): keep the member until no row holds it, then hb.alter(..., drop=True) "
+    "removes it from the registry"
 )
-_UNMAPPED = "no field has it: reads pass over it, and a delete of the object takes it along"
+_UNMAPPED = "no field has it: reads ignore it, and deleting the object deletes it too"
 _MISREAD = "rows are stored by the live layout: a model of another one would misread or misplace them"
 
 

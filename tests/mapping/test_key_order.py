@@ -33,7 +33,7 @@ def declare(*bases: type[Any], **options: Any) -> type[Any]:
 
 def test_the_base_that_is_named_last_comes_first_and_that_is_a_warning() -> None:
     with pytest.warns(
-        UserWarning, match=r"Several bases of Thing bring key fields: Dated, Owned\..*key_order=\('day', 'owner', 'name'\)"
+        UserWarning, match=r"Several bases of Thing define key fields: Dated, Owned\..*key_order=\('day', 'owner', 'name'\)"
     ) as seen:
         model = declare(Owned, Dated)
     assert hb.schema_of(model).layout.names == ("day", "owner", "name")

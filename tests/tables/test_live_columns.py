@@ -41,8 +41,8 @@ def test_columns_that_no_field_has_are_found_in_a_sample(bed: Bed) -> None:
     assert not hb.diff(bed.store, BOTH)
     found = hb.diff(bed.store, ONE)
     assert told(found) == {
-        "column d:b": "= held: column d:b: in 3 of 6 sampled rows (no field has it: reads pass over it, and a delete of the object takes "
-        "it along; the registry has it as b)"
+        "column d:b": "= held: column d:b: in 3 of 6 sampled rows (no field has it: reads ignore it, and deleting the object "
+        "deletes it too; the registry has it as b)"
     }
     (difference,) = found
     assert (difference.kind, difference.effect, difference.declared, difference.family) == ("column", "left", None, "d")
@@ -181,7 +181,7 @@ def test_a_new_member_says_which_programs_it_breaks_until_it_is_registered(bed: 
     hb.alter(bed.store, older, drop=True)  # what earlier tests have registered
     found = hb.diff(bed.store, newer)
     (line,) = told(found).values()
-    assert line.startswith("+ enumerated: column d:s member BACK: missing (programs whose enumeration does not have it cannot read rows")
+    assert line.startswith("+ enumerated: column d:s member BACK: missing (programs whose enumeration lacks it cannot read rows")
     assert found.differences[0].safe
     assert hb.alter(bed.store, newer).applied == found
     assert not hb.diff(bed.store, newer)

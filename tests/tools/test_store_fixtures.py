@@ -84,7 +84,7 @@ def test_every_test_has_a_store_of_its_own(project: pytest.Pytester, monkeypatch
 
 
 @pytest.mark.hbase
-@pytest.mark.parametrize("side", ["url", "thrift2_url"])
+@pytest.mark.parametrize("side", [pytest.param("url", marks=pytest.mark.slow), "thrift2_url"])
 def test_on_hbase_tables_are_a_test_s_own_and_are_dropped(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, local_hbase: Any, side: str
 ) -> None:
@@ -140,6 +140,7 @@ def test_the_examples_of_the_page_pass(project: pytest.Pytester) -> None:
 
 
 @pytest.mark.hbase
+@pytest.mark.slow
 def test_the_examples_of_the_page_pass_on_hbase(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, local_hbase: Any) -> None:
     gateways = (url.partition("://")[2] for url in (local_hbase.url, local_hbase.thrift2_url))
     monkeypatch.setenv("HBMODEL_TEST_HBASE", ",".join(gateways))
