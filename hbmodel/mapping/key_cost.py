@@ -14,6 +14,7 @@ from hbmodel.encoding.codecs import Codec
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.mapping.byte_cost import ByteCost, byte_cost
+from hbmodel.mapping.key_order import source_of
 from hbmodel.mapping.prefix_counts import PrefixCounts, prefix_counts
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.mapping.tall_or_wide import CELL_BYTES, Sample, of_sample, read_sample
@@ -32,6 +33,7 @@ class Description:
             qualifier and 20 bytes of lengths, timestamp and type, before compression and block encoding.
         cells: cells per full row, system cells included.
         indexes: the same for the entries of each index.
+        key: the fields of the key in their order, `at descending` for a descending one, with the base that brings it: `user (of Owned)`.
         sample: what sampled objects take, tall and wide; None where none were asked for.
         prefixes: rows per prefix of the key and of each index, with hot values, by a sample; nothing where none was asked for.
         bytes: where the bytes of the sampled objects go, and what other names and codecs would take; None without a sample.
@@ -46,10 +48,12 @@ class Description:
     sample: Sample | None = None
     prefixes: tuple[PrefixCounts, ...] = ()
     bytes: ByteCost | None = None
+    key: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         width = f"{self.key_bytes}" if self.key_bytes is not None else f"{self.fixed_key_bytes} + text"
-        own = f"{self.table}: key {width} bytes, {self.cells} cells, {self.cell_overhead} bytes of keys and names per row"
+        key = f"{width} bytes ({', '.join(self.key)})"
+        own = f"{self.table}: key {key}, {self.cells} cells, {self.cell_overhead} bytes of keys and names per row"
         sampled = [str(each) for each in (self.sample, self.bytes) if each is not None]
         return "\n".join([own, *(str(index) for index in self.indexes), *sampled, *map(str, self.prefixes)])
 
@@ -88,12 +92,22 @@ def _described(schema: TableSchema) -> Description:
     if schema.indexes or schema.versioned:
         columns += [schema.version_column, schema.liveness_column]
     indexes = tuple(
-        _describe(index.table, index.salt.width, [index.layout], _entry_columns(schema, index)) for index in schema.indexes.values()
+        evolve(
+            _describe(index.table, index.salt.width, [index.layout], _entry_columns(schema, index)),
+            key=tuple(_named(f.name, f.desc) for f in index.layout.fields),
+        )
+        for index in schema.indexes.values()
     )
     place = schema.layout
     layouts = [part for part in (place.row, place.columns) if part is not None] if isinstance(place, PlaceLayout) else [place]
     made = _describe(schema.table, schema.salt.width + len(schema.row or b"") + len(schema.kind), layouts, columns)
-    return Description(made.table, made.key_bytes, made.fixed_key_bytes, made.cell_overhead, made.cells, indexes)
+    brought = [(f, source_of(schema.model, f.name)) for f in schema.key_fields]
+    key = tuple(_named(f.name, f.desc) + ("" if base is None else f" (of {base.__name__})") for f, base in brought)
+    return evolve(made, indexes=indexes, key=key)
+
+
+def _named(name: str, desc: bool) -> str:
+    return f"{name} descending" if desc else name
 
 
 def _entry_columns(schema: TableSchema, index: Index) -> list[bytes]:

@@ -21,6 +21,7 @@ from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family_name
 from hbmodel.mapping.fields import Column, FieldSpec, FlagSpec, Key, column, counter, key, version
 from hbmodel.mapping.index_kinds.part import DeclaredPart
+from hbmodel.mapping.key_order import in_key_order
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.map_declaration import Columns, MapColumns, MapSpec, columns, resolve_map
 from hbmodel.mapping.replaced import earlier_layout
@@ -49,6 +50,7 @@ def model(
     kind: bytes | None = None,
     frozen: bool = False,
     replaces: type[Any] | None = None,
+    key_order: Sequence[str] | None = None,
 ) -> Callable[[C], C]:
     """Makes an attrs class of the decorated one and resolves its declarations.
 
@@ -71,6 +73,8 @@ def model(
             as an owner and his pets. It cannot be added later.
         frozen: instances cannot be changed (and can be hashed).
         replaces: the model with another key, or salt, from whose table the objects move into this one, see `hb.migrate`.
+        key_order: names of all key fields in the order of the row key, where it is not that of their declaration: fields of bases come
+            first, those of the base that is named last before all others.
 
     Raises:
         DeclarationError: names the field and says what to do.
@@ -86,7 +90,7 @@ def model(
         check_options(cls.__name__, options)
         if exists is not None and not isinstance(exists, FlagSpec):
             raise DeclarationError('exists takes a flag: exists=hb.flag("e").', model=cls.__name__, found=repr(exists))
-        specs = _declared(cls)
+        specs = in_key_order(cls, _declared(cls), key_order)
         fields, maps = _fields(cls, specs, sys._getframe(1), options)
         indexes = {name: spec for name, spec in specs.items() if isinstance(spec, IndexSpec)}
         made = _attrs_class(cls, fields, maps, frozen)
@@ -119,6 +123,9 @@ def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
 
     Models take the declarations of any undecorated base. The mark is for type checkers alone: without it they do not expect
     the inherited fields in a model's constructor.
+
+    Key fields of mixins stand in front of the model's own, those of the mixin that is named last in front of all others (the
+    reverse of the class's `__mro__`). Where several mixins bring key fields, say the order: `@hb.model(..., key_order=("a", "b"))`.
 
     Args:
         cls: the class, where it is used as `@hb.mixin`.

@@ -72,6 +72,11 @@ def _checked(other: object) -> Predicate:
     return other
 
 
+def is_nan(value: Any) -> bool:
+    """Whether a value is a NaN, which queries hold for equal to every NaN."""
+    return isinstance(value, float) and value != value  # noqa: PLR0124
+
+
 def _packed(of: Field, value: Any) -> bytes:
     """The bytes by which equality is decided."""
     return b"" if value is None else b"\x01" + of.codec.encode(value)
@@ -88,6 +93,9 @@ class Comparison(Predicate):
     @override
     def test(self) -> Test:
         name, key, wanted = self.field.name, self.field.codec.order_key, self.value
+        if is_nan(wanted) and self.operator in {"=", "!="}:
+            equal = self.operator == "="
+            return self.field.tested(lambda values: is_nan(values[name]) is equal)
         if self.operator == "=":
             return self.field.tested(lambda values: bool(values[name] == wanted))
         if self.operator == "!=":
@@ -122,6 +130,7 @@ class In(Predicate):
     @override
     def test(self) -> Test:
         name, wanted = self.field.name, self.values
+        nan = any(map(is_nan, wanted))
         try:
             known: frozenset[Any] | Sequence[Any] = frozenset(wanted)
         except TypeError:
@@ -130,7 +139,7 @@ class In(Predicate):
         def one_of(values: Values) -> bool:
             value = values[name]
             try:
-                return value in known
+                return value in known or (nan and is_nan(value))
             except TypeError:  # structured values need not be hashable, and None beside them is
                 return value in wanted
 

@@ -33,6 +33,14 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
         raise _mistake(
             schema, "Both layouts must have the same columns.", fields=sorted({name for name, _ in mine.items() ^ theirs.items()})
         )
+    rounded = [of.name for of in schema.fields if of.codec.exact != of.codec and of.codec.spec != earlier.by_name[of.name].codec.spec]
+    if rounded:
+        raise _mistake(
+            schema,
+            "A field of the new layout rounds, so objects would change, or fall together, on the way: move them under a codec without "
+            "round=True, and declare it afterwards.",
+            fields=rounded,
+        )
     if schema.immutable != earlier.immutable:
         raise _mistake(schema, "Both layouts are immutable, or neither.")
     return evolve(earlier, model=schema.model, successor=schema.table)

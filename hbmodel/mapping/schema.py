@@ -10,6 +10,7 @@ import attrs
 from attrs import frozen
 
 from hbmodel.encoding.codecs import Dictionary
+from hbmodel.encoding.codecs.enums import members_of
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.encoding.salts import BoundSalt
@@ -299,6 +300,7 @@ class TableSchema:
         versioned = {"version": True} if self.versioned else {}
         row = {} if self.row is None else {"row": self.row.decode("latin-1")}
         kind = {"kind": self.kind.decode("latin-1")} if self.kind else {}
+        members = {place: named for place, of in self._stored_places if (named := members_of(of.codec))}
         return {
             "format": KEY_FORMAT_VERSION,
             "key": self.layout.field_specs,
@@ -313,7 +315,15 @@ class TableSchema:
             **versioned,
             **row,
             **kind,
+            **({"members": members} if members else {}),
         }
+
+    @property
+    def _stored_places(self) -> list[tuple[str, Field]]:
+        """Where the registry keeps each stored field."""
+        keys = [(f"key {at}", of) for at, of in enumerate(self.key_fields)]
+        values = [(of.column.decode("latin-1"), of.value) for of in self.maps]
+        return [*keys, *((of.column.decode("latin-1"), of) for of in self.columns), *values]
 
 
 def schema_of(model: type[Any]) -> TableSchema:

@@ -41,7 +41,7 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
     if ttl is None:
         return None
     if not isinstance(ttl, timedelta):
-        raise SessionError("A TTL is a timedelta.", table=schema.table, found=type(ttl).__name__)
+        raise SessionError("A TTL is a timedelta: ttl=timedelta(days=1).", table=schema.table, found=type(ttl).__name__)
     if ttl <= timedelta(0) or ttl % _MILLISECOND:
         raise EncodingError("A TTL is a positive number of whole milliseconds.", table=schema.table, ttl=str(ttl))
     if schema.versioned:

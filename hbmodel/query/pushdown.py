@@ -83,7 +83,7 @@ def _filter(predicate: Predicate, layout: KeyLayout, on_index: bool) -> Filter |
     of = predicate.field
     if of.is_key or on_index:
         return _key_filter(predicate, layout)
-    if of.kind != "column" or not of.codec.key or of.null == "delete":
+    if of.kind != "column" or not of.codec.canonical or of.null == "delete":
         return None
     missing = _accepts_missing(predicate, of)
     made = _column_filter(predicate, of, missing)

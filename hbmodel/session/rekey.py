@@ -75,7 +75,7 @@ def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any
     mapper = KeyMapper(schema)
     (old,), (new,) = mapper.rows(tuple(key.values())), mapper.rows(tuple({**key, **changes}.values()))
     if old == new:
-        raise SessionError("The object has this key already.", table=schema.table)
+        raise SessionError("The object has this key already: other fields are changed with update().", table=schema.table)
     wide = schema.wide
     one_row = wide is not None and wide.form.cut(old)[0] == wide.form.cut(new)[0]
     if wide is not None and wide.qualifiers.raw and not one_row:

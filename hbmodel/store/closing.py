@@ -11,7 +11,7 @@ from hbmodel.errors import StoreClosed, StoreError
 
 def store_closed() -> StoreClosed:
     """The error of a call on a store that was closed."""
-    return StoreClosed("The store was closed.")
+    return StoreClosed("The store was closed: open another one with hb.connect().")
 
 
 class ClosingStore(ABC):

@@ -75,7 +75,7 @@ def alter(
         lossy: also apply changes that lose data: a shorter TTL, fewer versions.
         drop: also drop the indexes that the models do not declare, as `drop_index` does: first queries of programs that still
             declare them stop, then writes, then the table is dropped. The models' own writes wait only for the first of these
-            steps, one lease.
+            steps, one lease. The registry also forgets the members of enumerations that the models do not have.
         times: shared by all programs that use the tables; only dropping waits for them.
         progress: called with an `IndexProgress` while it waits.
         registry: name of the registry table.
@@ -88,7 +88,7 @@ def alter(
     check_times(times)
     check_work(progress=progress)
     check_choices(lossy=lossy, drop=drop)
-    found = diff(store, *models, splits=splits, registry=registry)
+    found = diff(store, *models, splits=splits, registry=registry, sample=0)
     _check(found, lossy)
     schemas = dict.fromkeys(schema_of(model) for some in models_and_ids(models) for model in some)
     changes = _family_changes(found, {schema.table for schema in schemas})
@@ -106,6 +106,8 @@ def alter(
     catalog = Registry(store, registry)
     for schema in schemas:
         catalog.rename_fields(schema)
+        if drop:
+            catalog.keep_members(schema)
     dropped = [table for schema in schemas for table in _drop_undeclared(store, catalog, schema, times, progress)] if drop else []
     create_tables(store, *models, splits=splits, registry=registry)
     left = [difference for difference in found if difference.effect == "left" and not (drop and difference.undeclared)]

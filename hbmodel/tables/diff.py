@@ -15,6 +15,7 @@ from hbmodel.tables.declared import DeclaredTable, SplitsOption, plan_tables
 from hbmodel.tables.id_tables import Declared, models_and_ids
 from hbmodel.tables.layout_text import differing
 from hbmodel.tables.live import as_registered, is_live, missing_namespaces, namespace_of, needs_creation, registrations, state_of
+from hbmodel.tables.live_columns import registered_others, unmapped_columns
 from hbmodel.tables.matching import (
     SAFE,
     field_renames,
@@ -25,10 +26,11 @@ from hbmodel.tables.matching import (
     specs_to_compare,
     state_of_index,
 )
+from hbmodel.tables.members import member_changes
 from hbmodel.tables.registration import ABSENT, READABLE, Registration
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
 
-Kind = Literal["namespace", "table", "family", "option", "splits", "entry", "layout", "column", "index", "rename"]
+Kind = Literal["namespace", "table", "family", "option", "splits", "entry", "layout", "column", "member", "index", "rename"]
 
 Effect = Literal["safe", "lossy", "left", "refused"]
 
@@ -39,6 +41,15 @@ UNDECLARED = "the model does not declare this live index, so it may read and not
 _UNBUILT = "queries cannot use it: it was declared on a table that was there, and is not built: hb.build_index() does that"
 _SAME_BYTES = "its bytes stay the same"
 _SAME_ENTRIES = "its entries stay the same"
+_NEW_MEMBER = (
+    "programs whose enumeration lacks it cannot read rows that hold it, nor pages or scans with such rows (DecodingError): "
+    "deploy it to all programs before one of them writes it"
+)
+_OLD_MEMBER = (
+    "this model cannot read rows that hold it (DecodingError): keep the member until no row holds it, then hb.alter(..., drop=True) "
+    "removes it from the registry"
+)
+_UNMAPPED = "no field has it: reads ignore it, and deleting the object deletes it too"
 _MISREAD = "rows are stored by the live layout: a model of another one would misread or misplace them"
 
 
@@ -49,7 +60,7 @@ class Difference:
     Attributes:
         table: its name.
         kind: `namespace`, `table`, `family`, `option` (of a family), `splits`, `entry` (of the registry), `layout`, `column`,
-            `index`, or `rename` (of a key field, a column or an index).
+            `member` (of an enumeration), `index`, or `rename` (of a key field, a column or an index).
         what: what differs, such as `family d ttl`.
         declared: by the model; None if it declares nothing.
         live: in the store; None if it does not exist.
@@ -72,8 +83,8 @@ class Difference:
 
     @property
     def undeclared(self) -> bool:
-        """Whether it is an index that the model does not declare."""
-        return self.kind == "index" and self.declared is None
+        """Whether it is an index, or a member of an enumeration, that the model does not declare."""
+        return self.kind in {"index", "member"} and self.declared is None
 
     @property
     def safe(self) -> bool:
@@ -83,6 +94,8 @@ class Difference:
     def __str__(self) -> str:
         if self.live is None and self.kind != "option":
             sign, told = "+" if self.safe else _SIGNS[self.effect], "missing"
+        elif self.declared is None and self.kind in {"column", "member"}:
+            sign, told = _SIGNS[self.effect], str(self.live)
         elif self.kind == "rename":
             sign, told = _SIGNS[self.effect], f"renamed {self.live} -> {self.declared}"
         else:
@@ -128,33 +141,41 @@ class Diff:
         return "\n".join(map(str, self.differences))
 
 
-def diff(store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE) -> Diff:
+SAMPLE = 100
+"""Rows of each table in which columns are looked for that no model has."""
+
+
+def diff(store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE, sample: int = SAMPLE) -> Diff:
     """Compares live tables with what models declare, and changes nothing.
 
     It compares missing tables and families, the families' options (those that the model gives, and the TTL; for a `foreign` model
     the TTL only if given), the registry's entry, and the indexes with their tables. Options that the store cannot read are not
-    compared: the Thrift1 gateway returns neither block sizes nor configurations.
+    compared: the Thrift1 gateway returns neither block sizes nor configurations. A sample of rows is searched for columns that no model
+    has, except in tables of `foreign` models, which may hold any columns.
 
     Args:
         store: that holds the tables.
         models: to compare; sequences and dictionaries too. The dictionaries that fields of models use are included.
         splits: as for `create_tables`; if given, the live regions are compared with it too.
         registry: name of the registry table.
+        sample: how many rows of each table are searched, about; 0 reads none.
 
     Raises:
-        DeclarationError: no model was given, or a strategy for splits does not suit its table.
+        DeclarationError: no model was given, a strategy for splits does not suit its table, or the sample is no number from 0 on.
         SchemaMismatch: two of the models share a family or an index name.
     """
     check_store(store)
     if not models:
         raise DeclarationError("Give at least one model: without any there is nothing to compare.")
+    if type(sample) is not int or sample < 0:
+        raise DeclarationError("sample is how many rows of each table are searched, a whole number from 0 on.", found=repr(sample))
     named, ids = models_and_ids(models)
     planned = [plan_tables([schema_of(model) for model in some], at, registry) for some, at in ((named, splits), (ids, None)) if some]
-    found = [difference for some in planned for difference in _differences(store, some, Registry(store, registry))]
+    found = [difference for some in planned for difference in _differences(store, some, Registry(store, registry), sample)]
     return Diff(tuple(difference for at, difference in enumerate(found) if difference not in found[:at]))
 
 
-def _differences(store: Store, planned: Sequence[DeclaredTable], catalog: Registry) -> Iterator[Difference]:
+def _differences(store: Store, planned: Sequence[DeclaredTable], catalog: Registry, sample: int) -> Iterator[Difference]:
     existing = set(store.tables())
     entries = registrations(planned, catalog, existing)
     wanted = [as_registered(table, entries) for table in planned]
@@ -173,6 +194,8 @@ def _differences(store: Store, planned: Sequence[DeclaredTable], catalog: Regist
             yield from _compare_splits(store, table)
             if table.index is None and not any(schema.foreign for schema in table.schemas):
                 yield from _unmapped_families(store, table, catalog, existing)
+                if sample and catalog.table in existing:
+                    yield from _unmapped_columns(store, table, catalog, entries, sample)
         if table.index is None:
             for schema in table.schemas:
                 if table.name in existing or entries[schema] is not None:
@@ -213,6 +236,21 @@ def _unmapped_families(store: Store, table: DeclaredTable, catalog: Registry, ex
             why = "no model maps it: a delete of an object leaves what its row holds there"
             what = f"family {name.decode()}"
             yield Difference(table.name, "family", what, None, name.decode(), "left", why, family=name.decode())
+
+
+def _unmapped_columns(
+    store: Store, table: DeclaredTable, catalog: Registry, entries: Mapping[TableSchema, Registration | None], sample: int
+) -> Iterator[Difference]:
+    """Columns that some rows hold in the models' families, and that neither they nor other registered models have."""
+    others = registered_others(catalog, table.schemas)
+    if others is None:
+        return
+    found = unmapped_columns(store, table.schemas, others, sample)
+    known = {column: spec for entry in entries.values() if entry is not None for column, spec in entry.layout["columns"].items()}
+    for column, rows in found.held.items():
+        name = "" if column not in known else f"; the registry has it as {known[column]['name']}"
+        live = f"in {rows} of {found.rows} sampled rows"
+        yield Difference(table.name, "column", f"column {column}", None, live, "left", _UNMAPPED + name, column.partition(":")[0])
 
 
 def _options(family: Family, live: Family, configurable: bool, foreign: bool) -> Iterator[tuple[str, Any, Any]]:
@@ -263,6 +301,12 @@ def _compare_entry(schema: TableSchema, entry: Registration | None) -> Iterator[
     for column, spec in schema.layout_spec["columns"].items():
         if column not in known:
             yield Difference(schema.table, "column", f"column {column}", spec, None)
+    for change in member_changes(schema.layout_spec, entry.layout):
+        what = f"{'' if change.place.startswith('key ') else 'column '}{change.place} member {change.member}"
+        if change.declared:
+            yield Difference(schema.table, "member", what, change.member, None, why=_NEW_MEMBER)
+        else:
+            yield Difference(schema.table, "member", what, None, "not declared", "left", _OLD_MEMBER)
     for state in match_indexes(schema, entry).unknown:
         why = UNDECLARED
         yield Difference(schema.table, "index", f"index {state.name}", None, dict(state.spec), "left", why)

@@ -78,6 +78,7 @@ class Names:
         """The ids of those names that have one, in as few calls as possible."""
         found: dict[str, int] = {}
         missing: list[str] = []
+        _dictionary(dictionary)
         for name in dict.fromkeys(names):
             known = self._cache.id_of(dictionary, name)
             if known is None:
@@ -101,7 +102,7 @@ class Names:
         Raises:
             IdsExhausted: every id that the dictionary's codec allows is used.
         """
-        found = self._cache.id_of(dictionary, dictionary.constant(name))
+        found = self._cache.id_of(_dictionary(dictionary), dictionary.constant(name))
         if found is None:
             self._check(dictionary)
             found = drive_repeating(self._store, claim_name(tables_of(dictionary), name))
@@ -162,9 +163,13 @@ class Names:
         """Raises `SchemaMismatch` where the dictionary's ids have another codec in the store, and `TableNotFound` where it has none."""
         if dictionary in self._cache.checked:
             return
-        if not isinstance(dictionary, Dictionary):
-            raise DeclarationError("This is no dictionary: declare one by hb.dictionary().", found=repr(dictionary))
-        of = tables_of(dictionary)
+        of = tables_of(_dictionary(dictionary))
         for model in (of.by_name, of.by_id):
             self._registry.bind(schema_of(model))
         self._cache.checked.add(dictionary)
+
+
+def _dictionary(given: object) -> Dictionary:
+    if not isinstance(given, Dictionary):
+        raise DeclarationError("This is no dictionary: declare one by hb.dictionary().", found=repr(given))
+    return given

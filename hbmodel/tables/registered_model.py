@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from attrs import Factory, evolve
 
-from hbmodel.encoding.codecs import Bytes, JavaLong
+from hbmodel.encoding.codecs import Bytes, Codec, Float64, JavaLong
 from hbmodel.encoding.codecs.from_spec import UnknownCodec, codec_of
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.encoding.salts import DigestSalt, HashSalt, NoSalt, RandomSalt, Salt, TextSalt
@@ -83,7 +83,8 @@ def _schema(place: Place, found: Registration, indexes: Mapping[str, IndexSpec])
     layout, versioned = found.layout, bool(found.layout.get("version"))
     columns = layout["columns"]
     fields = [_key(place.table, spec) for spec in layout["key"]]
-    fields += [_column(column, spec) for column, spec in columns.items() if spec["kind"] != "map"]
+    indexed = {part.name for index in indexes.values() for part in index.parts}
+    fields += [_column(column, spec, in_key=spec["name"] in indexed) for column, spec in columns.items() if spec["kind"] != "map"]
     if versioned:
         name = _free("version", {f.name for f in fields})
         fields.append(Field(name, "version", VersionCodec(), default=UNKNOWN, family=place.family, qualifier=VERSION_QUALIFIER))
@@ -165,18 +166,24 @@ def _key(table: str, spec: Spec) -> Field:
     )
 
 
-def _column(column: str, spec: Spec) -> Field:
+def _value_codec(spec: Spec) -> Codec[Any]:
+    """Of a value that stands in no key: whether NaN is among them, only the programs know."""
+    codec = codec_of(spec)
+    return Float64(nan=True) if codec == Float64 else codec
+
+
+def _column(column: str, spec: Spec, *, in_key: bool = False) -> Field:
     family, _, qualifier = column.encode("latin-1").partition(b":")
     if spec["kind"] == "counter":
         return Field(spec["name"], "counter", JavaLong, default=0, family=family, qualifier=qualifier)
     default = None if spec["nullable"] else ABSENT_CELL
-    codec = codec_of(spec["codec"])
+    codec = codec_of(spec["codec"]) if in_key else _value_codec(spec["codec"])
     return Field(spec["name"], "column", codec, spec["nullable"], default, family=family, qualifier=qualifier, null=spec["null"])
 
 
 def _map(column: str, spec: Spec) -> MapField:
     family, _, qualifier = column.encode("latin-1").partition(b":")
-    value = Field(spec["name"], "column", codec_of(spec["codec"]), nullable=True, default=None, family=family, qualifier=qualifier)
+    value = Field(spec["name"], "column", _value_codec(spec["codec"]), nullable=True, default=None, family=family, qualifier=qualifier)
     return MapField(spec["name"], codec_of(spec["key"]), value)
 
 

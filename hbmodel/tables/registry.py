@@ -8,7 +8,7 @@ sessions put to learn the server's time.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -31,6 +31,7 @@ from hbmodel.tables.matching import (
     renamed_layout,
     same_entries,
 )
+from hbmodel.tables.members import with_members, with_members_alone
 from hbmodel.tables.moves import FROM, MOVE, check_moves, read_move
 from hbmodel.tables.registration import ABSENT, READABLE, ROW_STATES, Binding, IndexState, Registration, RowState, as_live
 
@@ -182,6 +183,7 @@ class Registry:
                 columns = {c: s for c, s in layout["columns"].items() if c not in found.layout["columns"]}
                 said = [rename for rename in field_renames(schema, found.layout) if rename.how == "said"]
                 layout = renamed_layout({**layout, **found.layout, "columns": {**found.layout["columns"], **columns}}, said)
+                layout = with_members(schema.layout_spec, layout)
                 states = _matched(schema, found)
             wanted: dict[bytes, bytes] = {}
             for name, index in schema.indexes.items():
@@ -204,10 +206,20 @@ class Registry:
 
     def rename_fields(self, schema: TableSchema) -> None:
         """Takes in the names that a model has for fields whose bytes allow no other; does nothing where the table is not registered."""
+
+        def renamed(layout: Mapping[str, Any]) -> Mapping[str, Any]:
+            return renamed_layout(layout, [rename for rename in field_renames(schema, layout) if rename.how in SAFE])
+
+        self._change_layout(schema, renamed)
+
+    def keep_members(self, schema: TableSchema) -> None:
+        """Forgets the members of enumerations that the model's fields do not have; does nothing where the table is not registered."""
+        self._change_layout(schema, lambda layout: with_members_alone(schema.layout_spec, layout))
+
+    def _change_layout(self, schema: TableSchema, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
         while (found := self.read(schema)) is not None:
-            renames = [rename for rename in field_renames(schema, found.layout) if rename.how in SAFE]
-            layout = canonical_json(renamed_layout(found.layout, renames))
-            if not renames or self._change(registry_row(schema), LAYOUT, found.cells[LAYOUT], layout):
+            changed = change(found.layout)
+            if changed == found.layout or self._change(registry_row(schema), LAYOUT, found.cells[LAYOUT], canonical_json(changed)):
                 return
 
     def check_neighbours(self, schema: TableSchema) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import frozen
 
+from hbmodel.store.filters import Filter, FirstCellOnly
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row, Scan
@@ -31,7 +32,7 @@ class Sample:
     share: float
 
 
-def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes]) -> Sample:
+def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], only: Filter | None = None) -> Sample:
     """About `count` rows, from random places between the first row and the last one.
 
     Places are even in the space of keys, not in the number of rows: a cluster of keys may be looked at seldom.
@@ -41,6 +42,7 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes]) 
         table: to sample.
         count: of rows, at least 1.
         columns: to read of them.
+        only: what of their cells is read, or None.
     """
     first, last = _end(store, table, False), _end(store, table, True)
     if first is None or last is None:
@@ -53,7 +55,7 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes]) 
     after, covered = b"", 0
     for start in starts:
         begin = max(start, after)
-        (batches,) = store.scan(table, [Scan(KeyRange(begin), columns=columns, limit=limit, batch_size=limit)])
+        (batches,) = store.scan(table, [Scan(KeyRange(begin), columns=columns, filter=only, limit=limit, batch_size=limit)])
         for batch in batches:
             found.append(batch)
             after = batch[-1].row + b"\x00"
@@ -67,7 +69,7 @@ def _place(key: bytes) -> int:
 
 
 def _end(store: Store, table: str, backwards: bool) -> bytes | None:
-    (batches,) = store.scan(table, [Scan(limit=1, batch_size=1, reversed=backwards)])
+    (batches,) = store.scan(table, [Scan(filter=FirstCellOnly(), limit=1, batch_size=1, reversed=backwards)])
     for batch in batches:
         return batch[0].row
     return None

@@ -1,9 +1,10 @@
-"""A pytest plugin with one fixture: `local_hbase`, a real HBase for the whole test session.
+"""A pytest plugin: stores for tests (`memory_store`, `fresh_store`), and a real HBase for the whole test session (`local_hbase`).
 
 pytest finds it by itself where hbmodel is installed. HBase is started when the first test asks for it and is gone at the end of the
 session, however that ends. The workers of pytest-xdist share one.
 
 Environment:
+    HBMODEL_TEST_URL: the store of `fresh_store`, see `hbmodel_url`.
     HBMODEL_REQUIRE_HBASE: `1` makes it an error if HBase cannot be started; otherwise the tests that need it are skipped.
     HBMODEL_TEST_HBASE: `HOST:PORT,HOST:PORT`, the Thrift1 and Thrift2 gateways of a cluster that runs already, used instead of starting
         one. A side may be empty (`,HOST:PORT`).
@@ -15,17 +16,20 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
 from attrs import frozen
 
-from hbmodel.errors import LocalHBaseError
+from hbmodel.errors import LocalHBaseError, StoreURLError, TableNotFound
 
 if TYPE_CHECKING:
     from hbmodel.localhbase import LocalHBase
+    from hbmodel.store.port import Store
 
 _DIRECTORY = pytest.StashKey[Path]()
 _SHARED = "hbmodel_hbase"  # name under which the workers of pytest-xdist are told what to share
@@ -100,6 +104,71 @@ def local_hbase(request: pytest.FixtureRequest) -> Iterator[LocalHBase | Externa
                 raise
             pytest.skip(f"no HBase: {error}")
         yield hbase
+
+
+@pytest.fixture
+def memory_store() -> Iterator[Store]:
+    """An empty store in memory, closed after the test."""
+    with _connect("memory:") as store:
+        yield store
+
+
+@pytest.fixture
+def hbmodel_url() -> str:
+    """Where `fresh_store` opens its store: what the environment variable `HBMODEL_TEST_URL` holds, else `memory:`.
+
+    Override it in a `conftest.py`, with parameters to run the tests on several stores. It gives the URL of a gateway, `memory:`,
+    `embedded:` for a file in the test's own directory, or `local:` for the HBase of the fixture `local_hbase` (by its second gateway).
+    """
+    return os.environ.get("HBMODEL_TEST_URL") or "memory:"
+
+
+@pytest.fixture
+def fresh_store(request: pytest.FixtureRequest, hbmodel_url: str) -> Iterator[Store]:
+    """A store without tables, wherever `hbmodel_url` says; those that the test makes are its own and are dropped after it.
+
+    On HBase their names have a prefix that no other test has, so that tests run side by side on one cluster. Namespaces stay.
+    """
+    url = hbmodel_url
+    if url == "local:":
+        url = request.getfixturevalue("local_hbase").thrift2_url
+    if url.startswith("embedded:"):
+        if url != "embedded:":
+            raise StoreURLError("Each test has a file of its own: write 'embedded:', without a path.", found=url)
+        url += str(request.getfixturevalue("tmp_path") / "store.db")
+    on_gateway = url.startswith("hbase")
+    if on_gateway:
+        url = own_tables(url, f"pytest_{uuid4().hex[:8]}")
+    try:
+        with _connect(url) as store:
+            yield store
+    finally:
+        if on_gateway:
+            _drop_all(url)  # by a connection of its own: the test may have closed its store
+
+
+def own_tables(url: str, prefix: str) -> str:
+    """A gateway's URL with a prefix for the names of tables, behind the one that it, or the environment, has already."""
+    address, _, query = url.partition("?")
+    options = [option for option in query.split("&") if option]
+    name = "table_prefix="
+    inherited = quote(os.environ.get("HBMODEL_TABLE_PREFIX", ""))
+    given = next((option.removeprefix(name) for option in options if option.startswith(name)), inherited)
+    others = [option for option in options if not option.startswith(name)]
+    return f"{address}?{'&'.join([*others, name + (f'{given}_{prefix}' if given else prefix)])}"
+
+
+def _connect(url: str) -> Store:
+    from hbmodel.session.connect import connect  # not before a test asks for it: it takes a while
+
+    return connect(url)
+
+
+def _drop_all(url: str) -> None:
+    with _connect(url) as store:
+        for table in store.tables():
+            with suppress(TableNotFound):
+                store.delete_table(table)
 
 
 @contextmanager

@@ -190,7 +190,7 @@ def test_codecs_that_say_so_really_lose_their_order(codec: c.Codec[Any], small: 
 
 
 def test_no_other_codec_says_that_it_loses_its_order() -> None:
-    assert {codec for codec in KEY_CODECS if codec.order is None} == {codec for codec, *_ in UNORDERED}
+    assert {codec for codec in KEY_CODECS if codec.order is None and codec.exact == codec} == {codec for codec, *_ in UNORDERED}
     assert c.Delimited("|").raw_order == "ascending"
     assert c.Delimited(b"\x00").order == "ascending"
 
@@ -227,7 +227,7 @@ def test_specs_are_json_and_codecs_are_values(codec: c.Codec[Any]) -> None:
 
 
 def test_different_layouts_have_different_specs() -> None:
-    specs = [json.dumps(codec.spec, sort_keys=True) for codec in KEY_CODECS if not isinstance(codec, c.EnumOf)]
+    specs = [json.dumps(codec.spec, sort_keys=True) for codec in KEY_CODECS if not isinstance(codec, c.EnumOf) and codec.exact == codec]
     assert len(set(specs)) == len(specs)
     assert c.Int64.spec == {"codec": "int", "bits": 64, "signed": True}
     assert c.EnumOf(Level).spec == c.Int64.spec

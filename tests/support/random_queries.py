@@ -348,7 +348,9 @@ def elements(draw: st.DrawFn, of: RandomModel, name: str) -> tuple[Predicate, Or
 @cache
 def beyond(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
     """Bounds that a codec need not be able to store: below and above its values, and between them."""
-    if type(codec).floor is hb.Codec.floor:
+    if isinstance(codec, hb.Reversed | hb.DigestPrefixed):
+        return beyond(codec.codec)
+    if type(codec).floor is hb.Codec.floor or codec.python_type is float:
         return codec_values(codec)
     if codec.python_type is int:
         return st.sampled_from([-(10**30), -1, 0, 256, 10**30])

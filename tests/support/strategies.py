@@ -73,7 +73,9 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.Timestamp,
     codecs.Datetime("ms"),
     codecs.Datetime("s"),
+    codecs.Datetime("ms", round=True),
     codecs.Duration,
+    codecs.Duration(round=True),
     codecs.Text,
     codecs.Text(4),
     codecs.Bytes,
@@ -91,6 +93,7 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.JavaUTF,
     codecs.ReverseStamp,
     codecs.ReverseStamp("s"),
+    codecs.ReverseStamp("s", round=True),
     codecs.ReverseStampInt,
     codecs.DecimalText(3),
     codecs.HexText(3),
@@ -99,6 +102,7 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.Delimited(b"\x00"),
     codecs.Reversed(codecs.UInt32),
     codecs.Reversed(codecs.Timestamp),
+    codecs.Reversed(codecs.Datetime("s", round=True)),
     codecs.ReversedDigits(3),
     codecs.DigestPrefixed(codecs.Text),
     codecs.DigestPrefixed(codecs.Int32, 2, "sha1"),
@@ -260,6 +264,7 @@ def layouts(draw: st.DrawFn, ordered: bool = False) -> KeyLayout:
 
 SPLITS = (
     (codecs.Datetime("s"), [timedelta(seconds=2), timedelta(seconds=256), timedelta(seconds=257), timedelta(hours=1), timedelta(days=7)]),
+    (codecs.Datetime("s", round=True), [timedelta(seconds=2), timedelta(hours=1)]),
     (codecs.Datetime("ms"), [timedelta(milliseconds=2), timedelta(hours=1), timedelta(days=365)]),
     (codecs.Timestamp, [timedelta(microseconds=3), timedelta(seconds=1), timedelta(days=1)]),
 )

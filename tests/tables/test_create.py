@@ -184,9 +184,11 @@ def test_bytes_of_keys_and_names() -> None:
     assert by_name.cell_overhead == sum(entry + len(name) + 20 for name in [b"d_v", b"xam"])
     assert by_amount.fixed_key_bytes == 1 + 1 + 4 + 8 + 4  # salt and the mark of None
     assert str(told).splitlines() == [
-        f"actions: key 17 bytes, 5 cells, {told.cell_overhead} bytes of keys and names per row",
-        f"actions.by_name: key 18 + text bytes, 2 cells, {by_name.cell_overhead} bytes of keys and names per row",
-        f"actions.by_amount: key 18 + text bytes, 1 cells, {by_amount.cell_overhead} bytes of keys and names per row",
+        f"actions: key 17 bytes (user_id, at descending, action_id), 5 cells, {told.cell_overhead} bytes of keys and names per row",
+        "actions.by_name: key 18 + text bytes (name, at descending, user_id, action_id), "
+        f"2 cells, {by_name.cell_overhead} bytes of keys and names per row",
+        "actions.by_amount: key 18 + text bytes (amount, user_id, at descending, action_id), "
+        f"1 cells, {by_amount.cell_overhead} bytes of keys and names per row",
     ]
 
 

@@ -403,7 +403,7 @@ def test_steps_come_in_their_order(store: hb.Store) -> None:
         with pytest.raises((hb.CapabilityError, hb.SchemaMismatch)):
             step()
     moving.start()
-    with pytest.raises(hb.CapabilityError, match="while programs run"):
+    with pytest.raises(hb.CapabilityError, match="The migration was begun while programs run: leave out offline=True"):
         migration(store, Moved, offline=True).start()
     set_phase(store, RETURNED)
     with pytest.raises(hb.CapabilityError, match="rolled back"):

@@ -125,7 +125,9 @@ class Codec(ABC, Generic[T]):
             QueryError: with this codec or this prefix, no byte prefix selects exactly these values.
             EncodingError: the prefix is not of the codec's type, or cannot be encoded.
         """
-        raise QueryError("Values of this codec cannot be searched by prefix.", codec=type(self).__name__)
+        raise QueryError(
+            "Values of this codec cannot be searched by prefix: only text and bytes without a fixed layout can.", codec=type(self).__name__
+        )
 
     def raw_prefix(self, prefix: T) -> bytes | None:
         """The same as `encode_prefix`, for the raw form."""
@@ -141,6 +143,16 @@ class Codec(ABC, Generic[T]):
             EncodingError: the value is not of the codec's type.
         """
         return value
+
+    @property
+    def exact(self) -> Codec[T]:
+        """The codec that refuses the values which this one rounds; itself where it rounds none."""
+        return self
+
+    @property
+    def canonical(self) -> bool:
+        """Whether equal values have equal bytes, so that a server can compare them."""
+        return self.key
 
     def constant(self, value: T) -> T:
         """A value to compare with in a query, as it would read back.
@@ -225,8 +237,8 @@ def below(codec: Codec[T], value: T) -> tuple[T | None, bool]:
     if floor is None or floor is value:
         return floor, floor is value
     try:
-        return floor, codec.encode(value) == codec.encode(floor)
-    except EncodingError:  # only what is not storable has a floor below itself
+        return floor, codec.exact.encode(value) == codec.encode(floor)
+    except EncodingError:  # only what is not storable as it is has a floor below itself
         return floor, False
 
 
@@ -240,7 +252,7 @@ def wrong_type(expected: type | tuple[type, ...], value: object) -> EncodingErro
 
 def wrong_width(expected: int, found: int) -> DecodingError:
     """The error for bytes that are longer or shorter than the codec's fixed width."""
-    return DecodingError("Stored bytes have not got the width of their codec.", width=expected, found=found)
+    return DecodingError("Stored bytes are not as long as their codec writes them.", width=expected, found=found)
 
 
 def declared_width(width: int) -> int:

@@ -25,6 +25,14 @@ def _value_codec(enumeration: type[Enum]) -> Codec[Any]:
     return codec
 
 
+def members_of(codec: Codec[Any]) -> dict[str, str]:
+    """The names of the members of an enumeration by their bytes, in hexadecimal digits; nothing for any other codec."""
+    if not isinstance(codec, EnumOf):
+        return {}
+    enumeration: type[Enum] = codec.python_type
+    return {codec.encode(member).hex(): str(member.name) for member in enumeration}
+
+
 def _instance_of_enum(enumeration: Any) -> Any:
     if not isinstance(enumeration, type) or not issubclass(enumeration, Enum):
         raise DeclarationError("EnumOf takes an Enum subclass.", found=repr(enumeration))
@@ -52,7 +60,9 @@ class EnumOf(Codec[E]):
         # Whether all members can be stored is better known now than at the first write.
         for member in self.python_type:
             try:
-                self.codec.encode(member.value)
+                self.codec.exact.encode(member.value)
+                if member.value != member.value:
+                    raise EncodingError("A NaN equals nothing, so it cannot be found again.")
             except EncodingError as error:
                 raise DeclarationError(
                     "A member of an enumeration has a value that its codec cannot store.", member=member.name, reason=error.message

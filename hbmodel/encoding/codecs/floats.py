@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from math import isnan
+from math import isnan, nan
 from numbers import Real
 from struct import Struct
+from typing import Any
 
-from attrs import frozen
+from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, FixedWidth, Source, wrong_type, wrong_width
-from hbmodel.errors import DecodingError, EncodingError
+from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
 DOUBLE = Struct(">d")
 WORD = Struct(">Q")
 SIGN = 1 << 63
 ALL = (1 << 64) - 1
 NEGATIVE_ZERO = WORD.pack(SIGN ^ ALL)
+NAN = bytes.fromhex("fff8000000000000")
+"""What is stored for every NaN: Java's one, above all numbers."""
 
 
 def _exact(value: object) -> float:
@@ -31,22 +34,43 @@ def _exact(value: object) -> float:
     return number
 
 
+def _declared(nan: Any) -> bool:
+    if type(nan) is not bool:
+        raise DeclarationError("nan is True or False.", found=repr(nan))
+    return nan
+
+
 @frozen
 class FloatCodec(FixedWidth[float]):
     """An IEEE 754 double, big-endian, with the sign bit flipped if positive and all bits flipped if negative.
 
     NaN is refused: it has no place in an order. -0.0 is equal to 0.0 and written as it.
+
+    `Float64(nan=True)` stores NaN too, in columns alone. In queries `==` and `in_` with NaN find the rows that hold it, whichever NaN it
+    is; `<` and its like are false for it, as in Python. All other bytes are those of `Float64`.
     """
+
+    nan: bool = field(default=False, converter=_declared)
+    key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: not self.nan, takes_self=True))
 
     python_type = float
     width = 8
+
+    def __call__(self, *, nan: bool) -> FloatCodec:
+        """The same with or without NaN."""
+        return FloatCodec(nan)
 
     def encode(self, value: float) -> bytes:
         """Eight bytes that sort as the numbers do."""
         if type(value) is not float:
             value = _exact(value)
         if isnan(value):
-            raise EncodingError("NaN cannot be stored: it has no place in an order.")
+            if self.nan:
+                return NAN
+            raise EncodingError(
+                "NaN cannot be stored here, since it has no place in an order: write None in a field that allows it, or declare a column "
+                "that takes NaN: hb.column(codec=hb.Float64(nan=True))."
+            )
         # Adding 0.0 turns -0.0 into 0.0 and leaves every other number alone.
         word: int = WORD.unpack(DOUBLE.pack(value + 0.0))[0]
         return WORD.pack(word ^ ALL if word & SIGN else word | SIGN)
@@ -60,8 +84,25 @@ class FloatCodec(FixedWidth[float]):
         word: int = WORD.unpack(data)[0]
         number: float = DOUBLE.unpack(WORD.pack(word ^ SIGN if word & SIGN else word ^ ALL))[0]
         if isnan(number) or data == NEGATIVE_ZERO:
-            raise DecodingError("Stored bytes are a NaN or a negative zero, which are never written.")
+            if self.nan and data == NAN:
+                return nan
+            raise DecodingError("Stored bytes are a NaN or a negative zero, which this codec never writes; see hb.Float64(nan=True).")
         return number
+
+    @property
+    def canonical(self) -> bool:
+        """Every NaN has the same bytes."""
+        return True
+
+    def floor(self, value: float) -> float:
+        """The value; NaN is no bound."""
+        if self.nan and isinstance(value, Real) and value != value:  # noqa: PLR0124
+            raise EncodingError("NaN has no order: ask with == or in_ for the rows that hold it.")
+        return value
+
+    def order_key(self, value: float) -> Any:
+        """The number itself: a NaN is neither below nor above another."""
+        return float(value)
 
     @property
     def source(self) -> Source | None:

@@ -10,7 +10,7 @@ from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Source, wrong_type, wrong_width
 from hbmodel.encoding.codecs.integers import floor_integer, integer, out_of_range
-from hbmodel.encoding.codecs.times import MICROSECONDS, Unit, declared_unit, from_epoch, since_epoch, whole_units
+from hbmodel.encoding.codecs.times import MICROSECONDS, Unit, declared_round, declared_unit, from_epoch, since_epoch, whole_units
 from hbmodel.errors import DecodingError, EncodingError
 
 LONG = Struct(">q")
@@ -108,11 +108,12 @@ JavaLong = JavaIntCodec(64)
 class ReverseStampCodec(FixedWidth[datetime]):
     """`Long.MAX_VALUE - t` as a Java long, where t is an aware datetime since 1970: the newest sorts first.
 
-    Call it with a unit other than milliseconds: `ReverseStamp("s")`. Times before 1970, or finer than the unit, are refused.
-    `ReverseStampInt` has the same bytes for plain numbers.
+    Call it with a unit other than milliseconds: `ReverseStamp("s")`. Times before 1970 are refused, and times finer than the unit too,
+    unless they are rounded: `ReverseStamp(round=True)`, see `Datetime`. `ReverseStampInt` has the same bytes for plain numbers.
     """
 
     unit: Unit = field(default="ms", converter=declared_unit)
+    round: bool = field(default=False, converter=declared_round)
     _scale: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: MICROSECONDS[self.unit], takes_self=True))
 
     python_type = datetime
@@ -120,16 +121,16 @@ class ReverseStampCodec(FixedWidth[datetime]):
     raw_order = "descending"
     width = 8
 
-    def __call__(self, unit: Unit) -> ReverseStampCodec:
-        """The same codec with another unit."""
-        return ReverseStampCodec(unit)
+    def __call__(self, unit: Unit = "ms", *, round: bool = False) -> ReverseStampCodec:
+        """The same codec with another unit, or with rounding."""
+        return ReverseStampCodec(unit, round=round)
 
     def encode(self, value: datetime) -> bytes:
         """`Long.MAX_VALUE` minus the time, which must not be before 1970."""
-        instant = since_epoch(value)
+        instant = since_epoch(value, self.round)
         if instant < 0:
             raise EncodingError("A reverse stamp cannot hold a time before 1970.")
-        return ReverseStampInt.encode(whole_units(instant, self._scale))
+        return ReverseStampInt.encode(instant // self._scale if self.round else whole_units(instant, self._scale))
 
     encode_part = encode
 
@@ -139,8 +140,13 @@ class ReverseStampCodec(FixedWidth[datetime]):
 
     def floor(self, value: datetime) -> datetime | None:
         """The last whole unit that is not after `value`, or None before 1970."""
-        instant = since_epoch(value)
+        instant = since_epoch(value, self.round)
         return None if instant < 0 else from_epoch(instant - instant % self._scale)
+
+    @property
+    def exact(self) -> ReverseStampCodec:
+        """Without rounding."""
+        return ReverseStampCodec(self.unit) if self.round else self
 
     @property
     def spec(self) -> dict[str, JSON]:

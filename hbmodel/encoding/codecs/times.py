@@ -33,12 +33,15 @@ HIGHEST = microseconds(datetime.max.replace(tzinfo=UTC) - EPOCH)
 EXACT = (1 << 32) * 1_000_000
 
 
-def _plain(value: Any) -> datetime:
+def _plain(value: Any, round: bool) -> datetime:
     # Subclasses may know more than a datetime holds (pandas: nanoseconds, no time at all) or calculate differently.
     if not isinstance(value, datetime) or not isinstance(value.year, int):
         raise wrong_type(datetime, value)
-    if getattr(value, "nanosecond", 0):
-        raise EncodingError("A time is finer than a microsecond; it would lose precision.")
+    if getattr(value, "nanosecond", 0) and not round:
+        raise EncodingError(
+            "A time is finer than a microsecond and would lose precision: cut the rest off (in pandas .floor('us')), or let the codec "
+            'do it: hb.Datetime("us", round=True).'
+        )
     try:
         return datetime(
             value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond, value.tzinfo, fold=value.fold
@@ -47,14 +50,18 @@ def _plain(value: Any) -> datetime:
         raise EncodingError("A time lies outside the years 1 to 9999.") from None
 
 
-def since_epoch(value: datetime) -> int:
+def since_epoch(value: datetime, round: bool = False) -> int:
     """Microseconds from 1970 to an aware datetime.
+
+    Args:
+        value: the datetime.
+        round: whether nanoseconds are cut off.
 
     Raises:
         EncodingError: it is naive, not a time (NaT), finer than a microsecond, or outside the years 1 to 9999 in UTC.
     """
     if type(value) is not datetime:
-        value = _plain(value)
+        value = _plain(value, round)
     try:
         duration = value - EPOCH
     except TypeError:
@@ -90,8 +97,18 @@ def whole_units(instant: int, scale: int) -> int:
     """
     units, rest = divmod(instant, scale)
     if rest:
-        raise EncodingError("A time is finer than the unit of its codec; it would lose precision.")
+        raise EncodingError(
+            "A time is finer than the unit of its codec and would lose precision: cut the rest off (.replace(microsecond=0)), declare a "
+            'finer unit, or let the codec round down: hb.Datetime("ms", round=True).'
+        )
     return units
+
+
+def declared_round(round: bool) -> bool:
+    """Whether values are rounded, given in a declaration; it is True or False."""
+    if type(round) is not bool:
+        raise DeclarationError("round is True or False.", found=repr(round))
+    return round
 
 
 @frozen
@@ -99,10 +116,13 @@ class Datetime(FixedWidth[datetime]):
     """An aware datetime as whole units since 1970 in UTC, an order-preserving Int64; it comes back in UTC.
 
     Args:
-        unit: `"us"`, `"ms"` or `"s"`. A value with a finer part is refused, never rounded.
+        unit: `"us"`, `"ms"` or `"s"`. A value with a finer part is refused, unless it is rounded.
+        round: take the last whole unit that is not after the value. The bytes are those of the codec without it. What is written, looked
+            up by key, and compared with `==` and `in_` is rounded; `<`, `<=`, `>` and `>=` compare with the value as it is.
     """
 
     unit: Unit = field(default="us", converter=declared_unit)
+    round: bool = field(default=False, converter=declared_round)
     _scale: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: MICROSECONDS[self.unit], takes_self=True))
 
     python_type = datetime
@@ -110,8 +130,10 @@ class Datetime(FixedWidth[datetime]):
 
     def encode(self, value: datetime) -> bytes:
         """Units since 1970."""
-        instant = since_epoch(value)
-        return WORD.pack((instant if self._scale == 1 else whole_units(instant, self._scale)) + OFFSET)
+        instant = since_epoch(value, self.round)
+        if self._scale > 1:
+            instant = instant // self._scale if self.round else whole_units(instant, self._scale)
+        return WORD.pack(instant + OFFSET)
 
     encode_part = encode
 
@@ -129,15 +151,21 @@ class Datetime(FixedWidth[datetime]):
 
     def floor(self, value: datetime) -> datetime:
         """The last whole unit that is not after `value`."""
-        instant = since_epoch(value)
+        instant = since_epoch(value, self.round)
         return from_epoch(instant - instant % self._scale)
+
+    @property
+    def exact(self) -> Datetime:
+        """Without rounding."""
+        return Datetime(self.unit) if self.round else self
 
     @property
     def source(self) -> Source | None:
         """Expressions for values of exactly the codec's type."""
         decode, encode = f"({{v}} - {OFFSET})", "{since_epoch}({v})"
         if self._scale > 1:
-            decode, encode = f"{decode} * {self._scale}", f"{{whole_units}}({encode}, {self._scale})"
+            rounded = f"{encode} // {self._scale}" if self.round else f"{{whole_units}}({encode}, {self._scale})"
+            decode, encode = f"{decode} * {self._scale}", rounded
         scope = {"from_epoch": from_epoch, "since_epoch": since_epoch, "whole_units": whole_units}
         return Source(datetime, f"{{from_epoch}}({decode})", f"{encode} + {OFFSET}", "Q", scope=scope)
 
@@ -184,14 +212,23 @@ class DateCodec(FixedWidth[date]):
 
 @frozen
 class DurationCodec(FixedWidth[timedelta]):
-    """A timedelta as microseconds, an order-preserving Int64 (up to 292,271 years in either direction)."""
+    """A timedelta as microseconds, an order-preserving Int64 (up to 292,271 years in either direction).
+
+    `Duration(round=True)` cuts off nanoseconds, which some subclasses of timedelta have.
+    """
+
+    round: bool = field(default=False, converter=declared_round)
 
     python_type = timedelta
     width = 8
 
+    def __call__(self, *, round: bool) -> DurationCodec:
+        """The same with or without rounding."""
+        return DurationCodec(round=round)
+
     def encode(self, value: timedelta) -> bytes:
         """Microseconds."""
-        return Int64.encode(_duration(value))
+        return Int64.encode(_duration(value, self.round))
 
     encode_part = encode
 
@@ -201,8 +238,13 @@ class DurationCodec(FixedWidth[timedelta]):
 
     def floor(self, value: timedelta) -> timedelta | None:
         """The largest 64-bit duration that is not above `value`."""
-        number = Int64.floor(_duration(value))
+        number = Int64.floor(_duration(value, self.round))
         return None if number is None else timedelta(0, 0, number)
+
+    @property
+    def exact(self) -> DurationCodec:
+        """Without rounding."""
+        return Duration if self.round else self
 
     @property
     def source(self) -> Source | None:
@@ -216,11 +258,14 @@ class DurationCodec(FixedWidth[timedelta]):
         return {"codec": "duration", "unit": "us"}
 
 
-def _duration(value: timedelta) -> int:
+def _duration(value: timedelta, round: bool) -> int:
     if not isinstance(value, timedelta):
         raise wrong_type(timedelta, value)
-    if getattr(value, "nanoseconds", 0):
-        raise EncodingError("A duration is finer than a microsecond; it would lose precision.")
+    if getattr(value, "nanoseconds", 0) and not round:
+        raise EncodingError(
+            "A duration is finer than a microsecond and would lose precision: cut the rest off (in pandas .floor('us')), or let the codec "
+            "do it: hb.Duration(round=True)."
+        )
     return microseconds(value)
 
 

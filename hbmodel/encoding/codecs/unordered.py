@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from attrs import Factory, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, declared_codec, declared_width, wrong_width
 from hbmodel.encoding.codecs.number_text import digits_of, number_of
@@ -34,6 +34,7 @@ class Reversed(FixedWidth[V]):
         init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.python_type, takes_self=True)
     )
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.width, takes_self=True))
+    key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.key, takes_self=True))
 
     order = None
     raw_order = None
@@ -47,6 +48,15 @@ class Reversed(FixedWidth[V]):
     def decode(self, data: bytes) -> V:
         """The value of the reversed bytes."""
         return self.codec.decode(data[::-1])
+
+    def floor(self, value: V) -> V | None:
+        """That of the codec."""
+        return self.codec.floor(value)
+
+    @property
+    def exact(self) -> Reversed[V]:
+        """Of the codec without rounding."""
+        return evolve(self, codec=self.codec.exact)
 
     def order_key(self, value: V) -> Any:
         """The order key of the reversed codec."""
@@ -137,7 +147,9 @@ class DigestPrefixed(Codec[V]):
 
     def __attrs_post_init__(self) -> None:
         if self.length > len(self._digest(b"")):
-            raise DeclarationError("The digest is not so long.", algorithm=self.algorithm, length=self.length)
+            raise DeclarationError(
+                "The digest is not so long: give a smaller length, or another algorithm.", algorithm=self.algorithm, length=self.length
+            )
 
     def _digest(self, raw: bytes) -> bytes:
         digest = self._new(raw)
@@ -171,6 +183,15 @@ class DigestPrefixed(Codec[V]):
             raise wrong_width(self.length, len(data) - start)
         value, end = self.codec.decode_part(data, begin)
         return self._checked(value, data[start:begin]), end
+
+    def floor(self, value: V) -> V | None:
+        """That of the codec."""
+        return self.codec.floor(value)
+
+    @property
+    def exact(self) -> DigestPrefixed[V]:
+        """Of the codec without rounding."""
+        return evolve(self, codec=self.codec.exact)
 
     def order_key(self, value: V) -> Any:
         """The order key of the value's codec."""

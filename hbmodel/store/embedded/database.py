@@ -330,19 +330,19 @@ def translated(error: sqlite3.Error, path: str | None) -> HbmodelError:
     """The error of this library's tree for one of SQLite's. A failed transaction is rolled back, so nothing was done."""
     match _primary_code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return StoreUnavailable("The embedded store's file is locked by another process.", path=path)
+            return StoreUnavailable("The embedded store's file is locked by another process: try again, or end that process.", path=path)
         case sqlite3.SQLITE_NOTADB:
-            return StoreError("The file is not an embedded store.", path=path)
+            return StoreError("The file is not an embedded store: name another path.", path=path)
         case sqlite3.SQLITE_CORRUPT:
-            return StoreError("The embedded store's file is damaged.", path=path)
+            return StoreError("The embedded store's file is damaged: restore it from a copy, or remove it.", path=path)
         case sqlite3.SQLITE_FULL:
-            return StoreError("The disk of the embedded store's file is full.", path=path)
+            return StoreError("The disk of the embedded store's file is full: free some space.", path=path)
         case sqlite3.SQLITE_CANTOPEN:
             return StoreError("The embedded store's file cannot be opened or created; its directory must exist.", path=path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
-            return StoreError("The embedded store's file cannot be written.", path=path)
+            return StoreError("The embedded store's file cannot be written: check its permissions.", path=path)
         case sqlite3.SQLITE_IOERR:
-            return StoreError("The embedded store's file cannot be read or written.", path=path)
+            return StoreError("The embedded store's file cannot be read or written: check the disk.", path=path)
         case sqlite3.SQLITE_NOMEM | sqlite3.SQLITE_TOOBIG:
             return StoreError("The embedded store ran out of memory or met a row that is too large for SQLite.", path=path)
         case _:

@@ -211,7 +211,7 @@ class GatewayStore(GatewayClient):
         """Raises what is wrong with a table, if anything is."""
         connection.settle()
         if not connection.call("isTableEnabled", tableName=self._designation(self._name(table))):
-            raise StoreError("The table is disabled.", table=table)
+            raise StoreError("The table is disabled: enable it in `hbase shell`.", table=table)
 
     # --- tables -------------------------------------------------------------------------------------------------------
 

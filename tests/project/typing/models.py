@@ -85,6 +85,14 @@ class Visit(Dated):
     id: hb.Key[int] = hb.key()
 
 
+@hb.model(table="measures", key_order=("sensor", "at"))
+class Measure(Dated):
+    at: hb.Key[datetime] = hb.key(hb.Datetime("ms", round=True))
+    sensor: hb.Key[int] = hb.key()
+    seen: hb.Column[datetime] = hb.column("s", hb.ReverseStamp("s", round=True))
+    value: hb.Column[float] = hb.column("v", hb.Float64(nan=True))
+
+
 @hb.model(table="frozen_visits", frozen=True)
 class FrozenVisit(FrozenDated):
     id: hb.Key[int] = hb.key()

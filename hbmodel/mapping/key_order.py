@@ -1,0 +1,56 @@
+"""The order of a model's key fields: by their declaration, those of bases first, or as the model says."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from hbmodel.errors import DeclarationError
+from hbmodel.mapping.fields import FieldSpec
+
+S = TypeVar("S")
+
+
+def in_key_order(cls: type[Any], specs: Mapping[str, S], order: Sequence[str] | None) -> Mapping[str, S]:
+    """The declarations of a class with its key fields in the order of the row key.
+
+    Args:
+        cls: the class, undecorated.
+        specs: of the class and its bases, those of the last base in `__mro__` first.
+        order: names of all key fields, as the model says, or None.
+
+    Raises:
+        DeclarationError: the order names other fields than the key's.
+    """
+    keys = [name for name, spec in specs.items() if isinstance(spec, FieldSpec) and spec.kind == "key"]
+    if order is None:
+        _warn(cls, keys)
+        return specs
+    if not isinstance(order, list | tuple) or sorted(map(repr, order)) != sorted(map(repr, keys)):
+        raise DeclarationError(
+            "key_order names every key field once, in the order of the row key: key_order=(...).",
+            model=cls.__name__, found=repr(order), expected=keys,
+        )  # fmt: skip
+    return {**{name: specs[name] for name in order}, **specs}
+
+
+def _warn(cls: type[Any], keys: Sequence[str]) -> None:
+    """Says which order the key has where several bases bring fields of it, none of them a base of the others."""
+    sources = [source for source in dict.fromkeys(source_of(cls, name) for name in keys) if source is not None]
+    if not any(not (issubclass(one, other) or issubclass(other, one)) for one in sources for other in sources):
+        return
+    names = ", ".join(source.__name__ for source in sources)
+    warnings.warn(
+        f"Several bases of {cls.__name__} define key fields: {names}. The row key begins with those of the base "
+        f"that is named last, and this order cannot be changed once there are rows. Confirm it: "
+        f"@hb.model(..., key_order={tuple(keys)!r}).",
+        stacklevel=4,
+    )
+
+
+def source_of(cls: type[Any], name: str) -> type[Any] | None:
+    """The base that brings a field to a model; None where the model declares it itself."""
+    found = next((base for base in cls.__mro__ if name in inspect.get_annotations(base)), cls)
+    return None if found is cls else found

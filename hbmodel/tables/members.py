@@ -1,0 +1,60 @@
+"""Members of enumerations: which of them the registry knows for each field, so that `diff` can say of one what it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from attrs import frozen
+
+Members = Mapping[str, Mapping[str, str]]
+"""By the place of a field, `key 0` or the column, the names of its members by their stored bytes, in hexadecimal digits."""
+
+
+@frozen
+class MemberChange:
+    """A member that only one side knows.
+
+    Attributes:
+        place: `key 0` or the column.
+        member: its name.
+        declared: whether the model has it; else the registry.
+    """
+
+    place: str
+    member: str
+    declared: bool
+
+
+def member_changes(declared: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[MemberChange]:
+    """The members that only the layout of a model has, or only the registered one.
+
+    A field of which the registry has no members was registered before they were kept, or had none: of it nothing can be said.
+    """
+    known: Members = live.get("members", {})
+    own: Members = declared.get("members", {})
+    for place in sorted(own.keys() & known.keys()):
+        for one, other, ours in ((own, known, True), (known, own, False)):
+            for code in sorted(one[place].keys() - other[place].keys()):
+                yield MemberChange(place, one[place][code], ours)
+
+
+def with_members(declared: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
+    """A registered layout that knows the members of a model's fields too."""
+    return _with(live, declared, lambda own, known: {**known, **own})
+
+
+def with_members_alone(declared: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
+    """A registered layout that knows the members of a model's fields and no others of these."""
+    return _with(live, declared, lambda own, _: dict(own))
+
+
+def _with(
+    live: Mapping[str, Any],
+    declared: Mapping[str, Any],
+    joined: Callable[[Mapping[str, str], Mapping[str, str]], dict[str, str]],
+) -> dict[str, Any]:
+    known: Members = live.get("members", {})
+    own: Members = declared.get("members", {})
+    members = {**known, **{place: joined(named, known.get(place, {})) for place, named in own.items()}}
+    return {**live, "members": members} if members else dict(live)

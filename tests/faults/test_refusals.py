@@ -1,0 +1,348 @@
+"""Refusals that a user can meet, each with its message: it says what is wrong, and where it can what to do next."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.encoding.key_layout import KeyField, KeyLayout
+from hbmodel.store import Delete, Family, Get, Put, Scan
+from hbmodel.store.filters import And, ColumnPrefix, Pagination, RowContains, ValueFilter
+from hbmodel.store.thrift2.store import Thrift2Store
+from tests.support.beds import fresh
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LATE = b"\xff" * 8
+
+
+class Odd(enum.Enum):
+    ONE = 1
+
+
+def refused(kind: type[hb.HbmodelError], message: str, call: Callable[[], Any]) -> Any:
+    return pytest.param(kind, message, call, id=message)
+
+
+def nullable(data: bytes) -> Any:
+    return KeyLayout((KeyField("a", hb.UInt8, nullable=True), KeyField("b", hb.UInt8))).unpack(data)
+
+
+VALUES = [
+    refused(hb.EncodingError, "A number has no exact double; it would lose precision", lambda: hb.Float64.encode(2**53 + 1)),
+    refused(hb.EncodingError, "A number is too large for a double", lambda: hb.Float64.encode(10**400)),
+    refused(hb.EncodingError, "A reverse stamp cannot hold a time before 1970", lambda: hb.ReverseStamp.encode(NOON.replace(year=1969))),
+    refused(hb.EncodingError, "is not an instant: give it one, e.g. tzinfo=UTC", lambda: hb.Timestamp.encode(datetime(2026, 3, 1))),
+    refused(
+        hb.EncodingError,
+        "A time lies outside the years 1 to 9999 in UTC",
+        lambda: hb.Timestamp.encode(datetime.max.replace(tzinfo=__import__("datetime").timezone(timedelta(hours=-1)))),
+    ),
+    refused(hb.EncodingError, r"A duration is finer than a microsecond.*hb\.Duration\(round=True\)", lambda: hb.Duration.encode(Nano(1))),
+    refused(
+        hb.EncodingError, r"A time is finer than a microsecond.*hb\.Datetime\(\"us\", round=True\)", lambda: hb.Timestamp.encode(fine())
+    ),
+    refused(hb.QueryError, "Values of this codec cannot be searched by prefix: only text and bytes", lambda: hb.Int8.encode_prefix(1)),
+    refused(
+        hb.QueryError, "cannot be searched by a prefix that ends as the delimiter begins", lambda: hb.Delimited("::").encode_prefix("a:")
+    ),
+]
+
+
+class Nano(timedelta):
+    nanoseconds = 5
+
+
+class FineTime(datetime):
+    nanosecond = 5
+
+
+def fine() -> datetime:
+    return FineTime(2026, 3, 1, tzinfo=UTC)
+
+
+STORED = [
+    refused(hb.DecodingError, "Stored bytes are not an IP address", lambda: hb.IPAddress.decode(b"\x05abcd")),
+    refused(hb.DecodingError, "Stored bytes are not an IP address of this version", lambda: hb.IPv4.decode(b"\x06" + bytes(16))),
+    refused(hb.DecodingError, "Stored bytes are not as long as their codec writes them", lambda: hb.Int8.decode(b"12")),
+    refused(hb.DecodingError, "A stored bool is 00 or 01", lambda: hb.Bool.decode(b"\x02")),
+    refused(hb.DecodingError, "Stored bytes are not a decimal number", lambda: hb.DecimalNumber.decode(b"\x09")),
+    refused(hb.DecodingError, "Stored bytes are not modified UTF-8", lambda: hb.JavaUTF.decode(b"\x00\x01\xff")),
+    refused(hb.DecodingError, "A stored reverse stamp is negative", lambda: hb.ReverseStampInt.decode(LATE)),
+    refused(hb.DecodingError, "Stored bytes are not decimal digits", lambda: hb.DecimalText(3).decode(b"abc")),
+    refused(hb.DecodingError, "Stored bytes are not lower-case hex digits", lambda: hb.HexText(2).decode(b"GG")),
+    refused(hb.DecodingError, "Stored text holds its delimiter", lambda: hb.Delimited("|").decode(b"a|b")),
+    refused(hb.DecodingError, "A field has no delimiter behind it", lambda: hb.Delimited("|").decode_part(b"ab", 0)),
+    refused(hb.DecodingError, "A field of variable length has no terminator", lambda: hb.Text.decode_part(b"abc", 0)),
+    refused(hb.DecodingError, "Stored bytes are not UTF-8", lambda: hb.Text.decode(b"\xff")),
+    refused(hb.DecodingError, "A stored time lies outside the years 1 to 9999", lambda: hb.Timestamp.decode(LATE)),
+    refused(hb.DecodingError, "A stored date lies outside the years 1 to 9999", lambda: hb.Date.decode(b"\xff" * 4)),
+    refused(hb.DecodingError, "A nullable field begins with 00 or 01", lambda: nullable(b"\x02\x01\x01")),
+    refused(
+        hb.DecodingError,
+        "A nullable field is 00 alone, or 01 and a value",
+        lambda: KeyLayout((KeyField("a", hb.Text, nullable=True),)).unpack(b"\x00\x01"),
+    ),
+]
+
+
+def declared(**options: Any) -> Any:
+    """A model with some options."""
+    extra = options.pop("fields", {})
+
+    class Thing:
+        name: hb.Key[str] = hb.key()
+        size: hb.Column[int] = hb.column("s")
+
+    for name, (hint, spec) in extra.items():
+        Thing.__annotations__[name] = hint
+        setattr(Thing, name, spec)
+    return hb.model(**{"table": "refused", **options})(Thing)
+
+
+VERSION = {"version": (hb.Column[int], hb.version())}
+
+DECLARED = [
+    refused(hb.DeclarationError, "A width is a positive int", lambda: hb.Text(0)),
+    refused(hb.DeclarationError, "Here a codec is needed, such as hb.Int64 or hb.Text", lambda: hb.DigestPrefixed(int)),  # type: ignore[arg-type]
+    refused(hb.DeclarationError, "A dictionary has a name, which its tables begin with", lambda: hb.dictionary("", hb.UInt32)),
+    refused(hb.DeclarationError, "EnumOf takes an Enum subclass", lambda: hb.EnumOf(int)),  # type: ignore[type-var]
+    refused(hb.DeclarationError, "nan is True or False", lambda: hb.Float64(nan=1)),  # type: ignore[arg-type,operator]
+    refused(hb.DeclarationError, "A unit of time is us, ms or s", lambda: hb.Datetime("ns")),  # type: ignore[arg-type]
+    refused(hb.DeclarationError, "round is True or False", lambda: hb.Datetime("ms", round="yes")),  # type: ignore[arg-type]
+    refused(hb.DeclarationError, "The digest is not so long: give a smaller length", lambda: hb.DigestPrefixed(hb.Text, 99)),
+    refused(hb.DeclarationError, "by takes names of key fields, each once", lambda: hb.HashSalt(4, by=("a", "a"))),
+    refused(hb.DeclarationError, "two or more different prefixes of equal length", lambda: hb.TextSalt(("a-", "b"))),
+    refused(hb.DeclarationError, "A digest salt has 1 to 3 hex digits", lambda: hb.DigestSalt(4)),
+    refused(hb.RowKeyError, "computed from the key, not drawn", lambda: hb.HashSalt(4).draw()),
+    refused(hb.DeclarationError, "The namespace hbase is HBase's own: choose another", lambda: declared(table="hbase:x")),
+    refused(hb.DeclarationError, "A foreign table cannot have versions", lambda: declared(foreign=True, fields=VERSION)),
+    refused(
+        hb.DeclarationError,
+        "families names a family that no column uses: remove it",
+        lambda: declared(families=(hb.family("unused", max_versions=2),)),
+    ),
+    refused(
+        hb.DeclarationError,
+        "A foreign table has no map columns",
+        lambda: declared(foreign=True, fields={"notes": (hb.Columns[int, str], hb.columns("n", hb.Int32, hb.Text))}),
+    ),
+    refused(
+        hb.DeclarationError,
+        "A table whose cells keep several versions cannot be moved",
+        lambda: declared(table="refused_too", replaces=declared(family=hb.family("d", max_versions=3))),
+    ),
+    refused(
+        hb.DeclarationError,
+        "split takes a timedelta of two or more whole units",
+        lambda: declared(fields={"at": (hb.Key[datetime], hb.key(hb.Datetime("s"), split=timedelta(seconds=1)))}),
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "message", "call"), [*VALUES, *STORED, *DECLARED])
+def test_what_cannot_be_stored_read_or_declared_is_said(kind: type[hb.HbmodelError], message: str, call: Callable[[], Any]) -> None:
+    with pytest.raises(kind, match=message):
+        call()
+
+
+# --- stores -----------------------------------------------------------------------------------------------------------
+
+FAMILY = [Family(b"d")]
+
+
+def on_store(kind: type[hb.HbmodelError], message: str, call: Callable[[hb.Store], Any]) -> Any:
+    return pytest.param(kind, message, call, id=message)
+
+
+def scanned(scan: Scan) -> Callable[[hb.Store], Any]:
+    return lambda store: [list(rows) for rows in store.scan("t", [scan])]
+
+
+REQUESTS = [
+    on_store(hb.InvalidRequest, "Rows come in pieces forwards only", scanned(Scan(cells=5, reversed=True))),
+    on_store(
+        hb.InvalidRequest,
+        "A filter of values judges whole rows, so none come in pieces",
+        scanned(Scan(cells=5, filter=ValueFilter(b"d:a", "=", b"x"))),
+    ),
+    on_store(hb.InvalidRequest, "A scan needs a positive batch size and no negative limit", scanned(Scan(batch_size=0))),
+    on_store(hb.InvalidRequest, "A column must be written family:qualifier", scanned(Scan(filter=ValueFilter(b"a", "=", b"x")))),
+    on_store(
+        hb.InvalidRequest,
+        "A value filter compares with =, !=, <, <=, > or >=",
+        scanned(Scan(filter=ValueFilter(b"d:a", "~", b"x"))),  # type: ignore[arg-type]
+    ),
+    on_store(
+        hb.InvalidRequest,
+        "A pagination filter takes no negative limit or offset",
+        scanned(Scan(filter=And((ColumnPrefix(b"a"), Pagination(-1, 0))))),
+    ),
+    on_store(hb.InvalidRequest, "A TTL must be a positive whole number", lambda s: s.put("t", [Put(b"r", {b"d:a": b"x"}, ttl=0)])),
+    on_store(hb.InvalidRequest, "A prefix of qualifiers is bytes", lambda s: s.get_each("t", [Get(b"r", [b"d"], prefix="x")])),  # type: ignore[arg-type]
+    on_store(hb.InvalidRequest, "An increment must fit in eight bytes", lambda s: s.increment("t", b"r", b"d:a", 2**63)),
+    on_store(hb.InvalidRequest, "A column must be written family:qualifier", lambda s: s.put("t", [Put(b"r", {b"a": b"x"})])),
+    on_store(
+        hb.InvalidRequest,
+        "A cell is larger than the 10 MiB that HBase accepts",
+        lambda s: s.put("t", [Put(b"r", {b"d:a": bytes(11 << 20)})]),
+    ),
+    on_store(hb.InvalidRequest, "A column must be written family or family:qualifier", lambda s: s.get("t", [b"r"], [b":a"])),
+    on_store(hb.InvalidRequest, "A column must be written family:qualifier", lambda s: s.delete("t", [Delete(b"r", columns=[b"a"])])),
+    on_store(hb.InvalidRequest, "A namespace is named with letters, digits and '_'", lambda s: s.create_namespace("a-b")),
+    on_store(hb.InvalidRequest, "The namespace hbase is HBase's own", lambda s: s.create_table("hbase:t", FAMILY)),
+    on_store(hb.InvalidRequest, "A table cannot have two column families of one name", lambda s: s.create_table("u", FAMILY * 2)),
+    on_store(hb.InvalidRequest, "Only a namespace without tables, and not the default one", lambda s: s.delete_namespace("default")),
+    on_store(hb.InvalidRequest, "Only a cell of 8 bytes can be incremented", lambda s: s.increment("t", b"short", b"d:a", 1)),
+    on_store(hb.InvalidRequest, "A row substring filter takes non-empty ASCII text", lambda s: RowContains("")),
+    on_store(hb.StoreClosed, r"The store was closed: open another one with hb\.connect\(\)", lambda s: (s.close(), s.tables())),
+]
+
+
+@pytest.mark.parametrize(("kind", "message", "call"), REQUESTS)
+def test_requests_that_can_never_succeed_are_said(kind: type[hb.HbmodelError], message: str, call: Callable[[hb.Store], Any]) -> None:
+    with hb.connect("memory:") as store:
+        store.create_table("t", FAMILY)
+        store.put("t", [Put(b"short", {b"d:a": b"abc"})])
+        with pytest.raises(kind, match=message):
+            call(store)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("hbase+thrift2://a?pool=0", "has an option with a bad value"),
+        ("hbase+thrift2://a?pol=3", "The store URL has an unknown option"),
+        ("hbase+thrift2://a?pool=3&pool=4", "The store URL gives an option twice"),
+        ("hbase+thrift2://a/path", "The store URL may hold hosts, ports and options only"),
+        ("embedded:/no/such/directory/a.db", "its directory must exist"),
+    ],
+)
+def test_store_urls_are_judged_in_a_sentence(url: str, message: str) -> None:
+    with pytest.raises(hb.StoreError, match=message), hb.connect(url) as store:
+        store.tables()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pool": 0}, "Pool size and attempts must be positive, and retry_for not negative"),
+        ({"ca_file": "x"}, "Certificates and keys need tls=true"),
+        ({"timeout": 0}, "Timeouts and ages must be positive"),
+        ({"user": "u", "password": "p", "transport": "http"}, "A user and a password are sent over TLS only"),
+        ({"path": "/x"}, "A path, a user and a password need transport=http"),
+        ({"transport": "http", "path": "x"}, "A path begins with / and holds printable ASCII characters"),
+        ({"transport": "http", "user": "u", "tls": True}, "A user and a password go together"),
+        ({"transport": "http", "user": "u:v", "password": "p", "tls": True}, "A user name of basic authentication holds no colon"),
+        ({"tls": True, "key_file": "x"}, "A client key needs the client's certificate"),
+        ({"host": "a:b:c"}, r"A gateway's address is written host, host:port or \[IPv6 address\]:port"),
+    ],
+)
+def test_options_of_gateways_are_judged_before_any_call(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(hb.InvalidRequest, match=message):
+        Thrift2Store(**{"host": "localhost", **options})
+
+
+def test_a_gateway_that_is_not_there_is_named() -> None:
+    with (
+        pytest.raises(hb.StoreUnavailable, match="HBase cannot be reached"),
+        hb.connect("hbase+thrift2://127.0.0.1:1?attempts=1&connect_timeout=1") as store,
+    ):
+        store.tables()
+
+
+# --- sessions and queries ---------------------------------------------------------------------------------------------
+
+
+@hb.model(table="refusing", family="d")
+class Thing:
+    name: hb.Key[str] = hb.key()
+    day: hb.Column[date] = hb.column("d", default=date(2026, 3, 1))
+    price: hb.Column[Decimal] = hb.column("p", default=Decimal(1))
+    seen: hb.Column[int] = hb.counter("c")
+    notes: hb.Columns[int, str] = hb.columns("n", hb.Int32, hb.Text)
+
+
+@hb.model(table="refusing_numbers", family="d")
+class Numbered:
+    number: hb.Key[int] = hb.key(hb.UInt8)
+    size: hb.Column[int] = hb.column("s")
+
+
+@hb.model(table="refusing_other", family="d")
+class Other:
+    name: hb.Key[str] = hb.key()
+    size: hb.Column[int] = hb.column("s")
+
+
+def in_session(kind: type[hb.HbmodelError], message: str, call: Callable[[hb.Session], Any]) -> Any:
+    return pytest.param(kind, message, call, id=message)
+
+
+def closed_while_reading(session: hb.Session) -> None:
+    found = iter(session.query(Thing).allow_full_scan())
+    session.close()
+    next(found)
+
+
+CALLS = [
+    in_session(hb.SessionError, r"A TTL is a timedelta: ttl=timedelta\(days=1\)", lambda s: s.add(Thing(name="a"), ttl=5)),  # type: ignore[arg-type]
+    in_session(hb.EncodingError, "A TTL is a positive number of whole milliseconds", lambda s: s.add(Thing(name="a"), ttl=timedelta(0))),
+    in_session(hb.SessionError, "if_ takes a condition", lambda s: s.update(Thing(name="a"), if_=True, price=Decimal(2))),  # type: ignore[arg-type]
+    in_session(
+        hb.SessionError, r"Only a field declared with hb\.counter can be incremented", lambda s: s.increment(Thing(name="a"), Thing.price)
+    ),  # type: ignore[arg-type]
+    in_session(
+        hb.SessionError,
+        r"The object has this key already: other fields are changed with update\(\)",
+        lambda s: s.rekey(Thing(name="a"), name="a"),
+    ),
+    in_session(
+        hb.SessionError, "There are no entries to put or to remove: leave the field out", lambda s: s.update(Thing(name="a"), notes={})
+    ),
+    in_session(hb.SessionClosed, "The session is closed: open another one", lambda s: (s.close(), s.get(Thing, name="a"))),
+    in_session(hb.SessionClosed, "closed", closed_while_reading),
+    in_session(hb.UnknownField, "The field belongs to another model", lambda s: s.query(Thing).order_by(Other.size)),
+    in_session(hb.QueryError, "is for whole objects, not for select", lambda s: s.query(Thing).load(Thing.notes).select(Thing.name)),
+    in_session(hb.QueryError, r"where\(\) takes predicates", lambda s: s.query(Thing).where(True)),  # type: ignore[arg-type]
+    in_session(hb.TokenError, "A continuation token is the text that an earlier page gave", lambda s: s.query(Thing).page(5, after=5)),  # type: ignore[arg-type]
+    in_session(hb.TokenError, "The continuation token is damaged", lambda s: s.query(Thing).allow_full_scan().page(5, after="x")),
+    in_session(hb.DeclarationError, r"splits is a strategy, such as hb\.ByBucket", lambda s: hb.create_tables(s.store, Thing, splits=5)),  # type: ignore[arg-type]
+    in_session(hb.DeclarationError, "This is True or False", lambda s: hb.alter(s.store, Thing, lossy=1)),  # type: ignore[arg-type]
+    in_session(hb.DeclarationError, r"times takes an hb\.IndexTimes", lambda s: hb.alter(s.store, Thing, times=5)),  # type: ignore[arg-type]
+    in_session(
+        hb.DeclarationError,
+        r"The model replaces none: declare the new layout with @hb\.model\(replaces",
+        lambda s: hb.migrate(s.store, Thing),
+    ),
+    in_session(hb.DeclarationError, r"This is no dictionary: declare one by hb\.dictionary", lambda s: hb.Names(s.store).claim(Thing, "a")),  # type: ignore[arg-type]
+    in_session(
+        hb.DeclarationError,
+        "There are fewer values than regions",
+        lambda s: hb.split_keys(Numbered, hb.Uniform(300)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "message", "call"), CALLS)
+def test_calls_that_cannot_work_are_said(kind: type[hb.HbmodelError], message: str, call: Callable[[hb.Session], Any]) -> None:
+    with fresh(Thing, Other) as store:
+        session = hb.Session(store)
+        session.add_all(Thing(name=name) for name in "bc")
+        session.commit()
+        with pytest.raises(kind, match=message):
+            call(session)
+
+
+def test_a_row_of_another_program_says_how_to_look_at_it() -> None:
+    with fresh(Other) as store:
+        store.put("refusing_other", [Put(b"a", {b"d:s": b"x"})])
+        with pytest.raises(hb.DecodingError) as error:
+            hb.Session(store).get(Other, name="a")
+    assert error.value.field == "size"
+    assert "hb.diff(store, Model) compares the layouts" in str(error.value).splitlines()[1]

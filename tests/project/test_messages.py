@@ -1,0 +1,94 @@
+"""Every message of an error is read by some test, so that none is wrong, or misses what to do next, without anybody noticing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import hbmodel as hb
+from hbmodel import errors
+
+ROOT = Path(__file__).parents[2]
+ERRORS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, hb.HbmodelError)}
+RAISING = ERRORS | {"mistake", "_mistake"}
+"""What messages are given to."""
+
+WORDS = 3
+"""So many words of a message, one behind the other, must stand in a test."""
+
+UNREAD = {
+    # What only a failing network, server or machine brings about; tests look at the kind of error there.
+    "No free port was found; stop other servers or name the ports.",
+    "This HBase was started already.",
+    "This HBase was stopped from elsewhere.",
+    "No temporary directory can be made; name a directory.",
+    "No HBase gateway's certificate is accepted, or the client's by none.",
+    "None of the HBase gateways takes a connection.",
+    "The connection to the HBase gateway is broken.",
+    "Cannot connect to the HBase gateway.",
+    "The connection to the HBase gateway broke before the request was sent.",
+    "HBase refused the request.",
+    "The HBase gateway's HTTP server did not take the request.",
+    "The HBase gateway's HTTP server failed.",
+    "The write may or may not have been applied, wholly or in part.",
+    "HBase cannot go on with a scan.",
+    "A scan was interrupted; start it again.",
+    "The TLS handshake with the HBase gateway failed.",
+    "The put was given up when another one failed.",
+    # What only another program that does something else at the same time brings about.
+    "The row has been written since the group was begun: begin again.",
+    "Other writes keep claiming the same unique value: try again.",
+    "The path that the continuation token follows is not available to this query.",
+    "The live index has another layout.",
+    "The index was dropped meanwhile.",
+    "The migration is being rolled back: finish that first.",
+}
+"""Messages that no test reads."""
+
+
+def text_of(node: ast.expr) -> str:
+    """A message, with a line break for each part that varies."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part) or "\n" for part in node.values)
+    return ""
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """The messages of the package, each with its place."""
+    for path in sorted((ROOT / "hbmodel").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+                found = next((text for argument in node.args if (text := text_of(argument))), "") if name in RAISING else ""
+                if " " in found:
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", found
+
+
+def pieces(message: str) -> Iterator[str]:
+    """Some words that stand together in a message."""
+    for part in message.split("\n"):
+        words = part.split()
+        for at in range(max(1, len(words) - WORDS + 1)):
+            piece = " ".join(words[at : at + WORDS]).rstrip(".,:;")
+            if len(piece) >= 8:
+                yield piece
+
+
+def read_by_tests() -> str:
+    """The text of all tests but this one, without what regular expressions and line breaks put between words."""
+    text = "".join(path.read_text() for path in sorted((ROOT / "tests").rglob("*.py")) if path != Path(__file__))
+    return re.sub(r'"\s*\n\s*[rf]*"', "", re.sub(r"\\(.)", r"\1", text))
+
+
+def test_every_message_is_read_by_a_test() -> None:
+    tests = read_by_tests()
+    found = list(messages())
+    assert len(found) > 600
+    assert {
+        place: message for place, message in found if message not in UNREAD and not any(piece in tests for piece in pieces(message))
+    } == {}
+    assert {message for _, message in found} >= UNREAD, "what is said no longer"

@@ -1,0 +1,250 @@
+"""What `diff` finds of columns that live rows hold and no model has, and of members of enumerations that one side does not know."""
+
+from __future__ import annotations
+
+import enum
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hbmodel as hb
+from hbmodel.store import Put
+from tests.support.beds import HBASE, Bed, cells_of, fresh
+
+EVERYWHERE = pytest.mark.parametrize("bed", ["memory", "embedded", *HBASE], indirect=True)
+
+
+def told(found: hb.Diff) -> dict[str, str]:
+    """What is said of each column or member."""
+    return {each.what: str(each) for each in found if each.kind in {"column", "member"}}
+
+
+def with_columns(*names: str, table: str = "held", **options: Any) -> Any:
+    """A model with these columns, each also in an index where the options say so."""
+    body: dict[str, Any] = {name: hb.column(name, default="") for name in names}
+    body |= {"key": hb.key(), **options.pop("body", {})}
+    body["__annotations__"] = {"key": hb.Key[str], **dict.fromkeys(names, hb.Column[str])}
+    return hb.model(table=table, **options)(type("Held", (), body))
+
+
+BOTH, ONE = with_columns("a", "b"), with_columns("a")
+
+
+@EVERYWHERE
+def test_columns_that_no_field_has_are_found_in_a_sample(bed: Bed) -> None:
+    session = bed.use(BOTH)
+    session.add_all(BOTH(key=f"k{n}", a="x", b="y" if n % 2 else "") for n in range(6))
+    session.commit()
+    assert not hb.diff(bed.store, BOTH)
+    found = hb.diff(bed.store, ONE)
+    assert told(found) == {
+        "column d:b": "= held: column d:b: in 3 of 6 sampled rows (no field has it: reads ignore it, and deleting the object "
+        "deletes it too; the registry has it as b)"
+    }
+    (difference,) = found
+    assert (difference.kind, difference.effect, difference.declared, difference.family) == ("column", "left", None, "d")
+    assert not hb.diff(bed.store, ONE, sample=0)
+    assert not hb.alter(bed.store, ONE).left
+    assert all(hb.diff(bed.store, ONE, sample=count) for count in (6, 100))
+
+
+def test_other_programs_columns_are_told_without_a_name() -> None:
+    with fresh(ONE) as store:
+        store.put("held", [Put(b"k", {b"d:a": b"x", b"d:by \xff": b"y"})])
+        assert "the registry" not in told(hb.diff(store, ONE))["column d:by \xff"]
+
+
+def test_a_column_that_was_blanked_or_deleted_is_held_no_longer() -> None:
+    with fresh(BOTH) as store:
+        with hb.Session(store) as session:
+            session.add_all([BOTH(key="one", a="x", b="y"), BOTH(key="two", a="x", b="y")])
+        store.put("held", [Put(b"one", {b"d:b": b""})])
+        with hb.Session(store) as session:
+            session.delete_key(ONE, key="two")
+        assert not hb.diff(store, ONE)
+
+
+def test_a_foreign_table_may_hold_any_columns() -> None:
+    with fresh(BOTH) as store:
+        with hb.Session(store) as session:
+            session.add(BOTH(key="one", a="x", b="y"))
+        assert not hb.diff(store, with_columns("a", foreign=True))
+
+
+@pytest.mark.parametrize("number", [0, 5, 1_500])
+def test_cells_of_maps_and_of_the_system_are_a_model_s_own(number: int) -> None:
+    @hb.model(table="with_map", exists=hb.flag("e"))
+    class Mapped:
+        key: hb.Key[str] = hb.key()
+        notes: hb.Columns[int, str] = hb.columns("n", hb.Int32, hb.Text)
+        a: hb.Column[str] = hb.column("a", default="")
+
+        by_a = hb.index("a")
+
+    with fresh(Mapped) as store:
+        with hb.Session(store) as session:
+            session.add(Mapped(key="k", notes=dict.fromkeys(range(number), "x"), a="x"))
+        assert not hb.diff(store, Mapped)
+        store.put("with_map", [Put(b"k", {b"d:b": b"x"})])
+        assert list(told(hb.diff(store, Mapped))) == ["column d:b"]
+
+
+@hb.model(table="pets_held", family="p", kind=b"p")
+class Pet:
+    owner: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(hb.Text, part="column")
+    species: hb.Column[str] = hb.column("s")
+
+
+@hb.model(table="pets_held", family="p", kind=b"p")
+class PetOfLater:
+    owner: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(hb.Text, part="column")
+    species: hb.Column[str] = hb.column("s")
+    weight: hb.Column[int] = hb.column("w", default=0)
+
+
+@hb.model(table="pets_held", family="p", kind=b"v")
+class Visit:
+    owner: hb.Key[str] = hb.key()
+    at: hb.Key[datetime] = hb.key(hb.Datetime("s"), part="column")
+    cost: hb.Column[int] = hb.column("c")
+
+
+@EVERYWHERE
+def test_rows_of_several_kinds_are_known_by_the_registry(bed: Bed) -> None:
+    session = bed.use(PetOfLater, Visit)
+    session.add_all(PetOfLater(owner="ann", name=name, species="cat", weight=3) for name in ("flup", "miez"))
+    session.add(Visit(owner="ann", at=datetime.fromisoformat("2026-03-01T12:00:00Z"), cost=3))
+    session.commit()
+    assert not hb.diff(bed.store, PetOfLater)
+    assert not hb.diff(bed.store, Visit)
+    assert list(told(hb.diff(bed.store, Pet))) == ["column p:w"]
+
+
+def test_of_a_neighbour_that_only_its_own_program_reads_nothing_is_said() -> None:
+    class Odd(type(hb.Text)):  # type: ignore[misc]
+        spec = {"codec": "odd"}  # noqa: RUF012
+
+    with fresh(with_columns("a", kind=b"a")) as store:
+
+        @hb.model(table="held", kind=b"b")
+        class Neighbour:
+            key: hb.Key[str] = hb.key(Odd())
+            c: hb.Column[str] = hb.column("c")
+
+        hb.create_tables(store, Neighbour)
+        with hb.Session(store) as session:
+            session.add(Neighbour(key="k", c="x"))
+        assert not hb.diff(store, with_columns("a", kind=b"a"))
+
+
+@given(
+    st.sets(st.sampled_from("abcd")), st.sets(st.sampled_from("abcd")), st.lists(st.sets(st.sampled_from("abcd"), min_size=1), max_size=5)
+)
+def test_found_is_what_is_held_and_not_declared(old: set[str], new: set[str], rows: list[set[str]]) -> None:
+    before, after = with_columns(*sorted(old | {"e"})), with_columns(*sorted(new | {"e"}))
+    with fresh(before) as store:
+        store.put("held", [Put(b"k%d" % at, {f"d:{name}".encode(): b"x" for name in row}) for at, row in enumerate(rows)])
+        held = {name: sum(name in row for row in rows) for name in "abcd"}
+        expected = {f"column d:{name}": f"in {count} of {len(rows)}" for name, count in held.items() if count and name not in new}
+        live = {each.what: each.live for each in hb.diff(store, after) if each.declared is None}
+        assert {what: said.removesuffix(" sampled rows") for what, said in live.items()} == expected
+
+
+def test_a_sample_is_a_number() -> None:
+    with fresh(ONE) as store:
+        for wrong in (-1, "5", True, None):
+            with pytest.raises(hb.DeclarationError, match="sample is how many rows of each table are searched"):
+                hb.diff(store, ONE, sample=wrong)  # type: ignore[arg-type]
+
+
+# --- members ----------------------------------------------------------------------------------------------------------
+
+MEMBERS = {"NEW": "new", "SENT": "sent", "BACK": "back", "LOST": "lost"}
+
+
+def with_members(*names: str, in_key: bool = False) -> Any:
+    state = enum.Enum("State", {name: MEMBERS[name] for name in names})  # type: ignore[misc]
+    body: dict[str, Any] = {"key": hb.key(hb.EnumOf(state)) if in_key else hb.key(), "state": hb.column("s", hb.EnumOf(state))}
+    body["__annotations__"] = {"key": hb.Key[Any] if in_key else hb.Key[str], "state": hb.Column[Any]}
+    return hb.model(table="enumerated")(type("Thing", (), body))
+
+
+@EVERYWHERE
+def test_a_new_member_says_which_programs_it_breaks_until_it_is_registered(bed: Bed) -> None:
+    older, newer = with_members("NEW", "SENT"), with_members("NEW", "SENT", "BACK")
+    bed.use(older)
+    hb.alter(bed.store, older, drop=True)  # what earlier tests have registered
+    found = hb.diff(bed.store, newer)
+    (line,) = told(found).values()
+    assert line.startswith("+ enumerated: column d:s member BACK: missing (programs whose enumeration lacks it cannot read rows")
+    assert found.differences[0].safe
+    assert hb.alter(bed.store, newer).applied == found
+    assert not hb.diff(bed.store, newer)
+    (line,) = told(hb.diff(bed.store, older)).values()
+    assert line.startswith(
+        "= enumerated: column d:s member BACK: not declared (this model cannot read rows that hold it (DecodingError): keep"
+    )
+    hb.create_tables(bed.store, older)
+    assert hb.diff(bed.store, older), "a program with the older enumeration forgets nothing"
+    assert not hb.diff(bed.store, newer)
+    assert hb.alter(bed.store, older, drop=True).left.differences == ()
+    assert not hb.diff(bed.store, older)
+
+
+def test_members_of_keys_and_maps_are_known_too() -> None:
+    with fresh(with_members("NEW", in_key=True)) as store:
+        assert sorted(told(hb.diff(store, with_members("NEW", "LOST", in_key=True)))) == ["column d:s member LOST", "key 0 member LOST"]
+
+    def mapped(*names: str) -> Any:
+        state = enum.Enum("State", {name: MEMBERS[name] for name in names})  # type: ignore[misc]
+        body: dict[str, Any] = {"key": hb.key(), "a": hb.column("a"), "states": hb.columns("m", hb.Int32, hb.EnumOf(state))}
+        body["__annotations__"] = {"key": hb.Key[str], "a": hb.Column[str], "states": hb.Columns[int, Any]}
+        return hb.model(table="member_maps")(type("Thing", (), body))
+
+    with fresh(mapped("NEW")) as store:
+        assert list(told(hb.diff(store, mapped("NEW", "SENT")))) == ["column d:m member SENT"]
+
+
+def test_a_member_is_known_by_its_value_and_not_by_its_name() -> None:
+    renamed = enum.Enum("State", {"FRESH": "new", "SENT": "sent"})
+
+    @hb.model(table="enumerated")
+    class Thing:
+        key: hb.Key[str] = hb.key()
+        state: hb.Column[Any] = hb.column("s", hb.EnumOf(renamed))
+
+    with fresh(with_members("NEW", "SENT")) as store:
+        assert not hb.diff(store, Thing)
+
+
+def test_a_registration_from_before_members_were_kept_says_nothing_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("hbmodel.mapping.schema.members_of", lambda codec: {})
+        store = fresh(with_members("NEW"))
+        assert all(b'"members":' not in cells.get(b"m:layout", b"") for cells in cells_of(store, "hbmodel").values())
+    with store:
+        later = with_members("NEW", "SENT")
+        assert not hb.diff(store, later)
+        hb.create_tables(store, later)
+        assert list(told(hb.diff(store, with_members("NEW", "SENT", "LOST")))) == ["column d:s member LOST"]
+
+
+@given(st.lists(st.sets(st.sampled_from(sorted(MEMBERS)), min_size=1), min_size=1, max_size=4))
+def test_whatever_programs_register_each_finds_what_it_does_not_know(sets: list[set[str]]) -> None:
+    with hb.connect("memory:") as store:
+        known: set[str] = set()
+        for at, names in enumerate(sets):
+            model = with_members(*sorted(names))
+            if at:
+                new, gone = names - known, known - names
+                expected = {f"column d:s member {name}": name in new for name in new | gone}
+                assert {each.what: each.safe for each in hb.diff(store, model)} == expected
+            hb.create_tables(store, model)
+            known |= names
+            with hb.Session(store) as session:
+                session.add(model(key=str(at), state=next(iter(model.state.of.codec.python_type))))

@@ -1,0 +1,148 @@
+"""The fixtures that give tests a store: empty, of their own on every store, and gone after the test."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.tools.pytest_plugin import own_tables
+
+pytest_plugins = ["pytester"]
+
+# Without an installed distribution pytest does not find the plugin by itself.
+PLUGIN = [] if any(entry.name == "hbmodel" for entry in entry_points(group="pytest11")) else ["-p", "hbmodel.tools.pytest_plugin"]
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+
+MODEL = """
+import hbmodel as hb
+
+@hb.model(table="fixture_things", family="d")
+class Thing:
+    name: hb.Key[str] = hb.key()
+    size: hb.Column[int] = hb.column("s")
+
+    by_size = hb.index("size")
+"""
+
+TESTS = """
+import os
+from pathlib import Path
+
+import hbmodel as hb
+import pytest
+from thing import Thing
+
+def use(store):
+    assert store.tables() == []
+    hb.create_tables(store, Thing)
+    with hb.Session(store) as session:
+        session.add(Thing(name="a", size=3))
+    assert hb.Session(store).query(Thing).where(Thing.size == 3).count() == 1
+    Path(os.environ["SEEN_IN"]).open("a").write(f"{type(store).__name__} {store.tables()}\\n")
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_fresh(fresh_store, time):
+    use(fresh_store)
+
+def test_memory(memory_store):
+    use(memory_store)
+
+def test_both_are_stores_of_their_own(fresh_store, memory_store):
+    use(fresh_store)
+    use(memory_store)
+
+def test_closed_by_the_test(fresh_store):
+    use(fresh_store)
+    fresh_store.close()
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.Pytester:
+    for name in ("HBMODEL_TEST_URL", "HBMODEL_URL", "HBMODEL_TABLE_PREFIX", "PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SEEN_IN", str(tmp_path / "seen"))
+    pytester.makepyfile(thing=MODEL, test_things=TESTS)
+    return pytester
+
+
+def run(project: pytest.Pytester, *more: str) -> pytest.RunResult:
+    return project.runpytest_subprocess("-p", "no:cacheprovider", *PLUGIN, *more)
+
+
+@pytest.mark.parametrize("url", ["", "memory:", "embedded:"])
+def test_every_test_has_a_store_of_its_own(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path) -> None:
+    monkeypatch.setenv("HBMODEL_TEST_URL", url)
+    run(project).assert_outcomes(passed=5)
+    tables = "['fixture_things', 'fixture_things.by_size', 'hbmodel']"
+    assert set((tmp_path / "seen").read_text().splitlines()) == {f"EmbeddedStore {tables}"}
+
+
+@pytest.mark.hbase
+@pytest.mark.parametrize("side", [pytest.param("url", marks=pytest.mark.slow), "thrift2_url"])
+def test_on_hbase_tables_are_a_test_s_own_and_are_dropped(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, local_hbase: Any, side: str
+) -> None:
+    monkeypatch.setenv("HBMODEL_TEST_URL", f"{getattr(local_hbase, side)}?table_prefix=fixtures_{side}")
+    run(project, "-k", "test_fresh and 1 or closed").assert_outcomes(passed=2, deselected=3)
+    with hb.connect(local_hbase.url) as store:
+        assert [table for table in store.tables() if table.startswith(f"fixtures_{side}")] == []
+
+
+def test_the_local_hbase_is_asked_for_where_it_is_named(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HBMODEL_TEST_URL", "local:")
+    monkeypatch.setenv("HBMODEL_TEST_HBASE", "a.example:9090,")
+    result = run(project, "-rs", "-k", "test_fresh and 1")
+    result.assert_outcomes(skipped=1, deselected=4)
+    result.stdout.fnmatch_lines(["*HBMODEL_TEST_HBASE names no such gateway*"])
+
+
+def test_a_path_for_the_file_of_each_test_is_refused(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HBMODEL_TEST_URL", "embedded:dev.db")
+    result = run(project, "-k", "test_fresh and 1")
+    result.assert_outcomes(errors=1, deselected=4)
+    result.stdout.fnmatch_lines(["*Each test has a file of its own: write 'embedded:', without a path.*"])
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "expected"),
+    [
+        ("hbase://a", "", "hbase://a?table_prefix=p"),
+        ("hbase://a,b:1?timeout=3", "", "hbase://a,b:1?timeout=3&table_prefix=p"),
+        ("hbase://a?table_prefix=mine&timeout=3", "other", "hbase://a?timeout=3&table_prefix=mine_p"),
+        ("hbase://a?table_prefix=", "other", "hbase://a?table_prefix=p"),
+        ("hbase+thrift2://a", "team:x&y", "hbase+thrift2://a?table_prefix=team%3Ax%26y_p"),
+    ],
+)
+def test_a_prefix_is_put_behind_the_one_that_is_there(monkeypatch: pytest.MonkeyPatch, url: str, environment: str, expected: str) -> None:
+    monkeypatch.setenv("HBMODEL_TABLE_PREFIX", environment)
+    assert own_tables(url, "p") == expected
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def write_page(project: pytest.Pytester) -> None:
+    """The examples of the page, each in the file that its first line names."""
+    for name, code in re.findall(r"^```python[^\n]*\n# (\w+)\.py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        (project.path / f"{name}.py").write_text(code)
+
+
+def test_the_examples_of_the_page_pass(project: pytest.Pytester) -> None:
+    (project.path / "test_things.py").unlink()
+    write_page(project)
+    run(project, "--strict-markers", "-m", "not hbase").assert_outcomes(passed=6, deselected=1)
+
+
+@pytest.mark.hbase
+@pytest.mark.slow
+def test_the_examples_of_the_page_pass_on_hbase(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, local_hbase: Any) -> None:
+    gateways = (url.partition("://")[2] for url in (local_hbase.url, local_hbase.thrift2_url))
+    monkeypatch.setenv("HBMODEL_TEST_HBASE", ",".join(gateways))
+    write_page(project)
+    run(project, "-m", "hbase", "test_shop_everywhere.py").assert_outcomes(passed=1, deselected=2)
