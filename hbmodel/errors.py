@@ -229,6 +229,10 @@ class SchemaMismatch(HbmodelError):
     """The live layout of a table differs from the model's; `differences` lists each difference."""
 
 
+class RowMoved(SchemaMismatch):
+    """A row is sealed: the object of a versioned model moves to another table, or has moved."""
+
+
 class IndexUnavailable(HbmodelError):
     """An index that a query or a write needs is absent, not built yet, or unknown to the model."""
 

@@ -49,11 +49,7 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
 def check_movable(schema: TableSchema, of: TableSchema) -> None:
     """Raises `DeclarationError` for a layout that cannot be moved from, or to."""
     if of.versioned:
-        raise _mistake(
-            schema,
-            "The key of a versioned model cannot be changed this way: stop the programs that write it, read every object, add it under "
-            "the new model, and start them with that.",
-        )
+        _check_versioned(schema, of)
     if of.wide is not None or of.maps:
         raise _mistake(schema, "Objects that share rows, or have map columns, cannot be moved: each object must have a row of its own.")
     if of.salt.random:
@@ -64,6 +60,15 @@ def check_movable(schema: TableSchema, of: TableSchema) -> None:
         raise _mistake(schema, "A table whose cells keep several versions cannot be moved: only the newest would be there.")
     if of.foreign:
         raise _mistake(schema, "A table that other programs write cannot be moved: they would go on writing the old one.")
+
+
+def _check_versioned(schema: TableSchema, of: TableSchema) -> None:
+    """Raises `DeclarationError` for a versioned layout whose rows cannot be sealed and moved one by one."""
+    offline = "stop the programs that write it, read every object, add it under the new model, and start them with that."
+    if any(index.unique for index in of.indexes.values()):
+        raise _mistake(schema, "The key of a versioned model with a unique index cannot be changed this way: " + offline)
+    if any(column.kind == "counter" for column in of.columns):
+        raise _mistake(schema, "The key of a versioned model with counters cannot be changed this way: " + offline)
 
 
 def _mistake(schema: TableSchema, message: str, **details: Any) -> DeclarationError:

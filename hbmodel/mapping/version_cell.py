@@ -2,6 +2,9 @@
 
 The first version of a row is the time of its write in ms, and every further one counts on. So no version comes back when a row was
 deleted, every trace of it was cleared away, and it is put again: each write of a row has a later time than the one before.
+
+Of a row that moves between two tables the cell begins with 04 or 05, and has nine more bytes behind the version: 01 if the row is sealed
+there, or 00 if it has come from there, and the nonce of that step. The version and the other nonces move with the row as they are.
 """
 
 from __future__ import annotations
@@ -19,12 +22,19 @@ LAST_WRITE_WINS = b"\x01"
 VERSIONED, TRUNCATED = b"\x02", b"\x03"
 """First byte of a version cell in versioned mode: with the nonces of all writes since the row's first version, or with the last ones."""
 
+MOVED, MOVED_TRUNCATED = b"\x04", b"\x05"
+"""The same of a row that was sealed, or put, by a move between tables."""
+
+SEALED, OPENED = b"\x01", b"\x00"
+"""First byte of what such a cell has behind the version; the nonce of the step follows."""
+
 NONCE_LENGTH = 8
 UNKNOWN = 0
 """The version of an object that was not read: that of no row."""
 
 HIGHEST = 2**63 - 1
 _START = len(VERSIONED) + 8
+_STEP = len(SEALED) + NONCE_LENGTH
 
 
 @frozen
@@ -35,17 +45,28 @@ class VersionCell:
         version: of the row; 0 where there is no cell, or one that a last write put.
         nonces: of the write that put the cell, and of those before it, the latest first.
         complete: whether those of all writes since the row's first version are there.
+        step: of a move between tables, by which the row was sealed or put as it is; else nothing.
     """
 
     version: int = UNKNOWN
     nonces: Sequence[bytes] = ()
     complete: bool = True
+    step: bytes = b""
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the row may not be written in this table: it moves to another one, or has moved."""
+        return self.step[:1] == SEALED
 
     @classmethod
     def of(cls, data: bytes) -> VersionCell:
         """The inverse of `data`; raises `DecodingError`."""
         if not data or data[:1] == LAST_WRITE_WINS:
             return cls()
+        if data[:1] in {MOVED, MOVED_TRUNCATED} and len(data) >= _START + _STEP and not (len(data) - _START - _STEP) % NONCE_LENGTH:
+            step, rest = data[_START : _START + _STEP], data[_START + _STEP :]
+            nonces = tuple(rest[at : at + NONCE_LENGTH] for at in range(0, len(rest), NONCE_LENGTH))
+            return cls(int.from_bytes(data[len(MOVED) : _START]), nonces, data[:1] == MOVED, step)
         if data[:1] not in {VERSIONED, TRUNCATED} or len(data) <= _START or (len(data) - _START) % NONCE_LENGTH:
             raise DecodingError("The version cell is not one of a versioned model.", length=len(data))
         nonces = tuple(data[at : at + NONCE_LENGTH] for at in range(_START, len(data), NONCE_LENGTH))
@@ -56,15 +77,28 @@ class VersionCell:
         version = self.version + 1 if self.version else max(timestamp, 1)
         return VersionCell(version, (nonce, *self.nonces[:kept]), self.complete and len(self.nonces) <= kept)
 
+    def sealed_by(self, nonce: bytes) -> VersionCell:
+        """The cell of the same version in a row that is sealed."""
+        return VersionCell(self.version, self.nonces, self.complete, SEALED + nonce)
+
+    def opened_by(self, nonce: bytes) -> VersionCell:
+        """The cell of the same version in the row that comes from a sealed one; like no cell that was there before."""
+        return VersionCell(self.version, self.nonces, self.complete, OPENED + nonce)
+
     @property
     def data(self) -> bytes:
         """As it is stored."""
+        if self.step:
+            kind = MOVED if self.complete else MOVED_TRUNCATED
+            return kind + self.version.to_bytes(8) + self.step + b"".join(self.nonces)
         return (VERSIONED if self.complete else TRUNCATED) + self.version.to_bytes(8) + b"".join(self.nonces)
 
 
 def entry_version(data: bytes) -> bytes:
     """The version cell of a row as its entries have it, which have no use for the nonces of earlier writes."""
-    return data if data[:1] == LAST_WRITE_WINS else data[: _START + NONCE_LENGTH]
+    if data[:1] == LAST_WRITE_WINS:
+        return data
+    return data[: _START + NONCE_LENGTH + _STEP * (data[:1] in {MOVED, MOVED_TRUNCATED})]
 
 
 @frozen

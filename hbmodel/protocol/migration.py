@@ -1,7 +1,9 @@
 """Changing the key of a living table: its phases, and the sans-IO generator that copies rows from one layout into another.
 
-Rows of models that move while programs run never change, and nobody deletes while both tables are read. So each table only ever gains
+Rows of immutable models never change, and nobody deletes while both tables are read. So each table only ever gains
 rows, and what is in both is the same: whatever order calls land in, the two tables together hold every row that was acknowledged.
+
+Rows of versioned models are sealed and move one by one, see `seal_and_move`; then each object is in one of the tables.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ Side = Literal["old", "new"]
 
 BEFORE, PREPARED, MOVING, CUT, DONE = "before", "prepared", "moving", "cut", "done"
 RETURNING, RETURNED, CLOSED = "returning", "returned", "closed"
+HALTING, TURNED = "halting", "turned"
 
 
 @frozen
@@ -38,6 +41,8 @@ class Phase:
         writes: the table that new objects go to; None: programs are refused.
         changes: whether objects may be deleted: that needs one table which says what is there.
         ends: whether a delete that began in the phase before may be acknowledged: all objects are in the one table still.
+        seals: whether writers of versioned models move what they are about to change; None: they need not look into both tables.
+        lasts: the phases in which what is read of versioned models by this one is not missed.
     """
 
     name: str
@@ -45,6 +50,13 @@ class Phase:
     writes: Side | None
     changes: bool = False
     ends: bool = False
+    seals: bool | None = None
+    lasts: frozenset[str] = frozenset()
+
+    @property
+    def back(self) -> bool:
+        """Whether objects come from the new table."""
+        return self.reads[:1] == ("new",) and len(self.reads) > 1
 
 
 PHASES: Mapping[str, Phase] = {
@@ -62,6 +74,30 @@ PHASES: Mapping[str, Phase] = {
 }
 """The phases by name."""
 
+_FORTH = frozenset((PREPARED, MOVING, HALTING, CUT, DONE))
+_BACK = frozenset((TURNED, RETURNING, RETURNED))
+
+VERSIONED_PHASES: Mapping[str, Phase] = {
+    phase.name: phase
+    for phase in (
+        Phase(BEFORE, ("old",), "old", True, True, lasts=frozenset((BEFORE,))),
+        Phase(PREPARED, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),  # all must heed seals before the first is put
+        Phase(MOVING, ("old", "new"), "new", True, True, seals=True, lasts=_FORTH),
+        Phase(CUT, ("new",), "new", True, True, lasts=frozenset((CUT, DONE))),  # everything is in the new table
+        Phase(DONE, ("new",), "new", True, True, lasts=frozenset((CUT, DONE))),
+        Phase(HALTING, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),  # the moves that have begun are ended
+        Phase(TURNED, ("new", "old"), "new", True, True, seals=False, lasts=_BACK),  # all must read so before rows move back
+        Phase(RETURNING, ("new", "old"), "old", True, True, seals=True, lasts=_BACK),
+        Phase(RETURNED, ("old",), "old", True, True, lasts=frozenset((RETURNED, BEFORE))),
+    )
+}
+"""The phases of versioned models by name."""
+
+
+def phase_of(schema: TableSchema, name: str) -> Phase | None:
+    """The phase of a model, by its name; None where a model of its kind has none of that name."""
+    return (VERSIONED_PHASES if schema.versioned else PHASES).get(name)
+
 
 @frozen(eq=False)
 class MovedRow:
@@ -72,12 +108,14 @@ class MovedRow:
         put: of the row, at the time of the row that it comes from.
         entries: puts of its index entries, by index table.
         error: why it cannot be made, or None.
+        target: its row key in the other table, where only that is said.
     """
 
     source: bytes
     put: Put | None
     entries: Sequence[tuple[str, Put]] = ()
     error: HbmodelError | None = None
+    target: bytes | None = None
 
 
 @frozen

@@ -7,7 +7,7 @@ from typing import Literal
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import ConditionFailed, ConflictError
+from hbmodel.errors import ConditionFailed, ConflictError, RowMoved
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCell, entry_version
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
@@ -46,12 +46,14 @@ class VersionedRowPlanner(IndexedRowPlanner):
         claim_rounds: how many rounds a write that wants unique values may take.
         pinned: the version that the row of each object must have; then the first write that cannot be carried out ends them all.
         moving: whether it plans a move to another key, which alone may write the rows that the move has marked.
+        over_closed: whether rows are written over that have moved to another table, and come back from there.
     """
 
     patience: int = 20
     claim_rounds: int = 50
     pinned: RowVersion | None = None
     moving: bool = False
+    over_closed: bool = False
 
     def needs_read(self, write: RowWrite) -> bool:
         """Always: the version cell that was read is what a write is checked against."""
@@ -132,7 +134,12 @@ class VersionedRowPlanner(IndexedRowPlanner):
         )  # fmt: skip
 
     def _check_unmoved(self, row: bytes, old: OldRow) -> None:
-        """Raises `ConflictError` for an object that is being moved to another key, in its old row and in its new one."""
+        """Raises `ConflictError` for an object that is being moved to another key, in its old row and in its new one.
+
+        Raises `RowMoved` for one that moves, or has moved, to another table.
+        """
+        if not self.moving and self.cell(old).sealed and (old.live or not self.over_closed):
+            raise RowMoved("The row is sealed in this table: its object moves to another one.", table=self.schema.table, key=row)
         mark = mark_of(self.schema, old.row) if old.live and not self.moving else None
         if mark is not None:
             raise ConflictError(
@@ -192,4 +199,6 @@ class Sent:
             return "lost"  # a neighbour was written instead: the version of their row never comes back
         if self.first:
             return "lost" if found.complete and found.nonces else "unknown"
+        if UNKNOWN < found.version < self.cell.version:
+            return "lost"  # a seal was put instead, and left the version as it was
         return "lost" if 0 <= found.version - self.cell.version < len(found.nonces) else "unknown"

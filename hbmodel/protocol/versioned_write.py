@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import define, field
 
-from hbmodel.errors import ConflictError, RowExists, SchemaMismatch, UnknownOutcome
+from hbmodel.errors import ConflictError, RowExists, RowMoved, SchemaMismatch, UnknownOutcome
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.indexed_batch import by_table
 from hbmodel.protocol.indexed_plan import OldRow, RowPlan
@@ -49,16 +49,29 @@ def write_versioned_batch(
         writes: at most one per row.
         sent: where changes are noted; a protocol that is begun again, since the indexes have changed, is given the same.
         insert: whether a live row is an error.
+
+    Raises:
+        RowMoved: a row is sealed; the writes of the others may have been carried out.
     """
-    batch = _Batch(planner, sent, insert)
+    batch = yield from write_rounds(planner, writes, sent, insert=insert)
+    outcomes = [batch.outcomes[write.row] for write in writes]
+    for outcome in outcomes:
+        if isinstance(outcome.error, RowMoved):
+            raise outcome.error
+    yield Acknowledge(outcomes)
+    yield from batch.finish()
+    return outcomes
+
+
+def write_rounds(
+    planner: VersionedRowPlanner, writes: Sequence[RowWrite], sent: SentChanges, *, insert: bool = False
+) -> Protocol[WrittenRows]:
+    """The rounds of a batch, as a part of another protocol, which acknowledges."""
+    batch = WrittenRows(planner, sent, insert)
     remaining: Sequence[RowWrite] = writes
     while remaining:
         remaining = yield from batch.round(remaining)
-    outcomes = [batch.outcomes[write.row] for write in writes]
-    yield Acknowledge(outcomes)
-    yield from finish([put for puts in batch.verifications.values() for put in puts], batch.stale)
-    yield from release(batch.releases)
-    return outcomes
+    return batch
 
 
 def insert_versioned(planner: VersionedRowPlanner, write: RowWrite, sent: SentChanges) -> Protocol[list[Outcome]]:
@@ -70,7 +83,7 @@ def insert_versioned(planner: VersionedRowPlanner, write: RowWrite, sent: SentCh
 
 
 @define
-class _Batch:
+class WrittenRows:
     """The rounds of a batch, and what they have found so far.
 
     Attributes:
@@ -89,6 +102,11 @@ class _Batch:
     verifications: dict[bytes, Sequence[tuple[str, Put]]] = field(factory=dict)
     releases: list[Release] = field(factory=list)
     rounds: Counter[bytes] = field(factory=Counter)
+
+    def finish(self) -> Protocol[None]:
+        """What follows the acknowledgement."""
+        yield from finish([put for puts in self.verifications.values() for put in puts], self.stale)
+        yield from release(self.releases)
 
     def round(self, writes: Sequence[RowWrite]) -> Protocol[list[RowWrite]]:
         """One round; returns the writes that were refused."""
@@ -181,6 +199,8 @@ class _Batch:
         if verdict == "lost":
             del self.sent[write.row]
             return False
+        if verdict == "unknown" and found.sealed and not self.planner.over_closed:
+            return False  # it is not planned either; whoever looks into the other table settles it
         if verdict == "unknown":
             error = UnknownOutcome(
                 "The write may or may not have been applied: its row has been written too often since.",

@@ -10,6 +10,7 @@ from attrs import define, field
 from hbmodel.mapping.mapper import give_version
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.driver import Resumable
+from hbmodel.protocol.migration import Phase
 from hbmodel.protocol.versioned_write import SentChanges
 from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
 from hbmodel.tables.registration import Binding
@@ -58,9 +59,10 @@ class Batch:
     """Writes of one model, each row at most once, and the protocol that carries them out.
 
     Attributes:
-        sent: the changes of versioned rows that were sent.
+        sent: the changes of versioned rows that were sent, by table.
         deleted: the outcomes of deletes that were carried out, by row.
         together: the rows of the batch, of objects, that are written at once with others of it or of another batch.
+        phase: of the migration of versioned objects between two tables, by which the batch is written.
     """
 
     schema: TableSchema
@@ -68,14 +70,19 @@ class Batch:
     writes: list[RowWrite]
     running: Resumable | None = None
     binding: Binding | None = None
-    sent: SentChanges = field(factory=dict)
+    sent: dict[str, SentChanges] = field(factory=dict)
     deleted: dict[bytes, Outcome] = field(factory=dict)
     together: frozenset[bytes] = frozenset()
+    phase: Phase | None = None
 
     @property
     def wrote(self) -> bool:
         """Whether anything was sent that may have changed a table."""
         return self.running is not None and self.running.wrote
+
+    def sent_to(self, table: str) -> SentChanges:
+        """The changes of versioned rows of a table that were sent."""
+        return self.sent.setdefault(table, {})
 
 
 def split_batches(pending: Sequence[Pending]) -> list[Batch]:

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from attrs import define, field
 
-from hbmodel.errors import CapabilityError, SchemaMismatch
+from hbmodel.errors import CapabilityError, PartialWrite, SchemaMismatch, UnknownOutcome
 from hbmodel.mapping.mapper import changed_copy, give_version
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.claimed_insert import insert_claimed
@@ -167,6 +167,26 @@ class Attempt(Generic[T]):
         (found,) = outcome
         assert found.version is not None
         return self.obj if give_version(schema, self.obj, found.version) else changed_copy(self.obj, {}, found.version)
+
+
+def insert_between(work: UnitOfWork, obj: T) -> T:
+    """Puts an object of a versioned model whose objects move between two tables, if its key is free.
+
+    Args:
+        work: in which a live row is an error.
+        obj: the object.
+
+    Raises:
+        UnknownOutcome: the store could not be reached any more after something was sent.
+    """
+    schema = schema_of(type(obj))
+    work.add(Pending(schema, obj, [put_object(schema, obj)]))
+    try:
+        (outcome,) = work.commit()
+    except PartialWrite as error:
+        raise UnknownOutcome("The object may or may not have been put.", **{**error.details, "applied": None, "pending": None}) from error
+    assert outcome.version is not None
+    return obj if give_version(schema, obj, outcome.version) else changed_copy(obj, {}, outcome.version)
 
 
 def never_empty_column(schema: TableSchema, call: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.expiry import milliseconds
-from hbmodel.session.insert import Inserter
+from hbmodel.session.insert import Inserter, insert_between
 from hbmodel.session.moves import Moves
 from hbmodel.session.prepend import prepend
 from hbmodel.session.rekey import rekey
@@ -47,7 +47,10 @@ class InsertCalls:
                 a version, or several columns and no existence flag, or a TTL is given.
         """
         schema = schema_of(type(obj))
-        return self._inserter(schema).insert(obj, milliseconds(schema, ttl))
+        life = milliseconds(schema, ttl)
+        if self._moves.inserts(schema):
+            return insert_between(self._work.apart(inserting=True), obj)
+        return self._inserter(schema).insert(obj, life)
 
     @guarded
     def prepend(self, model: type[T], /, **fields: Any) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.migration import DONE, PHASES
+from hbmodel.protocol.migration import DONE, phase_of
 from hbmodel.session.metadata_cache import MetadataCache
 from hbmodel.store.folded import folded
 from hbmodel.store.port import Store
@@ -42,8 +42,8 @@ class KnownModels:
 
     def _in_use(self, schema: TableSchema, replaced: TableSchema) -> bool:
         """Whether the table of a model that replaces another is read by now."""
-        phase = PHASES[self.bind(replaced).phase]
-        return "new" in phase.reads and (schema.immutable or phase.name == DONE)
+        phase = phase_of(schema, self.bind(replaced).phase)
+        return phase is not None and "new" in phase.reads and (schema.immutable or schema.versioned or phase.name == DONE)
 
     def view(self, schema: TableSchema) -> Store:
         """The store as a model sees it: each object is a row."""

@@ -6,11 +6,11 @@ import heapq
 import itertools
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import CapabilityError
+from hbmodel.errors import CapabilityError, SchemaMismatch
 from hbmodel.mapping.mapper import KeyMapper, Values
 from hbmodel.mapping.predicates import Ordering
 from hbmodel.mapping.schema import PRIMARY, Field, TableSchema
@@ -26,6 +26,10 @@ from hbmodel.session.moves import Moves
 from hbmodel.session.query_runner import QueryRunner
 
 Position = Callable[[Values], bytes | None]
+T = TypeVar("T")
+
+_END: Any = object()
+"""Stands behind the last item."""
 
 
 @frozen(eq=False)
@@ -42,21 +46,55 @@ class MergingQueries:
 
     def stream(self, query: Query[Any]) -> Iterator[Any]:
         """The items, as they come."""
+        if query.schema.versioned:
+            return self._watched(query)
+        return self._items(query)
+
+    def _items(self, query: Query[Any]) -> Iterator[Any]:
         alone = self._alone(query)
         return self._merged_items(query) if alone is None else self.runner.stream(alone)
 
+    def _watched(self, query: Query[Any]) -> Iterator[Any]:
+        """The items of a versioned model, as long as no other one can have been missed before them."""
+        moment = self.moves.moment(query.schema)
+        for item in itertools.chain(self._items(query), (_END,)):
+            if not self.moves.lasts(query.schema, moment):
+                raise SchemaMismatch("The objects have moved on to another table during a query; ask again.", table=query.schema.table)
+            if item is not _END:
+                yield item
+
+    def _whole(self, query: Query[Any], read: Callable[[], T]) -> T:
+        """What is read at once, until no object can have been missed."""
+        while True:
+            moment = self.moves.moment(query.schema)
+            found = read()
+            if self.moves.lasts(query.schema, moment):
+                return found
+
     def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page; a token is good as long as the same tables are read."""
+        return self._whole(query, lambda: self._page(query, size, at, backwards))
+
+    def _page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
         alone = self._alone(query)
         return self._merged_page(query, size, at, backwards) if alone is None else self.runner.page(alone, size, at, backwards)
 
     def delete(self, query: Query[Any], batch_size: int, progress: Progress | None) -> int:
         """Deletes the items; refused while both tables are in use."""
         self.moves.check_changes(query.schema, "delete()")
+        if self._alone(query) is None:
+            raise CapabilityError(
+                "query.delete() is not possible while objects move between tables: delete the objects one by one, or wait until the "
+                "migration is over.",
+                table=query.schema.table, phase=self.moves.phase(query.schema).name,
+            )  # fmt: skip
         return self.runner.delete_pages(query, batch_size, progress, self.page)
 
     def count(self, query: Query[Any]) -> int:
         """How many items there are."""
+        return self._whole(query, lambda: self._count(query))
+
+    def _count(self, query: Query[Any]) -> int:
         alone = self._alone(query)
         return sum(1 for _ in self._merged_items(query)) if alone is None else self.runner.count(alone)
 
@@ -75,6 +113,9 @@ class MergingQueries:
 
     def first_of_each(self, query: Query[Any], fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The first item of each key; refused while both tables are read."""
+        return self._whole(query, lambda: self._first_of_each(query, fields, keys))
+
+    def _first_of_each(self, query: Query[Any], fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
         alone = self._alone(query)
         if alone is None:
             raise CapabilityError(
@@ -126,12 +167,32 @@ class MergingQueries:
         replaced = query.schema.replaces
         assert replaced is not None
         backwards = made.backwards
+        if query.schema.versioned:
+            with closing(self._one_by_one(query, made, wanted, after)) as merged:
+                yield merged
+            return
         with (
             closing(self._old_items(query, made, replaced, wanted, after)) as old,
             closing(self.runner.found(query, made, wanted, after)) as new,
         ):
             merged = heapq.merge(new, old, key=lambda found: found[0], reverse=backwards)
             yield (next(same) for _, same in itertools.groupby(merged, key=lambda found: found[0]))
+
+    def _one_by_one(self, query: Query[Any], made: Plan, wanted: int | None, after: bytes | None) -> Generator[Found, None, None]:
+        """The same of objects that move from one table to the other: the one that they come from is read to the end first.
+
+        So one that moves meanwhile is found, and one that was found already is passed over in the other table.
+        """
+        replaced, names = query.schema.replaces, query.schema.layout.names
+        assert replaced is not None
+        old = self._old_items(query, made, replaced, wanted, after)
+        new = self.runner.found(query, made, wanted, after)
+        first, second = (new, old) if self.moves.phase(query.schema).back else (old, new)
+        with closing(second), closing(first):
+            before = list(itertools.islice(first, wanted))
+            known = {tuple(values[name] for name in names) for _, values in before}
+            others = (found for found in second if tuple(found[1][name] for name in names) not in known)
+            yield from heapq.merge(before, others, key=lambda found: found[0], reverse=made.backwards)
 
     def _old_items(
         self, query: Query[Any], made: Plan, replaced: TableSchema, wanted: int | None, after: bytes | None

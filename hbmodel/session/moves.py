@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from attrs import evolve
+
 from hbmodel.errors import CapabilityError, SchemaMismatch
 from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.migration import DONE, PHASES, Phase, Side
-from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, put_object
+from hbmodel.protocol.migration import DONE, Phase, Side, phase_of
+from hbmodel.protocol.operations import Protocol
+from hbmodel.protocol.row_seals import Way, carry_over
+from hbmodel.protocol.seal_and_move import PairedWrite, write_between
+from hbmodel.protocol.versioned_plan import VersionedRowPlanner
+from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields, put_object
 from hbmodel.session.batches import Batch
 from hbmodel.session.get_many import get_many
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
 
 T = TypeVar("T")
+Moment = tuple[Phase, int]
+"""A phase, and when the registry took it in."""
 
 
 class Moves:
@@ -36,12 +44,13 @@ class Moves:
             SchemaMismatch: programs are refused until it is over.
         """
         assert schema.replaces is not None, "only such a model has a phase"
-        phase = PHASES[self._bind(schema.replaces).phase]
-        if phase.writes is None or (not schema.immutable and phase.name != DONE):
+        name = self._bind(schema.replaces).phase
+        phase = phase_of(schema, name)
+        if phase is None or phase.writes is None or not (schema.immutable or schema.versioned or phase.name == DONE):
             raise SchemaMismatch(
                 "The objects are not in the table of this model yet, and can be used by no program until they are: "
                 "move them with hb.migrate(..., offline=True).",
-                table=schema.table, replaces=schema.replaces.table, phase=phase.name,
+                table=schema.table, replaces=schema.replaces.table, phase=name,
             )  # fmt: skip
         return phase
 
@@ -53,10 +62,30 @@ class Moves:
         """The objects under many keys, each from the first table that has it."""
         if schema.replaces is None:
             return get_many(self._view(schema), schema, keys, lambda: self._bind(schema).reader)
+        keys = list(keys)
+        while True:
+            moment = self.moment(schema)
+            found = self._found(schema, [_of(schema, side) for side in moment[0].reads], keys)
+            if None not in found or self.lasts(schema, moment):
+                return found
+
+    def moment(self, schema: TableSchema) -> Moment:
+        """The phase, and since when it is."""
+        assert schema.replaces is not None
+        return self.phase(schema), self._bind(schema.replaces).phase_since
+
+    def lasts(self, schema: TableSchema, moment: Moment) -> bool:
+        """Whether nothing was missed by who began to read at a moment: objects of a versioned model leave a table at some time."""
+        if not schema.versioned:
+            return True
+        phase, since = self.moment(schema)
+        return since == moment[1] if phase is moment[0] else phase.name in moment[0].lasts
+
+    def _found(self, schema: TableSchema, layouts: Sequence[TableSchema], keys: Sequence[Mapping[str, Any] | Sequence[Any]]) -> list[Any]:
         mapper = KeyMapper(schema)
         named = [dict(zip(schema.layout.names, mapper.given(key), strict=False)) for key in keys]
         found: list[Any] = [None] * len(named)
-        for layout in self.read(schema):
+        for layout in layouts:
             lacking = [at for at, obj in enumerate(found) if obj is None]
             if lacking:
                 got = get_many(self._view(layout), layout, [named[at] for at in lacking], lambda of=layout: self._bind(of).reader)  # type: ignore[misc]
@@ -81,11 +110,16 @@ class Moves:
             )  # fmt: skip
         return _of(schema, phase.writes)
 
+    def inserts(self, schema: TableSchema) -> bool:
+        """Whether objects are inserted as they are written: they are versioned, and may be in the other table."""
+        return schema.replaces is not None and schema.versioned and self.phase(schema).name != DONE
+
     def check_insert(self, schema: TableSchema) -> None:
         """Raises `CapabilityError` where one table alone does not say yet whether a key is free."""
         if schema.replaces is not None and self.phase(schema).name != DONE:
+            calls = "prepend() and rekey()" if schema.versioned else "insert(), prepend() and rekey()"
             raise CapabilityError(
-                "insert(), prepend() and rekey() are possible once all objects are in the table of this model: wait until the migration "
+                f"{calls} are possible once all objects are in the table of this model: wait until the migration "
                 "is over.",
                 table=schema.table, replaces=schema.replaces.table,
             )  # fmt: skip
@@ -102,14 +136,47 @@ class Moves:
         if any(not isinstance(write, PutObject) for write in batch.writes):
             self.check_changes(schema, "delete()")
         target = self.written(schema)
+        phase = self.phase(schema) if schema.versioned else None
+        if phase != batch.phase:
+            batch.phase, batch.running, batch.binding = phase, None, None
         if target is not batch.schema:
-            batch.writes = [_rewritten(target, write) for write in batch.writes]
+            batch.writes = [rewritten(target, write) for write in batch.writes]
             batch.schema, batch.running, batch.binding = target, None, None
-            batch.deleted, batch.sent = {}, {}
+            batch.deleted = {}
+        if phase is not None and phase.seals is None and batch.running is None:
+            _carry_over(batch, schema if target is not schema else schema.replaces)
+
+    def check_phase(self, batch: Batch) -> None:
+        """Raises `SchemaMismatch` where a batch of versioned objects goes by a phase that no longer is."""
+        if self.outdated(batch):
+            table = batch.owners[0].schema.table
+            raise SchemaMismatch("The objects have moved on to another table during a commit; commit again.", table=table)
+
+    def outdated(self, batch: Batch) -> bool:
+        """Whether a batch of versioned objects goes by a phase that no longer is."""
+        return batch.phase is not None and self.phase(batch.owners[0].schema) is not batch.phase
+
+    def between(self, batch: Batch, bound: int, *, insert: bool) -> Protocol[Any] | None:
+        """What writes a batch while its objects are in two tables, or None where they are in one."""
+        phase, schema = batch.phase, batch.owners[0].schema
+        if phase is None or phase.seals is None:
+            return None
+        assert schema.replaces is not None
+        layouts = (schema, schema.replaces) if phase.back else (schema.replaces, schema)
+        batch.binding = self._bind(batch.schema)
+        bindings = [self._bind(layout) for layout in layouts]
+        for binding in bindings:
+            binding.check_writable()
+        source, target = (VersionedRowPlanner(of.schema, of.written, bound) for of in bindings)
+        way = Way(source, evolve(target, over_closed=phase.back), phase.back, phase.seals)
+        writes = [PairedWrite(*(rewritten(layout, write) for layout in layouts)) for write in batch.writes]
+        return write_between(way, writes, {layout.table: batch.sent_to(layout.table) for layout in layouts}, insert=insert)
 
     def stayed(self, batch: Batch) -> bool:
         """Whether what a batch has written may be acknowledged: else it was under way while the phase changed."""
         schema = batch.owners[0].schema
+        if schema.versioned:
+            return True  # a row that was written is in its table until it is sealed
         phase = self.phase(schema)
         deletes = any(not isinstance(write, PutObject) for write in batch.writes)
         return _of(schema, phase.writes) is batch.schema and (phase.ends or not deletes)
@@ -120,12 +187,18 @@ def _of(schema: TableSchema, side: Side | None) -> TableSchema:
     return schema if side == "new" else schema.replaces
 
 
-def _rewritten(schema: TableSchema, write: RowWrite) -> RowWrite:
+def _carry_over(batch: Batch, other: TableSchema) -> None:
+    """Has changes that were sent to the other table be looked for in the one where all objects are."""
+    sent = batch.sent_to(other.table)
+    for write in batch.writes if sent else ():
+        carry_over(sent, rewritten(other, write).row, batch.sent_to(batch.schema.table), write.row)
+
+
+def rewritten(schema: TableSchema, write: RowWrite) -> RowWrite:
     """The same write in another layout."""
     if isinstance(write, PutObject):
-        return put_object(schema, write.subject, write.ttl)
-    assert isinstance(write, DeleteRow), "objects that change are used in one layout alone"
-    subject = write.subject
+        return evolve(put_object(schema, write.subject, write.ttl), version=write.version)
+    subject: Any = write.key if isinstance(write, UpdateFields) else write.subject
     key = [subject[name] if isinstance(subject, Mapping) else getattr(subject, name) for name in schema.layout.names]
     (row,) = KeyMapper(schema).rows(key)
-    return DeleteRow(subject, row)
+    return evolve(write, row=row)

@@ -12,6 +12,7 @@ from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import Resumable
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import write_indexed_batch
+from hbmodel.protocol.migration import RETURNED
 from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.plain_write import behind_entries
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
@@ -57,6 +58,7 @@ class UnitOfWork:
         clock: for indexed rows.
         atomic_rows: whether what is written to one row of a wide model is written at once.
         pinned: the version that the one row which is written must have; then all writes are carried out or none.
+        inserting: whether a live row of a versioned model is an error.
         unswept: batches whose index entries are still to be verified or deleted; another unit of work may share them.
     """
 
@@ -69,11 +71,12 @@ class UnitOfWork:
         *,
         atomic_rows: bool = True,
         pinned: RowVersion | None = None,
+        inserting: bool = False,
         unswept: list[tuple[Store, Unswept]] | None = None,
     ) -> None:
         self._moves = Moves(bind, view)
         self._store, self._view, self._bind, self._clock, self._atomic_rows = store, view, bind, clock, atomic_rows
-        self._pinned = pinned
+        self._pinned, self._inserting = pinned, inserting
         self._pending: list[Pending] = []
         self._committing: list[Pending] = []
         self._batches: list[Batch | JointBatch] = []
@@ -82,10 +85,13 @@ class UnitOfWork:
         self._writers: dict[tuple[str, bytes, bytes], TableSchema] = {}  # by table, column family and kind
         self._shared: dict[str, None] = {}  # tables whose rows are shared by objects
 
-    def apart(self, *, atomic_rows: bool | None = None, pinned: RowVersion | None = None) -> UnitOfWork:
+    def apart(self, *, atomic_rows: bool | None = None, pinned: RowVersion | None = None, inserting: bool = False) -> UnitOfWork:
         """Another one for calls of their own; what it cannot sweep, this one sweeps at its next commit."""
         atomic = self._atomic_rows if atomic_rows is None else atomic_rows
-        return UnitOfWork(self._store, self._view, self._bind, self._clock, atomic_rows=atomic, pinned=pinned, unswept=self._unswept)
+        return UnitOfWork(
+            self._store, self._view, self._bind, self._clock,
+            atomic_rows=atomic, pinned=pinned, inserting=inserting, unswept=self._unswept,
+        )  # fmt: skip
 
     @property
     def waiting(self) -> int:
@@ -186,6 +192,11 @@ class UnitOfWork:
         running = current.running
         try:
             self._follow([current], running, self._view(current.schema))
+        except SchemaMismatch:
+            if not self._moves.outdated(current):
+                raise
+            self._run(current)  # by the next phase
+            return
         except StoreError as error:
             if running.outcomes is None:
                 raise
@@ -245,6 +256,9 @@ class UnitOfWork:
                 self._unswept.append((store, running))
 
     def _protocol(self, current: Batch) -> Protocol[Any]:
+        between = self._moves.between(current, self._clock.bound, insert=self._inserting)
+        if between is not None:
+            return between
         binding = current.binding = self._bind(current.schema)
         binding.check_writable()
         able = self._view(current.schema).capabilities
@@ -254,9 +268,10 @@ class UnitOfWork:
             return behind_entries(current.schema, binding.written, current.writes, protocol) if binding.written else protocol
         if current.schema.versioned:
             versioned = VersionedRowPlanner(
-                current.schema, binding.written, self._clock.bound, adopting=binding.adopting, pinned=self._pinned
-            )
-            return write_versioned_batch(versioned, current.writes, current.sent)
+                current.schema, binding.written, self._clock.bound, adopting=binding.adopting, pinned=self._pinned,
+                over_closed=current.phase is not None and current.phase.name == RETURNED,
+            )  # fmt: skip
+            return write_versioned_batch(versioned, current.writes, current.sent_to(current.schema.table), insert=self._inserting)
         planner = IndexedRowPlanner(
             current.schema, binding.written, self._clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed"
         )
@@ -264,6 +279,7 @@ class UnitOfWork:
 
     def _check_bound(self, current: Batch) -> None:
         """Raises `SchemaMismatch` where the batch was planned by a binding that no longer holds, so that nothing more is written by it."""
+        self._moves.check_phase(current)
         if current.binding is not None and not self._bind(current.schema).writes_like(current.binding):
             raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=current.schema.table)
 

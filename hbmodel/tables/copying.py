@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
-from attrs import evolve, frozen
+from attrs import define, evolve, frozen
 
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.migration import MovedRow, RowMover, copy_rows
+from hbmodel.protocol.operations import Protocol
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
@@ -114,13 +115,17 @@ class Copying:
             self.still()
             for rows, since in self._batches(claim.range):
                 moved = self._moved(rows)
-                if not drive(self.store, copy_rows(moved, self.mover.target.table, since), self.clock):
+                if not drive(self.store, self._carried(moved, since), self.clock):
                     break  # they were read too long ago, or the phase is over
                 claim.advance(key_successor(rows[-1].row), _counted(moved))
                 self.throttle.passed(rows)
             else:
                 claim.finish(Counts())
                 return
+
+    def _carried(self, moved: Sequence[MovedRow], since: int) -> Protocol[bool]:
+        """What brings rows that were read into the other table; returns whether it has."""
+        return copy_rows(moved, self.mover.target.table, since)
 
     def _moved(self, rows: Sequence[Row]) -> list[MovedRow]:
         return [moved for row in rows if (moved := self.mover.of(row)) is not None]
@@ -176,6 +181,25 @@ class Copying:
     def _show(self, phase: str, done: int, total: int | None, rows: int) -> None:
         if self.report is not None:
             self.report(MigrationProgress("copying" if phase == "copying" else "verifying", done, total, rows))
+
+
+@define
+class PhaseLook:
+    """Whether a phase is still current: checks from time to time, at least as often as a session."""
+
+    holds: Callable[[], bool]
+    every: float
+    _looked: float = float("-inf")
+
+    def __call__(self) -> bool:
+        """Whether it is; true for at most one lease."""
+        now = time.monotonic()
+        if now - self._looked < self.every:
+            return True
+        if not self.holds():
+            return False
+        self._looked = now  # from before it was read
+        return True
 
 
 def copying_row(source: TableSchema, target: TableSchema) -> bytes:

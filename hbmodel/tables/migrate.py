@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
-from attrs import define, frozen
+from attrs import evolve, frozen
 
 from hbmodel.errors import CapabilityError, DeclarationError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.protocol.migration import BEFORE, CLOSED, CUT, DONE, MOVING, PREPARED, RETURNED, RETURNING, RowMover
+from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.migration import (
+    BEFORE,
+    CLOSED,
+    CUT,
+    DONE,
+    HALTING,
+    MOVING,
+    PREPARED,
+    RETURNED,
+    RETURNING,
+    TURNED,
+    RowMover,
+)
+from hbmodel.protocol.row_seals import Way
+from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Delete, Scan
-from hbmodel.tables.copying import Compared, Copying, copying_row
+from hbmodel.tables.copying import Compared, Copying, PhaseLook, copying_row
 from hbmodel.tables.create import create_tables
 from hbmodel.tables.declared import SplitsOption
 from hbmodel.tables.drop import drop_tables
@@ -25,6 +39,7 @@ from hbmodel.tables.migration_report import MigrationProgress, MigrationProgress
 from hbmodel.tables.range_claims import CLAIM_LIFE, Progress
 from hbmodel.tables.registration import Binding, Registration
 from hbmodel.tables.registry import REGISTRY_TABLE, Registry
+from hbmodel.tables.sealing import Sealing
 
 BATCH = 500
 """Rows that one round trip reads."""
@@ -45,8 +60,8 @@ def migrate(
 ) -> Migration:
     """The migration of objects into a model's table from the table of the model that it replaces; its methods perform the steps.
 
-    Objects that never change (`immutable=True`) move while programs run. Other objects could change after they were copied, and
-    if the last write wins, no order of calls can prevent that. They move in a maintenance window, `offline=True`.
+    Objects that never change (`immutable=True`) and versioned ones move while programs run. Other objects could change after they were
+    copied, and if the last write wins, no order of calls can prevent that. They move in a maintenance window, `offline=True`.
 
     Args:
         store: that holds the tables.
@@ -62,7 +77,8 @@ def migrate(
 
     Raises:
         DeclarationError: the model replaces none, or an argument is invalid.
-        CapabilityError: mutable objects would have to move while programs run.
+        CapabilityError: mutable objects would have to move while programs run; versioned ones do nothing else; or the store has no
+            check-and-mutate, which they need.
     """
     check_store(store)
     check_times(times)
@@ -72,7 +88,15 @@ def migrate(
     schema = schema_of(model)
     if schema.replaces is None:
         raise DeclarationError("The model replaces none: declare the new layout with @hb.model(replaces=...).", table=schema.table)
-    if not schema.immutable and not offline:
+    if schema.versioned:
+        if not store.capabilities.check_and_mutate:
+            raise CapabilityError(
+                "Versioned objects can be moved only in a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.",
+                table=schema.table,
+            )
+        if offline:
+            raise CapabilityError("Versioned objects move while programs run: leave out offline=True.", table=schema.table)
+    elif not schema.immutable and not offline:
         raise CapabilityError(
             "Objects that change can be moved only while no program writes them: one that is changed behind its copy would lose the "
             "change. Declare them immutable=True, or take a maintenance window: hb.migrate(..., offline=True).",
@@ -147,7 +171,7 @@ class Migration:
                     copying.begin_again()
                     copying.copy()
                     return self.status()
-            elif phase in {RETURNING, RETURNED}:
+            elif phase in {HALTING, TURNED, RETURNING, RETURNED}:
                 raise CapabilityError("The migration is being rolled back: finish that first.", table=self.old.table, phase=phase)
             else:
                 return self.status()
@@ -163,6 +187,11 @@ class Migration:
         indexes = [verify_index(self.store, model, index, times=times, registry=name) for index in sorted(self.new.indexes)]
         returning = phase == RETURNING
         found = back if returning else forth
+        if self.new.versioned:  # each object is in one of the tables
+            return MigrationReport(
+                self.old.table, self.new.table, phase, forth.rows + back.rows, refused=found.refused, samples=found.samples,
+                missing=found.missing, only_new=back.rows, indexes=indexes,
+            )  # fmt: skip
         return MigrationReport(
             self.old.table, self.new.table, phase, found.rows, refused=found.refused, samples=found.samples, missing=found.missing,
             differing=found.differing, only_new=back.missing, indexes=indexes,
@@ -206,7 +235,13 @@ class Migration:
             if phase == PREPARED:
                 self._change(found, RETURNED)
             elif phase == MOVING:
-                self._change(found, RETURNING)
+                self._change(found, HALTING if self.new.versioned else RETURNING)
+            elif phase == HALTING:
+                if self._over(found):
+                    self._copying(phase=phase).compare(mend=True)  # ends the moves that have begun
+                    self._change(found, TURNED)
+            elif phase == TURNED:
+                self._after_drain(found, RETURNING)
             elif phase == RETURNING:
                 if self._over(found):
                     copying = self._copying(back=True, phase=RETURNING)
@@ -216,6 +251,8 @@ class Migration:
                     self._change(found, RETURNED)
             elif phase in {RETURNED, CLOSED}:
                 if self._over(found):
+                    if self.new.versioned:
+                        self._sealing(back=False, phase=phase).reopen()
                     self._drop_new()
                     self._change(found, BEFORE)
             elif phase == BEFORE:
@@ -246,7 +283,10 @@ class Migration:
             if unbuilt or binding.rows not in {"unindexed", "indexed"}:
                 raise SchemaMismatch("Build the indexes of the table first.", table=binding.schema.table, index=next(iter(unbuilt), None))
         (batches,) = self.store.scan(self.new.table, [Scan(limit=1, batch_size=1)])
-        if any(rows for rows in batches):
+        holds_rows = any(rows for rows in batches)
+        if _phase(self._registered()) != BEFORE:
+            return  # another program was faster, and its rows are there
+        if holds_rows:
             raise SchemaMismatch("The new table holds rows: drop it, so that the migration begins with an empty one.", table=self.new.table)
         self._forget()
         self.registry.mark_moving(self.old, self.new, moving=True)
@@ -308,13 +348,28 @@ class Migration:
     # --- what a copy needs --------------------------------------------------------------------------------------------
 
     def _copying(self, *, back: bool = False, phase: str) -> Copying:
+        if self.new.versioned:
+            return self._sealing(back=back, phase=phase)
         source, target = self._bindings(back)
         mover = RowMover(source.reader, target.schema, target.written, target.writes_system_cells)
-        clock = self.times.clock(self.registry, PhaseLook(lambda: _phase(self._registered()) == phase, min(LOOK, self.times.lease)))
         return Copying(
-            self.store, self.registry, mover, target.reader, clock, self.throttle, self.batch_size, lambda: self._still(phase),
+            self.store, self.registry, mover, target.reader, self._clock(phase), self.throttle, self.batch_size, lambda: self._still(phase),
             self.progress, self.claim_life,
         )  # fmt: skip
+
+    def _sealing(self, *, back: bool, phase: str) -> Sealing:
+        source, target = self._bindings(back)
+        mover, clock = RowMover(source.reader, target.schema, target.written, system_cells=True), self._clock(phase)
+        writing = [VersionedRowPlanner(of.schema, of.written, clock.bound) for of in (source, target)]
+        way = Way(writing[0], evolve(writing[1], over_closed=back), back, seals=phase in {MOVING, RETURNING})
+        return Sealing(
+            self.store, self.registry, mover, target.reader, clock, self.throttle, self.batch_size, lambda: self._still(phase),
+            self.progress, self.claim_life, way=way,
+        )  # fmt: skip
+
+    def _clock(self, phase: str) -> ServerClock:
+        """Of the server; fresh is what is from this phase."""
+        return self.times.clock(self.registry, PhaseLook(lambda: _phase(self._registered()) == phase, min(LOOK, self.times.lease)))
 
     def _bindings(self, back: bool) -> tuple[Binding, Binding]:
         old, new = self.registry.bind(self.old), self.registry.bind(self.new)
@@ -331,25 +386,6 @@ class Migration:
             return MigrationReport(old, new, phase)
         counts = progress.counts
         return MigrationReport(old, new, phase, counts.rows, progress.ranges, progress.done, counts.refused, counts.samples)
-
-
-@define
-class PhaseLook:
-    """Whether a phase is still current: checks from time to time, at least as often as a session."""
-
-    holds: Callable[[], bool]
-    every: float
-    _looked: float = float("-inf")
-
-    def __call__(self) -> bool:
-        """Whether it is; true for at most one lease."""
-        now = time.monotonic()
-        if now - self._looked < self.every:
-            return True
-        if not self.holds():
-            return False
-        self._looked = now  # from before it was read
-        return True
 
 
 def _phase(found: Registration) -> str:

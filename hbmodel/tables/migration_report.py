@@ -39,8 +39,8 @@ class MigrationReport:
     Attributes:
         old: the table that the objects come from.
         new: the table that they move to.
-        phase: `before`, `prepared`, `moving`, `cut`, `done`; during a rollback `returning` and `returned`; `closed` in a
-            maintenance window.
+        phase: `before`, `prepared`, `moving`, `cut`, `done`; during a rollback `returning` and `returned`, of versioned
+            models `halting` and `turned` before them; `closed` in a maintenance window.
         rows: that were copied, or read by a check.
         ranges: key ranges into which the copying is divided.
         finished: how many of them are finished.

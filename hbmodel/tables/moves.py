@@ -13,7 +13,7 @@ from attrs import frozen
 
 from hbmodel.errors import SchemaMismatch, StoreError
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.migration import BEFORE, DONE, PHASES
+from hbmodel.protocol.migration import BEFORE, DONE, PHASES, VERSIONED_PHASES
 from hbmodel.store.values import Cell
 
 MOVE = b"m:move"
@@ -25,7 +25,7 @@ class Move:
     """How far the objects of a table have moved.
 
     Attributes:
-        phase: one of `PHASES`.
+        phase: one of `PHASES`, or of `VERSIONED_PHASES`.
         to: the new table.
         since: when the registry took this in, in ms by its server's clock.
         offline: whether programs are refused meanwhile.
@@ -43,7 +43,7 @@ def read_move(table: str, columns: Mapping[bytes, Cell]) -> Move | None:
     if cell is None or not cell.value:
         return None
     held = json.loads(cell.value)
-    if held["phase"] not in PHASES:
+    if held["phase"] not in PHASES and held["phase"] not in VERSIONED_PHASES:
         raise StoreError("The key of the table is being changed in a way that this version does not know.", table=table)
     return Move(held["phase"], str(held["to"]), cell.timestamp, bool(held.get("offline")))
 

@@ -124,6 +124,7 @@ class Binding:
         states: of the declared indexes, by name.
         unregistered: columns that the registry does not know.
         phase: how far the objects of the table have moved into another one, see `protocol.migration`.
+        phase_since: when the registry took the phase in, in ms by its server's clock.
     """
 
     schema: TableSchema
@@ -134,6 +135,7 @@ class Binding:
     states: Mapping[str, str] = field(factory=dict)
     unregistered: Sequence[str] = ()
     phase: str = BEFORE
+    phase_since: int = 0
 
     @property
     def indexed(self) -> bool:

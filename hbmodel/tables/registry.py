@@ -150,6 +150,7 @@ class Registry:
             states={name: matched.states[name].state if name in matched.states else ABSENT for name in schema.indexes},
             unregistered=sorted(declared - known),
             phase=phase,
+            phase_since=0 if found.move is None else found.move.since,
         )
 
     def _bind_replaced(self, schema: TableSchema) -> Binding:

@@ -23,6 +23,8 @@ from tests.checker import protocol_plain_mutants as plain_mutants
 from tests.checker import protocol_prepend, protocol_prepend_mutants, protocol_rekey, protocol_unindexed, protocol_versions
 from tests.checker import protocol_rekey_mutants as rekey_mutants
 from tests.checker import protocol_row_mutants as bare
+from tests.checker import protocol_sealing as sealing
+from tests.checker import protocol_sealing_mutants as sealing_mutants
 from tests.checker import protocol_shared_mutants as shared
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
@@ -72,6 +74,11 @@ def _shared(rules: protocol_versions.Rules) -> protocol_versions.Rules:
     return evolve(SHARED, repair=_rows(rules.repair))
 
 
+def _sealing(rules: sealing.Rules) -> sealing.Rules:
+    """Phases that are left out are left out of the model."""
+    return sealing.SHIPPED
+
+
 BROKEN: Mapping[str, Broken] = dict(
     chain(
         _broken({**rows.MUTANTS, **expiring.MUTANTS, **unchanging.MUTANTS, **several.MUTANTS}, _rows),
@@ -88,6 +95,7 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken({f"unique build: {name}": mutant for name, mutant in unique_build.MUTANTS.items()}, lambda rules: unique_build.SOUND),
         _broken({f"ids: {name}": mutant for name, mutant in ids.MUTANTS.items()}, lambda rules: ids.SHIPPED),
         _broken({f"migration: {name}": mutant for name, mutant in migration.MUTANTS.items()}, lambda rules: migration.SHIPPED),
+        _broken({f"sealing: {name}": mutant for name, mutant in sealing_mutants.MUTANTS.items()}, _sealing),
         _broken(
             {f"a table of others: {name}": mutant for name, mutant in plain_mutants.MUTANTS.items()},
             lambda rules: plain.Rules(by_clock=rules.by_clock),

@@ -19,6 +19,8 @@ from tests.checker import protocol_plain as plain
 from tests.checker import protocol_prepend as prepended
 from tests.checker import protocol_rekey as moved
 from tests.checker import protocol_row_sweeps as bare
+from tests.checker import protocol_sealing as sealing
+from tests.checker import protocol_sealing_sweeps as sealing_sweeps
 from tests.checker import protocol_shared_sweeps as shared
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
@@ -275,6 +277,11 @@ MIGRATION: Mapping[str, Sweep] = {
     "copies into a table with an index": migration.indexed,
 }
 
+SEALING: Mapping[str, Sweep] = {
+    "two programs": lambda: islice(sealing_sweeps.pairs(movers=False), 0, None, 3),
+    "two programs, an index": lambda: islice(sealing_sweeps.pairs(layouts=sealing.INDEXED, movers=False), 1, None, 9),
+}
+
 REKEY: Mapping[str, Sweep] = {
     "one program": lambda: moved.moves(also=("one",)),
     "two keys": lambda: moved.moves(
@@ -294,6 +301,7 @@ SAMPLES: Mapping[str, Sweep] = dict(
         ((f"maps, {name}", sweep) for name, sweep in MAPS.items()),
         ((f"ids, {name}", sweep) for name, sweep in IDS.items()),
         ((f"migration, {name}", sweep) for name, sweep in MIGRATION.items()),
+        ((f"sealing, {name}", sweep) for name, sweep in SEALING.items()),
         ((f"row versions, {name}", sweep) for name, sweep in SHARED.items()),
         ((f"one row, {name}", sweep) for name, sweep in WIDE.items()),
         INDEXED.items(),

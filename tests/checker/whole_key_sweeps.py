@@ -11,6 +11,8 @@ from tests.checker import protocol_ids as ids
 from tests.checker import protocol_migration as migration
 from tests.checker import protocol_prepend as prepended
 from tests.checker import protocol_rekey as moved
+from tests.checker import protocol_sealing as sealing
+from tests.checker import protocol_sealing_sweeps as sealing_sweeps
 
 Sweep = Callable[[], Iterable[Any]]
 
@@ -53,4 +55,14 @@ def _migration() -> Iterator[tuple[str, Sweep]]:
         yield f"migration: {way}", partial(migration.models, ways=(way,))
 
 
-KEYS = (_prepended, _ids, _rekey, _migration)
+def _sealing() -> Iterator[tuple[str, Sweep]]:
+    """Changing the key of a table of versioned objects."""
+    yield "sealing: two programs", partial(sealing_sweeps.pairs, movers=False)
+    yield "sealing: two programs, an index", partial(sealing_sweeps.pairs, layouts=sealing.INDEXED, movers=False)
+    for phases in sealing_sweeps.PAIRS:
+        yield f"sealing, somebody moves: {phases[0]} and {phases[1]}", partial(sealing_sweeps.pairs, phases=(phases,))
+    for way in sealing_sweeps.WAYS:
+        yield f"sealing, one program: {way}", partial(sealing_sweeps.models, ways=(way,), crews=sealing_sweeps.ALONE)
+
+
+KEYS = (_prepended, _ids, _rekey, _migration, _sealing)

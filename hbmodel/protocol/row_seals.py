@@ -1,0 +1,207 @@
+"""Changing the key of a table of versioned models: what says of a row where its object is, and the steps of its move.
+
+The object is where the old row says: as long as that is live, it is in the old table, and afterwards in the new one. A move seals the old
+row, so that nobody changes it any more; copies it; and closes it, by a dead marker that stays sealed. Only then is the new row written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from attrs import evolve, field, frozen
+
+from hbmodel.errors import ConflictError
+from hbmodel.mapping.covering import unverified
+from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.version_cell import VersionCell
+from hbmodel.protocol.clock import time_above
+from hbmodel.protocol.indexed_plan import DEAD, OldRow, RowPlan
+from hbmodel.protocol.move_marks import mark_of
+from hbmodel.protocol.versioned_plan import Sent, VersionedRowPlanner
+from hbmodel.protocol.versioned_write import SentChanges
+from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, put_object
+from hbmodel.store.values import ConditionalChange, Put, Row
+
+State = Literal["live", "sealed", "free", "closed"]
+"""Of a row: live; live and sealed; dead or absent; dead and sealed."""
+
+
+@frozen(eq=False)
+class Pair:
+    """An object's two row keys.
+
+    Attributes:
+        source: in the table that it comes from.
+        target: in the table that it goes to.
+    """
+
+    source: bytes
+    target: bytes
+
+
+@frozen(eq=False)
+class FollowingPlanner(VersionedRowPlanner):
+    """Plans writes of rows whose objects may have been in another table: each later than what is left there, so that versions grow.
+
+    Attributes:
+        floors: the times of what is left, by row.
+    """
+
+    floors: Mapping[bytes, int] = field(factory=dict)
+
+    def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
+        return super()._plan(write, old, max(now, self.floors.get(write.row, -1) + 1))
+
+
+@frozen(eq=False)
+class Way:
+    """From one table to another.
+
+    Attributes:
+        source: plans writes into the table that objects come from.
+        target: plans writes into the other table.
+        back: whether it is the way back: the table that objects go to has closed rows of theirs.
+        seals: whether writers seal rows; else they leave each row where it is, and end the moves that they find.
+        reader: of whole rows of the table that objects come from.
+    """
+
+    source: VersionedRowPlanner
+    target: VersionedRowPlanner
+    back: bool = False
+    seals: bool = True
+    reader: RowDecoder = field(init=False)
+    _mover: VersionedRowPlanner = field(init=False)
+    _copier: VersionedRowPlanner = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "reader", RowDecoder.of(self.source.schema, True))
+        object.__setattr__(self, "_mover", evolve(self.source, moving=True))
+        object.__setattr__(self, "_copier", evolve(self.target, moving=True))
+
+    @property
+    def nonce(self) -> Callable[[], bytes]:
+        """Source of nonces."""
+        return self.source.nonce
+
+    # --- what rows say ------------------------------------------------------------------------------------------------
+
+    def old(self, row: Row | None) -> OldRow:
+        """A row of the source."""
+        return self.source.old(row)
+
+    def state(self, old: OldRow) -> State:
+        """Of a row of the source."""
+        return _state(self.source, old)
+
+    def there(self, row: Row | None) -> bool:
+        """Whether a row of the target is a copy, or what has become of one; else the copy is still to be put."""
+        old = self.target.old(row)
+        return _state(self.target, old) != "closed" and bool(self.target.cell(old).version)
+
+    def closed_in_target(self, row: Row | None) -> bool:
+        """Whether a row of the target says that its object has gone to the source."""
+        return _state(self.target, self.target.old(row)) == "closed"
+
+    # --- the steps ----------------------------------------------------------------------------------------------------
+
+    def seal(self, row: bytes, old: OldRow, now: int) -> ConditionalChange:
+        """Seals a live row: it is read as before, and written by nobody."""
+        put = Put(row, {self._version: self._sealed(old)}, _time(self.source.schema, row, old, now, self.source.bound))
+        return ConditionalChange(row, self._version, self.source.stored(old), [put])
+
+    def copy(self, row: Row, target: Row | None, now: int) -> tuple[RowPlan, ConditionalChange]:
+        """Puts the object of a sealed row into the target, in its version and with what is known of the writes before."""
+        planner, over = self._copier, self.target.old(target)
+        plan = planner.plan(self.written(row), over, now)
+        if plan.outcome.error is not None:
+            raise plan.outcome.error
+        version = self.source.cell(self.old(row)).opened_by(self.nonce()).data
+        plan = _in_version(planner, plan, version)
+        return plan, planner.change(plan, over)
+
+    def written(self, row: Row) -> PutObject:
+        """What puts the object of a row into the target; raises what says why it cannot be there."""
+        mark = mark_of(self.source.schema, row)
+        if mark is not None:
+            raise ConflictError(
+                "The object is being moved to another key by a program that has died: end that by rekey() first.",
+                table=self.source.schema.table, key=row.row, other=mark.other,
+            )  # fmt: skip
+        return evolve(put_object(self.target.schema, self.reader.make(self.reader.values(row))), version=0)
+
+    def close(self, row: bytes, old: OldRow, now: int) -> tuple[RowPlan, ConditionalChange]:
+        """Deletes a sealed row whose copy stands; the marker is sealed."""
+        planner = self._mover
+        plan = planner.plan(DeleteRow(None, row), old, now)
+        if plan.outcome.error is not None:
+            raise plan.outcome.error
+        assert plan.put is not None
+        cells = {**plan.put.cells, self._version: self._sealed(old)}
+        plan = evolve(plan, put=evolve(plan.put, cells=cells))
+        return plan, planner.change(plan, old)
+
+    def close_free(self, row: bytes, old: OldRow, now: int) -> ConditionalChange:
+        """Closes a row that is dead or absent, so that its object can come to life in the target alone."""
+        schema = self.source.schema
+        cells = {self._version: self._sealed(old), schema.liveness_column: DEAD + self.nonce()}
+        put = Put(row, cells, _time(schema, row, old, now, self.source.bound))
+        return ConditionalChange(row, self._version, self.source.stored(old), [put])
+
+    @property
+    def _version(self) -> bytes:
+        return self.source.schema.version_column
+
+    def _sealed(self, old: OldRow) -> bytes:
+        return self.source.cell(old).sealed_by(self.nonce()).data
+
+
+def reopened(planner: VersionedRowPlanner, row: Row, now: int) -> ConditionalChange | None:
+    """What makes a closed row an ordinary dead one again; None for a row that is not closed."""
+    old = planner.old(row)
+    if _state(planner, old) != "closed":
+        return None
+    cell, schema, nonce = planner.cell(old), planner.schema, planner.nonce()
+    timestamp = _time(schema, row.row, old, now, planner.bound)
+    version = cell.opened_by(nonce) if cell.version else VersionCell().next(nonce, timestamp, 0)
+    put = Put(row.row, {schema.version_column: version.data, schema.liveness_column: DEAD + nonce}, timestamp)
+    return ConditionalChange(row.row, schema.version_column, planner.stored(old), [put])
+
+
+def carry_over(sent: SentChanges, row: bytes, other: SentChanges, other_row: bytes) -> None:
+    """Has a change that was sent to one table be looked for in the other one, where the object is: its nonces have come with it."""
+    change = sent.pop(row, None)
+    if change is not None:
+        other[other_row] = _elsewhere(change, other_row)
+
+
+def _elsewhere(change: Sent, row: bytes) -> Sent:
+    outcome = Outcome(change.plan.outcome.action, row, change.plan.outcome.timestamp, version=change.plan.outcome.version)
+    return evolve(change, plan=RowPlan(outcome), releases=())
+
+
+def _state(planner: VersionedRowPlanner, old: OldRow) -> State:
+    if old.live:
+        return "sealed" if planner.cell(old).sealed else "live"
+    return "closed" if planner.cell(old).sealed else "free"
+
+
+def _time(schema: TableSchema, row: bytes, old: OldRow, now: int, bound: int) -> int:
+    timestamp, error = time_above(schema.table, row, old.newest, now, bound)
+    if error is not None:
+        raise error
+    return timestamp
+
+
+def _in_version(planner: VersionedRowPlanner, plan: RowPlan, version: bytes) -> RowPlan:
+    """The same plan, but for the version."""
+    assert plan.put is not None
+    schema, held = planner.schema, planner.entry_version(version)
+    entries = []
+    for table, put in plan.entries:
+        cells = {**put.cells, schema.version_column: held}
+        if schema.status_column in cells:
+            cells[schema.status_column] = unverified(held)
+        entries.append((table, evolve(put, cells=cells)))
+    return evolve(plan, entries=entries, put=evolve(plan.put, cells={**plan.put.cells, schema.version_column: version}))

@@ -1,0 +1,63 @@
+"""Moves the rows of versioned models from one table to another, in ranges that programs share, and looks for those that are left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import evolve, field, frozen
+
+from hbmodel.errors import HbmodelError
+from hbmodel.protocol.driver import drive
+from hbmodel.protocol.migration import MovedRow
+from hbmodel.protocol.operations import Protocol
+from hbmodel.protocol.row_seals import Pair, Way
+from hbmodel.protocol.seal_and_move import move_rows, reopen_rows
+from hbmodel.store.values import Row
+from hbmodel.tables.copying import Compared, Copying
+
+
+@frozen(eq=False)
+class Sealing(Copying):
+    """Seals, copies and closes the rows of one table.
+
+    Attributes:
+        way: from the table to the other one.
+    """
+
+    way: Way = field(kw_only=True)
+
+    def _moved(self, rows: Sequence[Row]) -> list[MovedRow]:
+        return [self._target_of(row) for row in rows if self.way.old(row).live]
+
+    def _target_of(self, row: Row) -> MovedRow:
+        """Where a row goes, or why it cannot: then it is not sealed."""
+        try:
+            return MovedRow(row.row, None, (), None, self.way.written(row).row)
+        except HbmodelError as error:
+            return MovedRow(row.row, None, (), error)
+
+    def _carried(self, moved: Sequence[MovedRow], since: int) -> Protocol[bool]:
+        return move_rows(self.way, [Pair(row.source, row.target) for row in moved if row.target is not None], seals=self.way.seals)
+
+    def compare(self, *, mend: bool) -> Compared:
+        """Looks for rows that are in the table still, and moves them if that is wanted."""
+        found = Compared()
+        for rows, since in self._batches():
+            moved = self._moved(rows)
+            refused = [row for row in moved if row.error is not None]
+            if mend:
+                while not drive(self.store, self._carried(moved, since), self.clock):
+                    self.still()
+            samples = [*found.samples, *((row.source.hex(), str(row.error)) for row in refused)]
+            found = evolve(
+                found, rows=found.rows + len(moved), missing=found.missing + len(moved) - len(refused),
+                refused=found.refused + len(refused), samples=samples[:20],
+            )  # fmt: skip
+            self.throttle.passed(rows)
+            self._show("verifying", 0, None, found.rows)
+        return found
+
+    def reopen(self) -> None:
+        """Has what was closed in the table be ordinary dead rows again, once no program looks into the other table any more."""
+        for rows, _ in self._batches():
+            drive(self.store, reopen_rows(self.way.source, rows), self.clock)

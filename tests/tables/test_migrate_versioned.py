@@ -1,0 +1,389 @@
+"""Changing the key of a table of versioned objects while programs read and write it: seal and move, on every store that has versions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.protocol.migration import BEFORE, CUT, DONE, HALTING, MOVING, PREPARED, RETURNED, RETURNING, TURNED
+from hbmodel.protocol.move_marks import LEAVING, MoveMark
+from hbmodel.store import Put
+from hbmodel.store.embedded import EmbeddedStore
+from hbmodel.tables.registry import Registry
+from tests.support.beds import rows_of
+from tests.tables.versioned_migration_models import TIMES, Parcel, Sent, parcel, session_of
+
+QUICK = hb.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
+migration = partial(hb.migrate, times=QUICK)
+NEW = hb.schema_of(Sent)
+assert NEW.replaces is not None
+OLD = NEW.replaces
+
+
+def numbers(found: Sequence[Any]) -> list[int]:
+    return [one.number for one in found]
+
+
+def all_of(session: hb.Session) -> list[int]:
+    return numbers(session.query(Sent).use_index("primary").allow_full_scan().all())
+
+
+def set_phase(store: hb.Store, phase: str) -> None:
+    """Has programs that read the registry from now on be in a phase."""
+    registry = Registry(store)
+    found = registry.read(OLD)
+    assert found is not None
+    assert registry.change_move(OLD, NEW, found, phase)
+
+
+@pytest.fixture
+def store() -> Iterator[hb.Store]:
+    with EmbeddedStore(None) as made:
+        hb.create_tables(made, Parcel)
+        yield made
+
+
+@pytest.fixture(params=["memory", "file", pytest.param("thrift2", marks=[pytest.mark.hbase, pytest.mark.slow])])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Store]:
+    """A store without tables of these models."""
+    if request.param == "thrift2":
+        url = f"{request.getfixturevalue('local_hbase').thrift2_url}?table_prefix=seal"
+    else:
+        url = "memory:" if request.param == "memory" else f"embedded:{tmp_path / 'store.db'}"
+    with hb.connect(url) as made:
+        hb.create_tables(made, Parcel)
+        yield made
+        for table in made.tables():
+            made.delete_table(table)
+
+
+def test_objects_move_while_programs_write_and_back_and_for_good(anywhere: hb.Store) -> None:
+    session = session_of(anywhere)
+    session.add_all(parcel(number) for number in range(40))
+    session.commit()
+    read = {number: session.get(Sent, number=number, city=number % 7) for number in range(40)}
+    moving = hb.migrate(anywhere, Sent, times=QUICK if isinstance(anywhere, EmbeddedStore) else TIMES)
+    assert (moving.status().phase, moving.start().copied) == ("before", True)
+    assert all_of(session) == list(range(39, -1, -1))
+    for number, one in read.items():  # nobody has changed them: what was read before is of the version that they have
+        assert one is not None
+        assert session.get(Sent, number=number, city=number % 7) == one
+        if number < 5:
+            session.update(one, count=7, state="s7")
+    session.delete(read[39])
+    session.commit()
+    session.insert(parcel(40))
+    with pytest.raises(hb.RowExists):
+        session.insert(parcel(3))
+    session.update(read[3], count=8)
+    with pytest.raises(hb.ConflictError):
+        session.commit()
+    session.discard()
+    expected = [40, *range(38, -1, -1)]
+    assert all_of(session) == expected
+    assert numbers(session.query(Sent).where(Sent.state == "s7").all()) == [4, 3, 2, 1, 0]
+    checked = moving.verify()
+    assert checked.sound, checked.as_check()
+    assert (checked.rows, checked.only_new) == (40, 40)
+    with pytest.raises(hb.SchemaMismatch, match="moved to another one"):
+        session_of(anywhere).get(Parcel, city=1, number=1)
+    assert moving.roll_back().phase == BEFORE
+    assert sorted(numbers(session_of(anywhere).query(Parcel).allow_full_scan().all())) == sorted(expected)
+    assert sorted(numbers(session_of(anywhere).query(Parcel).where(Parcel.state == "s7").all())) == [0, 1, 2, 3, 4]
+    assert NEW.table not in anywhere.tables()
+    session.delete_key(Sent, number=0, city=0)
+    session.insert(parcel(39))
+    session.update(read[6], count=6)
+    session.commit()
+    assert moving.start().copied
+    assert moving.cut_over().phase == DONE
+    session.add(parcel(50))
+    session.delete_key(Sent, number=1, city=1)
+    session.commit()
+    assert all_of(session) == [50, *range(40, 1, -1)]
+    assert hb.verify_index(anywhere, Sent, "by_state", times=TIMES).sound
+    hb.drop_tables(anywhere, Parcel)
+    assert len(all_of(session_of(anywhere))) == 40
+
+
+@pytest.mark.parametrize("kind", ["file", pytest.param("thrift2", marks=pytest.mark.hbase)])
+def test_movers_and_writers_are_killed_and_nothing_is_lost_or_doubled(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    if kind == "file":
+        url = f"embedded:{tmp_path / 'store.db'}"
+    else:
+        url = f"{request.getfixturevalue('local_hbase').thrift2_url}?table_prefix=sealkill"
+    with hb.connect(url) as store:
+        hb.create_tables(store, Parcel)
+        session = session_of(store)
+        session.add_all(parcel(number) for number in range(100))
+        session.commit()
+        run = partial(subprocess.Popen, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+        program = [sys.executable, "-m", "tests.tables.versioned_migration_models", url]
+        said: list[str] = []
+        writers = [run([*program, "count", str(start)]) for start in (10_000, 20_000)]
+        movers = [run(program), run(program)]
+        try:
+            moving = migration(store, Sent)
+            for start in (30_000, 40_000):
+                _wait_until(partial(_moved, moving, (start - 20_000) // 1000))
+                mover, writer = movers.pop(0), writers.pop(0)
+                for process in (mover, writer):
+                    process.kill()
+                mover.communicate()
+                said += writer.communicate()[0].splitlines()
+                movers.append(run(program))
+                writers.append(run([*program, "count", str(start)]))
+            if kind == "file":
+                assert moving.roll_back().phase == BEFORE
+            assert moving.start().copied
+            assert moving.cut_over().phase == DONE
+            time.sleep(0.3)
+        finally:
+            for process in (*writers, *movers):
+                process.kill()
+            for process in movers:
+                process.communicate()
+            for process in writers:
+                said += process.communicate()[0].splitlines()
+        session = session_of(store)
+        found = session.query(Sent).use_index("primary").allow_full_scan().all()
+        assert len({one.number for one in found}) == len(found), "an object came twice"
+        counts = {one.number: one.count for one in found}
+        done = [line.split() for line in said if line]
+        counted = Counter(int(number) for what, number in done if what == "counted")
+        assert sum(counted.values()) > 5
+        unsaid = sum(counts[number] - counted[number] for number in range(100))
+        assert all(counts[number] >= counted[number] for number in range(100)), "an acknowledged update is lost"
+        assert unsaid <= 4, "each writer has died in one update at most"
+        added, deleted = ({int(number) for what, number in done if what == kind_} for kind_ in ("added", "deleted"))
+        assert counts.keys() >= added - deleted - {max(added, default=0)} - {number for number in added if number + 1 not in added}
+        assert not counts.keys() & deleted, "a deleted object is back"
+        assert len(counts) <= 100 + len(added - deleted) + 4
+        for state in range(5):
+            stored = sorted(number for number, count in counts.items() if count % 5 == state)
+            assert sorted(numbers(session.query(Sent).where(Sent.state == f"s{state}").all())) == stored
+        assert hb.verify_index(store, Sent, "by_state", times=TIMES).missing == 0
+        for table in store.tables():
+            store.delete_table(table)
+
+
+def _moved(moving: hb.Migration, rows: int) -> bool:
+    now = moving.status()
+    return now.phase == MOVING and now.rows > rows
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+WAY_BACK = (BEFORE, PREPARED, MOVING, HALTING, TURNED, RETURNING, RETURNED)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_every_kind_of_write_in_every_phase(store: hb.Store, there: bool) -> None:
+    """Each program may know the phase before the current one."""
+    hb.create_tables(store, Sent)
+    steps = (BEFORE, PREPARED, MOVING, CUT, DONE) if there else WAY_BACK
+    expected: dict[int, int] = {}
+    read: dict[int, Sent] = {}
+    late = hb.Session(store, lease=3600)
+    for at, phase in enumerate(steps):
+        if phase in {CUT, RETURNED}:
+            _complete(store, back=phase == RETURNED)
+        set_phase(store, phase)
+        now = hb.Session(store, lease=3600)
+        late.query(Sent)
+        for which, session in enumerate((late, now)):
+            if at == 0 and which == 0:
+                continue
+            number = 10 * (2 * at + which)
+            session.add(parcel(number))
+            session.commit()
+            new = session.insert(parcel(number + 1))
+            assert new.version > 0
+            session.insert(parcel(number + 2))
+            expected |= {number: 0, number + 1: 0, number + 2: 0}
+            with pytest.raises(hb.RowExists):
+                session.insert(parcel(number + 1))
+            changed = session.update(new, count=1, state="s1")
+            session.commit()
+            assert changed.version == new.version + 1
+            with pytest.raises(hb.ConflictError):
+                _update(session, new)
+            expected[number + 1] = 1
+            for earlier, one in read.items():  # what was read in an earlier phase has the version that it had
+                if earlier in expected and (earlier // 10 + number // 10) % 3 == 0:
+                    if earlier % 3:
+                        expected[earlier] = one.count + 1
+                        read[earlier] = session.update(one, count=one.count + 1, state=f"s{one.count + 1}")
+                    else:
+                        session.delete(one)
+                        del expected[earlier]
+                    session.commit()
+            for every in (late, now):
+                found = every.query(Sent).use_index("primary").allow_full_scan().all()
+                assert {one.number: one.count for one in found} == expected
+                assert len(found) == len(expected), "an object came twice"
+                keys = [(number, number % 7) for number in range(200)]
+                assert [one.number for one in every.get_many(Sent, keys) if one is not None] == sorted(expected)
+                for state in (0, 1):
+                    query = every.query(Sent).where(Sent.state == f"s{state}")
+                    assert sorted(numbers(query.all())) == sorted(number for number, count in expected.items() if count == state)
+                    assert query.limit(2).all() == query.all()[:2]
+            gone = read.keys() - expected.keys()
+            read = {one.number: one for one in now.query(Sent).allow_full_scan()}
+            for number in gone:
+                session.insert(parcel(number))
+                expected[number] = 0
+        late = now
+
+
+def _update(session: hb.Session, one: Sent) -> None:
+    session.update(one, count=9)
+    try:
+        session.commit()
+    finally:
+        session.discard()
+
+
+def _complete(store: hb.Store, *, back: bool) -> None:
+    moving = migration(store, Sent)
+    moving._complete(moving._copying(back=back, phase=RETURNING if back else MOVING))
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_move_is_refused(store: hb.Store) -> None:
+    with pytest.raises(hb.CapabilityError, match="leave out offline"):
+        migration(store, Sent, offline=True)
+    hb.create_tables(store, Sent)
+    set_phase(store, MOVING)
+    session = hb.Session(store)
+    with pytest.raises(hb.CapabilityError, match=r"^prepend\(\) and rekey\(\)"):
+        session.rekey(parcel(1), number=2)
+    with pytest.raises(hb.CapabilityError, match=r"^prepend\(\) and rekey\(\)"):
+        session.prepend(Sent, number=3, state="s", count=1)
+    with pytest.raises(hb.CapabilityError, match="cannot be split"):
+        session.query(Sent).allow_full_scan().split(2)
+
+
+@pytest.mark.parametrize("what", ["unique index", "counters"])
+def test_layouts_whose_rows_cannot_be_sealed_are_refused_where_they_are_declared(what: str) -> None:
+    def declare(table: str, replaces: type[Any] | None = None) -> type[Any]:
+        if what == "counters":
+
+            @hb.model(table=table, family="d", replaces=replaces)
+            class Counted:
+                number: hb.Key[int] = hb.key(hb.UInt16)
+                visits: hb.Column[int] = hb.counter("c")
+                version: hb.Column[int] = hb.version()
+
+            return Counted
+
+        @hb.model(table=table, family="d", replaces=replaces)
+        class Named:
+            number: hb.Key[int] = hb.key(hb.UInt16)
+            name: hb.Column[str] = hb.column("n")
+            version: hb.Column[int] = hb.version()
+
+            by_name = hb.index("name", unique=what == "unique index")
+
+        return Named
+
+    earlier = declare(f"refused_{what[:3]}_a".lower())
+    with pytest.raises(hb.DeclarationError, match=what):
+        declare(f"refused_{what[:3]}_b".lower(), earlier)
+
+
+def test_an_object_between_two_keys_does_not_move_and_stops_the_cut(store: hb.Store) -> None:
+    session = session_of(store)
+    session.add_all(parcel(number) for number in range(3))
+    session.commit()
+    (row,) = (row for row in rows_of(store, OLD.table) if row.endswith(b"\x01"))
+    store.put(OLD.table, [Put(row, {OLD.move_column: MoveMark(LEAVING, b"12345678", b"elsewhere").value})])
+    moving = migration(store, Sent)
+    report = moving.start()
+    assert (report.rows, report.refused, report.copied) == (3, 1, False)
+    assert "rekey" in str(report)
+    with pytest.raises(hb.CapabilityError, match="Not every row"):
+        moving.cut_over()
+    assert all_of(session) == [2, 1, 0]
+    assert moving.roll_back().phase == BEFORE
+
+
+# --- programs that stand still ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["add", "update", "insert", "delete"])
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_write_that_stands_still_while_its_row_moves_is_carried_out_once(
+    store: hb.Store, monkeypatch: pytest.MonkeyPatch, call: str, lost: bool
+) -> None:
+    """The answer may be lost too: what became of the call is found out in the other table."""
+    session = hb.Session(store, lease=0, longest_call=0.05, grace=20, clock_bound=2)
+    session.add(parcel(1))
+    session.commit()
+    read = session.get(Sent, number=1, city=1)
+    change, done = store.check_and_mutate_many, []
+
+    def slow(table: str, changes: Any) -> Any:
+        if done or table != OLD.table:
+            return change(table, changes)
+        done.append(table)
+        found = change(table, changes) if lost else None
+        monkeypatch.setattr(store, "check_and_mutate_many", change)
+        assert migration(store, Sent).start().copied
+        if lost:
+            raise hb.UnknownOutcome("The answer is lost.", table=table)
+        return change(table, changes) if found is None else found
+
+    monkeypatch.setattr(store, "check_and_mutate_many", slow)
+    if call == "insert":
+        try:
+            session.insert(parcel(2))
+        except hb.UnknownOutcome:
+            assert lost
+    else:
+        if call == "add":
+            session.add(parcel(2))
+        elif call == "update":
+            session.update(read, count=5)
+        else:
+            session.delete(read)
+        for _ in range(2):
+            try:
+                session.commit()
+            except (hb.PartialWrite, hb.UnknownOutcome):
+                assert lost
+    assert done
+    expected = {"add": {1: 0, 2: 0}, "insert": {1: 0, 2: 0}, "update": {1: 5}, "delete": {}}[call]
+    found = hb.Session(store).query(Sent).use_index("primary").allow_full_scan().all()
+    assert {one.number: one.count for one in found} == expected
+    for one in found:
+        session.update(one, count=9)
+        session.commit()
+
+
+def test_a_query_that_is_read_while_rows_leave_its_table_says_so(store: hb.Store) -> None:
+    session = hb.Session(store, lease=0, longest_call=0.05, grace=20, clock_bound=2)
+    session.add_all(parcel(number) for number in range(10))
+    session.commit()
+    items = iter(session.query(Sent).use_index("primary").allow_full_scan())
+    next(items)
+    migration(store, Sent).start()
+    with pytest.raises(hb.SchemaMismatch, match="ask again"):
+        list(items)
+    assert len(all_of(session)) == 10
