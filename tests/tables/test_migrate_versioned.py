@@ -278,6 +278,8 @@ def test_what_cannot_move_is_refused(store: hb.Store) -> None:
         session.prepend(Sent, number=3, state="s", count=1)
     with pytest.raises(hb.CapabilityError, match="cannot be split"):
         session.query(Sent).allow_full_scan().split(2)
+    with pytest.raises(hb.CapabilityError, match="delete the objects one by one"):
+        session.query(Sent).allow_full_scan().delete()
 
 
 @pytest.mark.parametrize("what", ["unique index", "counters"])
