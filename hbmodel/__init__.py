@@ -111,6 +111,7 @@ from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
+from hbmodel.session.cell_versions import CellVersion
 from hbmodel.session.connect import connect
 from hbmodel.session.factory import Sessions
 from hbmodel.session.row_group import RowGroup
@@ -143,6 +144,7 @@ __all__ = [
     "Call",
     "Capabilities",
     "CapabilityError",
+    "CellVersion",
     "CertificateRefused",
     "ClockError",
     "Codec",

@@ -237,6 +237,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         null=spec.null,
         hint=inner,
         was=spec.was,
+        versions=spec.versions,
     )
 
 

@@ -6,6 +6,7 @@ It has none of the query's values, but for those that say which slices of wide r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Literal
 
 from attrs import field, frozen
@@ -73,6 +74,7 @@ class Explanation:
         lease: seconds after which a running session notices that the state of an index has changed, or None.
         slices: of the rows of a wide model, where they are scanned, else None.
         limit: rows that are read of each bucket, where nothing but the query's limit bounds the scan, else None.
+        as_of: the time as of which the rows are read, else None.
     """
 
     path: str
@@ -100,6 +102,7 @@ class Explanation:
     lease: float | None = None
     slices: Slices | None = None
     limit: int | None = None
+    as_of: datetime | None = None
 
     def __str__(self) -> str:
         fixed = ", ".join(self.equalities) or "nothing"
@@ -114,6 +117,7 @@ class Explanation:
             + (", backwards" if self.backwards else ""),
             f"  server:  {self.server or 'no filter'}",
             f"  client:  {', '.join(self.client) or 'no check'}",
+            *([] if self.as_of is None else [f"  as of:   {self.as_of.isoformat()}, in the versions that the columns keep"]),
             *self._of_rows,
             f"  calls:   {self.calls} to the first item ({calls}), in {self.round_trips} round trip(s)"
             + (f"; {self.calls - self.calls_saved} where a scan is one call (hbase+thrift2:)" if self.calls_saved else ""),

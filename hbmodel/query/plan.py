@@ -15,6 +15,7 @@ from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import And, Predicate, Test
 from hbmodel.mapping.schema import Index
 from hbmodel.protocol.verify_entries import EntryScope
+from hbmodel.query.as_of import before
 from hbmodel.query.column_ranges import ColumnRanges
 from hbmodel.query.key_conditions import KeyConditions
 from hbmodel.query.paging import digest_of
@@ -178,7 +179,8 @@ class Plan:
         order = tuple((part.field.name, part.desc) for part in query.ordering)
         read = (query.schema.table, query.schema.family, path.table, str(path.layout.spec))
         part = () if query.part is None else (query.part.ranges,)
-        return digest_of(read, predicate, order, query.backwards, query.maximum, query.skipped, *part)
+        time = () if query.moment is None else ("as of", before(query.moment))
+        return digest_of(read, predicate, order, query.backwards, query.maximum, query.skipped, *part, *time)
 
     @cached_property
     def settled(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, Generic, NoReturn, Protocol, SupportsIndex, TypeVar, overload
 
 from attrs import evolve, frozen
@@ -13,6 +14,7 @@ from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.map_declaration import MapColumns, map_of
 from hbmodel.mapping.predicates import And, Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Field, Index, TableSchema
+from hbmodel.query.as_of import moment
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
@@ -77,6 +79,7 @@ class Query(Generic[R_co]):
     full_scan: bool = False
     part: QueryPart[Any] | None = None
     loading: Sequence[MapField] = ()
+    moment: datetime | None = None
 
     def __repr__(self) -> str:
         told = [self.schema.model.__name__]
@@ -89,6 +92,7 @@ class Query(Generic[R_co]):
         told += [f"select {', '.join(of.name for of in self.selection)}"] if self.selection is not None else []
         told += [f"load {', '.join(of.name for of in self.loading)}"] if self.loading else []
         told += ["full scan allowed"] if self.full_scan else []
+        told += [f"as of {self.moment.isoformat()}"] if self.moment is not None else []
         return f"Query({', '.join(told)})"
 
     def where(self, *predicates: Predicate) -> Query[R_co]:
@@ -138,7 +142,28 @@ class Query(Generic[R_co]):
             raise QueryError("use_index() takes the name of an index, or the index as it stands on the model.", table=self.schema.table)
         if name is not None and name != PRIMARY:
             name = self.schema.index(name).name
+            if self.moment is not None:
+                raise QueryError(_NO_INDEX, table=self.schema.table, index=name)
         return evolve(self, index_name=name)
+
+    def as_of(self, time: datetime) -> Query[R_co]:
+        """Reads every column as of a time, in the versions that its family keeps, see `hb.column(versions=n)`.
+
+        Conditions are tested on what was there then. What a delete hides, or has expired, does not come back. The primary table is
+        read, since indexes hold no former values. Later versions than the columns keep are gone: what they hid is not there either.
+
+        Args:
+            time: with a time zone; what was written in its millisecond is seen.
+
+        Raises:
+            QueryError: no such time, or the query uses an index, or loads map columns. When it is carried out: a column that it reads
+                keeps no versions, or is a counter.
+        """
+        if self.index_name not in {None, PRIMARY}:
+            raise QueryError(_NO_INDEX, table=self.schema.table, index=self.index_name)
+        if self.loading:
+            raise QueryError(_NO_MAPS, table=self.schema.table)
+        return evolve(self, moment=moment(self.schema, time))
 
     def allow_full_scan(self) -> Query[R_co]:
         """Allows a plan that reads a whole table."""
@@ -190,6 +215,8 @@ class Query(Generic[R_co]):
         """
         if self.selection is not None:
             raise QueryError("load() is for whole objects, not for select().", table=self.schema.table)
+        if self.moment is not None:
+            raise QueryError(_NO_MAPS, table=self.schema.table)
         return evolve(self, loading=tuple(dict.fromkeys((*self.loading, *(map_of(self.schema, of) for of in maps)))))
 
     def __iter__(self) -> Iterator[R_co]:
@@ -295,6 +322,10 @@ class Query(Generic[R_co]):
 
     def __reduce__(self) -> NoReturn:
         raise QueryError("A query belongs to its session and cannot be pickled: pickle the parts of split(), see Session.read.")
+
+
+_NO_INDEX = "An index holds no former values, so what is read as of a time is read from the primary table."
+_NO_MAPS = "Map columns are not read as of a time."
 
 
 def whole(count: SupportsIndex, what: str, least: int = 0) -> int:
