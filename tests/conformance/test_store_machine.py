@@ -329,6 +329,39 @@ class TestAgainstReference:
                 assert run(store, "t", b"r", everything) == run(reference, "t", b"r", everything), operation
 
 
+KEPT = (Family(b"e", max_versions=3),)
+
+
+class TestKeptVersions:
+    """As of times for which the family keeps the version; older ones may be gone, and are never seen wrongly."""
+
+    @settings(max_examples=examples(100), deadline=None, suppress_health_check=SHARED_STORES)
+    @given(st.lists(st.tuples(st.sampled_from(["put", "put", "put", "delete", "compact"]), TIMES), max_size=12))
+    def test_the_newest_are_there(self, segment_size: int, steps: list[tuple[str, int]]) -> None:
+        reference = ReferenceStore(KEPT, now=1000)
+        with EmbeddedStore(None, clock=lambda: 1000) as store:
+            store.create_table("t", KEPT)
+            for number, (step, at) in enumerate(steps):
+                for each in (store, reference):
+                    if step == "put":
+                        each.put("t", [Put(b"r", {b"e:a": b"%d" % number}, at)])
+                    elif step == "delete":
+                        each.delete("t", [Delete(b"r", columns=[b"e:a"], timestamp=at)])
+                if step == "compact":
+                    store.compact("t")
+                    reference.compact()
+                times = sorted({version.timestamp for version in reference.alive(b"r", b"e:a")}, reverse=True)
+                for before in range(1, 8):
+                    found, expected = (run(each, "t", b"", _as_of(before)) for each in (store, reference))
+                    newer = next((at for at in times if at < before), None)
+                    kept = newer is None or newer in times[:3]
+                    assert found == expected or (not kept and found == [None]), (number, before)
+
+
+def _as_of(before: int) -> Operation:
+    return Operation("get_each", ([Get(b"r", before=before)],))
+
+
 @pytest.fixture(scope="module", params=["thrift1", "thrift2"])
 def hbase(request: pytest.FixtureRequest) -> Iterator[tuple[Store, str, str, str]]:
     running = request.getfixturevalue("local_hbase")

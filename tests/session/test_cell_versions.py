@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.errors import CapabilityError, IncompleteKey, QueryError, RowNotFound, TokenError, UnknownField
+from hbmodel.errors import CapabilityError, IncompleteKey, IncompleteRow, QueryError, RowNotFound, TokenError, UnknownField
 from hbmodel.store import Delete, Put
 from tests.support.beds import Bed, fresh, rows_of
 from tests.support.examples import examples
@@ -370,6 +370,33 @@ def test_more_versions_than_the_column_wants_are_cut() -> None:
         moment()
     kept = [[version.value for version in session.versions(Cut, column, number=0)] for column in (Cut.two, Cut.four, Cut.family)]
     assert kept == [[5, 4], [5, 4, 3, 2], [5, 4, 3, 2]]
+
+
+def test_older_versions_than_kept_are_gone() -> None:
+    @hb.model(table="kept_few", family="d")
+    class Few:
+        number: hb.Key[int] = hb.key(hb.UInt8)
+        name: hb.Column[str] = hb.column("n")
+        text: hb.Column[str] = hb.column("t", versions=2)
+        note: hb.Column[str] = hb.column("o", default="none")
+
+    session = hb.Session(fresh(Few))
+    session.add(Few(number=0, name="n", text="0", note="0"))
+    session.commit()
+    times = [moment()]
+    for number in (1, 2):
+        session.update(Few(number=0, name="", text=""), text=str(number), note=str(number))
+        session.commit()
+        times.append(moment())
+    with pytest.raises(IncompleteRow):
+        session.get(Few, number=0, as_of=times[0])
+    first = session.query(Few).where(Few.number == 0).select(Few.name, Few.note)
+    assert [first.as_of(time_).all() for time_ in times] == [[("n", "none")], [("n", "1")], [("n", "2")]]
+    session.add(Few(number=0, name="m", text="3"))
+    session.commit()
+    session.add(Few(number=0, name="m", text="4"))
+    session.commit()
+    assert session.get(Few, number=0, as_of=times[0]) is None, "nothing that is required is left"
 
 
 def test_a_piece_of_a_row_has_no_versions() -> None:
