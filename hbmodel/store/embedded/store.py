@@ -106,7 +106,7 @@ class EmbeddedStore(ClosingStore):
             now = self._clock()
             for family in {column.partition(b":")[0] for get in gets for column in get.columns}:
                 layout.family(table, family)
-            readers = {get.before: RowReader(layout, Projection(), None, now, get.before) for get in gets}
+            readers = {before: RowReader(layout, Projection(), None, now, before) for before in {get.before for get in gets}}
             for row, places in groupby(order, key=lambda place: gets[place].row):
                 segments = RowSegments(connection, table_id, row)
                 for place in places:
