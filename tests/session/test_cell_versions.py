@@ -230,8 +230,14 @@ def one_of_each(history: History) -> None:
     history.check()
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [Indexed, Wide])
 def test_one_history_everywhere(bed: Bed, model: Any) -> None:
+    one_of_each(History(model, bed.use(model)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [Plain, Salted, Flagged, Two])
+def test_one_history_of_every_model_everywhere(bed: Bed, model: Any) -> None:
     one_of_each(History(model, bed.use(model)))
 
 

@@ -36,7 +36,12 @@ class Question:
 
     def request(self, table: bytes) -> Request:
         """The name of the call and its arguments."""
-        asked: dict[str, Any] = {"tableName": table, "rows": self.rows, "columns": list(self.columns) or None, "attributes": {}}
+        asked: dict[str, Any] = {
+            "tableName": table,
+            "rows": self.rows,
+            "columns": distinct_columns(list(self.columns)) or None,
+            "attributes": {},
+        }
         if self.before is None:
             return "getRowsWithColumns", asked
         return "getRowsWithColumnsTs", {**asked, "timestamp": self.before}  # exclusive
