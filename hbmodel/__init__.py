@@ -115,6 +115,7 @@ from hbmodel.query.explanation import Explanation, Slices
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
+from hbmodel.session.cell_versions import CellVersion
 from hbmodel.session.connect import connect
 from hbmodel.session.factory import Sessions
 from hbmodel.session.options import SessionOptions
@@ -148,6 +149,7 @@ __all__ = [
     "Call",
     "Capabilities",
     "CapabilityError",
+    "CellVersion",
     "CertificateRefused",
     "ClockError",
     "Codec",

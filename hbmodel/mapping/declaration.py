@@ -16,7 +16,7 @@ from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.encoding.salts import UNSALTED, BoundSalt, RowSalt, Salt
 from hbmodel.errors import DeclarationError, EncodingError, QueryError
 from hbmodel.mapping.computed import ComputedSpec
-from hbmodel.mapping.families import check_family, check_lives, family_name
+from hbmodel.mapping.families import check_family, check_lives, family_name, with_versions
 from hbmodel.mapping.index_kinds.part import DeclaredPart, IndexPart
 from hbmodel.mapping.index_kinds.partial import Where, resolve_where
 from hbmodel.mapping.map_columns import MapField
@@ -276,7 +276,8 @@ def _families(model: str, fields: Sequence[Field], maps: Sequence[MapField], ind
         if name not in used:
             known = {"model": model, "option": "families", "family": name.decode()}
             raise DeclarationError("families names a family that no column uses: remove it, or name it in a column.", **known)
-    families = tuple(declared.get(name, Family(name)) for name in used)
+    named = [declared.get(name, Family(name)) for name in used]
+    families = tuple(with_versions(model, family, fields, immutable=options.immutable) for family in named)
     lives = {family.name.decode(): family.ttl for family in families}
     if indexed and len(set(lives.values())) > 1:
         # Index entries have one TTL: they must not end before their rows, nor long after them.

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from attrs import evolve
+
 from hbmodel.errors import DeclarationError
 from hbmodel.mapping.model_field import Field
 from hbmodel.store.values import FOREVER, Family
@@ -117,6 +119,39 @@ def check_family(family: Family, **details: Any) -> None:
 
 def _whole(number: Any, allowed: range) -> bool:
     return type(number) is int and number in allowed
+
+
+def with_versions(model: str, family: Family, fields: Sequence[Field], *, immutable: bool) -> Family:
+    """The family with as many versions as the column of it that wants most.
+
+    Args:
+        model: its name.
+        family: as declared.
+        fields: of the model.
+        immutable: whether rows never change.
+
+    Raises:
+        DeclarationError: names the field.
+    """
+    wanting = [(f, f.versions) for f in fields if f.versions is not None and f.family == family.name]
+    for f, versions in wanting:
+        if not _whole(versions, range(1, _MOST_VERSIONS + 1)):
+            raise DeclarationError("A column keeps at least one version.", model=model, field=f.name, found=repr(versions))
+        if f.null == "delete":
+            raise DeclarationError(
+                'null="delete" hides the older versions of the cell: a column with versions stores None as an empty cell.',
+                model=model, field=f.name,
+            )  # fmt: skip
+        if immutable:
+            raise DeclarationError("Rows of an immutable model never change, so their cells have one version.", model=model, field=f.name)
+        if family.max_versions is not None and versions > family.max_versions:
+            raise DeclarationError(
+                "A column keeps more versions than max_versions of its family: leave that out.",
+                model=model, field=f.name, family=family.name.decode(), found=family.max_versions,
+            )  # fmt: skip
+    if not wanting or family.max_versions is not None:
+        return family
+    return evolve(family, max_versions=max(versions for _, versions in wanting))
 
 
 def check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int | None], *, alone: bool) -> None:

@@ -71,6 +71,7 @@ class FieldSpec:
     was: str | None = None
     part: Part = "row"
     split: timedelta | None = None
+    versions: int | None = None
 
 
 @attrs.frozen
@@ -126,6 +127,7 @@ def column(
     family: str | None = None,
     null: Literal["marker", "delete"] = "marker",
     was: str | None = None,
+    versions: int | None = None,
 ) -> Column[T]: ...
 @overload
 def column(
@@ -138,6 +140,7 @@ def column(
     family: str | None = None,
     null: Literal["marker", "delete"] = "marker",
     was: str | None = None,
+    versions: int | None = None,
 ) -> Column[T | None]: ...
 @overload
 def column(
@@ -150,6 +153,7 @@ def column(
     nullable: bool = ...,
     null: Literal["marker", "delete"] = "marker",
     was: str | None = None,
+    versions: int | None = None,
 ) -> Column[T | None]: ...
 @overload
 def column(
@@ -161,6 +165,7 @@ def column(
     family: str | None = None,
     null: Literal["marker", "delete"] = "marker",
     was: str | None = None,
+    versions: int | None = None,
 ) -> Column[T]: ...
 @overload
 def column(
@@ -173,6 +178,7 @@ def column(
     nullable: bool = False,
     null: Literal["marker", "delete"] = "marker",
     was: str | None = None,
+    versions: int | None = None,
 ) -> Any: ...
 def column(
     alias: str | None = None,
@@ -184,6 +190,7 @@ def column(
     nullable: bool = False,
     null: Literal["marker", "delete"] = "marker",
     was: str | None = None,
+    versions: int | None = None,
 ) -> Any:
     """Declares a field stored in a cell of its own.
 
@@ -198,8 +205,10 @@ def column(
         nullable: says to type checkers that None is allowed; the annotation says it at run time.
         null: `"marker"` stores None as an empty cell; `"delete"` deletes the cell (only on models without indexes).
         was: the name that the field had before, in the same cell and with the same codec.
+        versions: how many versions of the cell are kept, for `session.versions` and `query.as_of`. A setting of the family: all of its
+            columns keep as many as the one that wants most.
     """
-    return FieldSpec("column", codec, alias, family, default, nullable=nullable, null=null, was=was)
+    return FieldSpec("column", codec, alias, family, default, nullable=nullable, null=null, was=was, versions=versions)
 
 
 def counter(alias: str | None = None, /, *, family: str | None = None, init: Literal[False] = False) -> Column[int]:

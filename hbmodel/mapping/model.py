@@ -244,6 +244,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         null=spec.null,
         hint=inner,
         was=spec.was,
+        versions=spec.versions,
     )
 
 

@@ -50,6 +50,7 @@ class Field:
         was: the name that it had before, or None.
         part: where a key field stands: in the row key or in the column qualifier.
         split: length of the buckets of a key field that stands in both: the bucket in the row key, the offset in the qualifier.
+        versions: of the cell that are kept; None leaves it to the family.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Field:
     was: str | None = field(default=None, eq=False, repr=False)
     part: Part = "row"
     split: timedelta | None = None
+    versions: int | None = field(default=None, eq=False)
 
     @cached_property
     def column(self) -> bytes:

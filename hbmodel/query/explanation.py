@@ -6,6 +6,7 @@ It has none of the query's values, but for those that say which slices of wide r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Literal
 
 from attrs import field, frozen
@@ -77,6 +78,7 @@ class Explanation:
         dropping: the conditions that the client alone tests. A batch of rows may hold no item then, so `calls` and `round_trips` are
             the least that the first item takes; as also where `ranges` of one bucket are read one after the other.
         at_least: whether they are.
+        as_of: the time as of which the rows are read, else None.
     """
 
     path: str
@@ -107,6 +109,7 @@ class Explanation:
     merged: Sequence[str] = ()
     dropping: Sequence[str] = ()
     at_least: bool = False
+    as_of: datetime | None = None
 
     def __str__(self) -> str:
         fixed = ", ".join(self.equalities) or "nothing"
@@ -123,6 +126,7 @@ class Explanation:
             + (", backwards" if self.backwards else ""),
             f"  server:  {self.server or 'no filter'}",
             f"  client:  {', '.join(self.client) or 'no check'}",
+            *([] if self.as_of is None else [f"  as of:   {self.as_of.isoformat()}, in the versions that the columns keep"]),
             *self._of_rows,
             f"  calls:   {least}{self.calls} to the first item ({calls}), in {least}{self.round_trips} round trip(s)"
             + (f"; {self.calls - self.calls_saved} where a scan is one call (hbase+thrift2:)" if self.calls_saved else ""),

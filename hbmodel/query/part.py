@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from attrs import field, frozen
@@ -37,6 +38,7 @@ class QueryPart(Generic[R_co]):
         full_scan: whether the query may read a whole table.
         ranges: start and stop (None: unbounded) of the part's keys, salt included, sorted and disjoint.
         loading: names of the map columns that are read with the objects.
+        moment: the time as of which the objects are read, or None.
     """
 
     model: type[Any]
@@ -49,6 +51,7 @@ class QueryPart(Generic[R_co]):
     full_scan: bool
     ranges: tuple[tuple[bytes, bytes | None], ...] = field(repr=lambda ranges: f"<{len(ranges)}>")
     loading: tuple[str, ...] = ()
+    moment: datetime | None = None
 
     @property
     def key_ranges(self) -> list[KeyRange]:

@@ -15,6 +15,7 @@ from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import And, Predicate, Test
 from hbmodel.mapping.schema import Index
 from hbmodel.protocol.verify_entries import EntryScope
+from hbmodel.query.as_of import before
 from hbmodel.query.column_ranges import ColumnRanges
 from hbmodel.query.key_conditions import KeyConditions
 from hbmodel.query.merged_order import KeyPlace, MergedOrder
@@ -190,7 +191,8 @@ class Plan:
         order = tuple((part.field.name, part.desc) for part in query._ordering)
         read = (query.schema.table, query.schema.family, path.table, str(path.layout.spec))
         part = (*(() if query._part is None else (query._part.ranges,)), *self.bounds)
-        return digest_of(read, predicate, order, query._backwards, query._maximum, query._skipped, *part)
+        time = () if query._moment is None else ("as of", before(query._moment))
+        return digest_of(read, predicate, order, query._backwards, query._maximum, query._skipped, *part, *time)
 
     @cached_property
     def settled(self) -> bool:

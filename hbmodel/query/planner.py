@@ -12,6 +12,7 @@ from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable,
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.predicates import Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
+from hbmodel.query.as_of import check_kept
 from hbmodel.query.bounded_plan import within_bounds
 from hbmodel.query.column_ranges import column_ranges
 from hbmodel.query.disjunctions import refined
@@ -68,6 +69,7 @@ def plan(
         QueryError: a range on a key field whose bytes do not keep its order.
     """
     schema = query.schema
+    readable = readable if query._moment is None else ()
     wanted = query._index_name if path_name is None else path_name
     paths = paths_of(schema, readable)
     if wanted is not None:
@@ -167,6 +169,8 @@ _UNBUILT = (
 
 def _mention_unreadable(query: Query[Any], readable: Sequence[Index]) -> None:
     """Raises `IndexUnavailable` where an index that is declared but cannot be read yet would have served the query."""
+    if query._moment is not None:
+        return
     schema, known = query.schema, {index.name for index in readable}
     parts = conjuncts(query._predicate)
     for path in paths_of(schema, schema.indexes.values())[1:]:
@@ -241,6 +245,9 @@ def _build(query: Query[Any], path: Path, found: KeyConditions, way: Direction, 
         names = frozenset[str]().union(*(f.reads for f in query._selection), *(p.reads() for p in every))
     if path.index is not None and names is not None:
         names |= path.index.reads
+    reader = RowDecoder.of(schema, indexed, names, adopting)
+    if query._moment is not None:
+        check_kept(reader)
     buckets, rows = buckets_and_rows(schema, path, found, columns, backwards, order)
     # Under a random salt the newest of the rows with one key decides, so the server must not drop it for its values.
     by_key = [p for p in residual if all(schema.by_name[name].is_key for name in p.names())]
@@ -254,7 +261,7 @@ def _build(query: Query[Any], path: Path, found: KeyConditions, way: Direction, 
         asked=buckets,
         columns=columns,
         backwards=backwards,
-        reader=RowDecoder.of(schema, indexed, names, adopting),
+        reader=reader,
         filter=None
         if rows is not None
         else server_filter(schema, path.layout, pushed, on_index=path.index is not None, indexed=indexed, adopting=adopting),
@@ -330,6 +337,7 @@ def explain(
         unreadable={name: state for name, state in known.items() if state != "readable"},
         lease=lease,
         slices=slices,
+        as_of=query._moment,
         limit=query._skipped + query._maximum if query._maximum is not None and made.match.open and made.limited and made.buckets else None,
         merged=[] if made.order is None else [made.path.layout.names[at] for at in made.order.merged],
         dropping=[describe(p) for p in dropping],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, Generic, NoReturn, Protocol, SupportsIndex, TypeVar, overload
 
 from attrs import evolve, frozen
@@ -13,6 +14,7 @@ from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.map_declaration import MapColumns, map_of
 from hbmodel.mapping.predicates import And, Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Field, Index, TableSchema
+from hbmodel.query.as_of import moment
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
@@ -85,6 +87,7 @@ class Query(Generic[R_co]):
     _part: QueryPart[Any] | None = None
     _loading: Sequence[MapField] = ()
     _row_bounds: Sequence[RowBound] = ()
+    _moment: datetime | None = None
 
     def __repr__(self) -> str:
         told = [self.schema.model.__name__]
@@ -98,6 +101,7 @@ class Query(Generic[R_co]):
         told += [f"select {', '.join(of.name for of in self._selection)}"] if self._selection is not None else []
         told += [f"load {', '.join(of.name for of in self._loading)}"] if self._loading else []
         told += ["full scan allowed"] if self._full_scan else []
+        told += [f"as of {self._moment.isoformat()}"] if self._moment is not None else []
         return f"Query({', '.join(told)})"
 
     def where(self, *predicates: Predicate) -> Query[R_co]:
@@ -167,7 +171,28 @@ class Query(Generic[R_co]):
             raise QueryError("use_index() takes the name of an index, or the index as it stands on the model.", table=self.schema.table)
         if name is not None and name != PRIMARY:
             name = self.schema.index(name).name
+            if self._moment is not None:
+                raise QueryError(_NO_INDEX, table=self.schema.table, index=name)
         return evolve(self, index_name=name)
+
+    def as_of(self, time: datetime) -> Query[R_co]:
+        """Reads every column as of a time, in the versions that its family keeps, see `hb.column(versions=n)`.
+
+        Conditions are tested on what was there then. What a delete hides, or has expired, does not come back. The primary table is
+        read, since indexes hold no former values. Later versions than the columns keep are gone: what they hid is not there either.
+
+        Args:
+            time: with a time zone; what was written in its millisecond is seen.
+
+        Raises:
+            QueryError: no such time, or the query uses an index, or loads map columns. When it is carried out: a column that it reads
+                keeps no versions, or is a counter.
+        """
+        if self._index_name not in {None, PRIMARY}:
+            raise QueryError(_NO_INDEX, table=self.schema.table, index=self._index_name)
+        if self._loading:
+            raise QueryError(_NO_MAPS, table=self.schema.table)
+        return evolve(self, moment=moment(self.schema, time))
 
     def allow_full_scan(self) -> Query[R_co]:
         """Allows a plan that reads a whole table."""
@@ -219,6 +244,8 @@ class Query(Generic[R_co]):
         """
         if self._selection is not None:
             raise QueryError("load() is for whole objects, not for select().", table=self.schema.table)
+        if self._moment is not None:
+            raise QueryError(_NO_MAPS, table=self.schema.table)
         return evolve(self, loading=tuple(dict.fromkeys((*self._loading, *(map_of(self.schema, of) for of in maps)))))
 
     def __iter__(self) -> Iterator[R_co]:
@@ -357,6 +384,10 @@ class Query(Generic[R_co]):
 
     def __reduce__(self) -> NoReturn:
         raise QueryError("A query belongs to its session and cannot be pickled: pickle the parts of split(), see Session.read.")
+
+
+_NO_INDEX = "An index holds no former values, so what is read as of a time is read from the primary table."
+_NO_MAPS = "Map columns are not read as of a time."
 
 
 def whole(count: SupportsIndex, what: str, least: int = 0) -> int:

@@ -10,6 +10,7 @@ from attrs import evolve
 
 from hbmodel.errors import QueryError, SchemaMismatch, SessionClosed
 from hbmodel.mapping.schema import PRIMARY, Field, TableSchema, schema_of
+from hbmodel.query.as_of import before
 from hbmodel.query.executor import Found, PlanExecutor, read_page, read_token, shape
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.first_of_each import Key, conditions_of, first_of_each, in_plans, portions_of
@@ -23,6 +24,7 @@ from hbmodel.query.query import Query
 from hbmodel.session.bulk_delete import BulkDelete, Progress
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import UnitOfWork
+from hbmodel.store.folded import as_of
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
 
@@ -91,6 +93,11 @@ class QueryRunner:
 
         return check
 
+    def _store(self, query: Query[Any]) -> Store:
+        """What a query reads."""
+        view = self._view(query.schema)
+        return view if query._moment is None else as_of(view, before(query._moment))
+
     @property
     def seal(self) -> Seal | None:
         """For continuation tokens."""
@@ -112,7 +119,7 @@ class QueryRunner:
         """
         binding = self._bind(query.schema)
         try:
-            with closing(PlanExecutor(self._view(query.schema), made, wanted, self._check(query, made, binding)).items(after)) as found:
+            with closing(PlanExecutor(self._store(query), made, wanted, self._check(query, made, binding)).items(after)) as found:
                 for item in found:
                     if self._guard.closed:
                         raise SessionClosed("The session was closed while a query was being read.")
@@ -134,7 +141,7 @@ class QueryRunner:
         after: bytes | None = None
         while True:
             try:
-                with closing(PlanExecutor(self._view(query.schema), made, wanted, self._check(query, made, binding)).items(after)) as found:
+                with closing(PlanExecutor(self._store(query), made, wanted, self._check(query, made, binding)).items(after)) as found:
                     for position, values in found:
                         after = position
                         if skip:
@@ -166,7 +173,7 @@ class QueryRunner:
             token, made = self.token(query, at, backwards)
         while True:
             try:
-                return read_page(self._view(query.schema), query, made, size, token, self._seal, self._check(query, made, binding))
+                return read_page(self._store(query), query, made, size, token, self._seal, self._check(query, made, binding))
             except _Outdated:
                 made, binding = self._planned(query, made.path.name)
 
@@ -192,7 +199,7 @@ class QueryRunner:
             return sum(1 for _ in self._items(query, made, binding))
         while True:
             try:
-                found = PlanExecutor(self._view(query.schema), made, None, self._check(query, made, binding)).count()
+                found = PlanExecutor(self._store(query), made, None, self._check(query, made, binding)).count()
                 return max(0, found - query._skipped)
             except _Outdated:
                 made, binding = self._planned(query, made.path.name)
@@ -211,7 +218,7 @@ class QueryRunner:
         while True:
             binding = self._bind(query.schema)
             made = plan(query, binding.readable, binding.indexed, path, binding.adopting, frozenset(names))
-            executor = PlanExecutor(self._view(query.schema), made, 1, self._check(query, made, binding))
+            executor = PlanExecutor(self._store(query), made, 1, self._check(query, made, binding))
             try:
                 found = first_of_each(executor, portions_of(made, names, keys))
             except _Outdated:
@@ -236,6 +243,7 @@ class QueryRunner:
                 full_scan=query._full_scan or bool(query._row_bounds),  # which bound the part's ranges, and are not in it
                 ranges=tuple((r.start, r.stop) for r in ranges),
                 loading=tuple(of.name for of in query._loading),
+                moment=query._moment,
             )
             for ranges in partition(made, starts, count)
         ]
@@ -261,6 +269,7 @@ class QueryRunner:
             full_scan=part.full_scan,
             part=part,
             loading=tuple(schema.maps_by_name[name] for name in part.loading),
+            moment=part.moment,
         )
 
     def explain(self, query: Query[Any]) -> Explanation:

@@ -22,6 +22,7 @@ from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
 from hbmodel.session.batches import Pending
 from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
+from hbmodel.session.cell_versions import CellVersionCalls, asks_as_of
 from hbmodel.session.columns import MapColumnCalls
 from hbmodel.session.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
 from hbmodel.session.get_many import known_rows
@@ -49,7 +50,7 @@ T = TypeVar("T")
 log = logging.getLogger("hbmodel")
 
 
-class Session(InsertCalls, KeyCalls, MapColumnCalls):
+class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
     """Reads and writes objects of a store.
 
     Writes are pending until `commit()`; reads never see what is pending. As a context manager it commits on a clean exit and
@@ -177,13 +178,16 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls):
 
         Args:
             model: its class.
-            **key: every key field by name.
+            **key: every key field by name; and `as_of` (unless a key field is called so), a time: see `Query.as_of`.
 
         Raises:
             IncompleteKey: names the missing fields.
             IncompleteRow: the row lacks a required column.
         """
         schema = schema_of(model)
+        if asks_as_of(schema, key):
+            found: T | None = self._get_as_of(schema, key)
+            return found
         try:
             rows = KeyMapper.rows_code(schema)(key)
         except UnknownName:  # no row has it

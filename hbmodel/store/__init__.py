@@ -6,7 +6,7 @@ Only the names listed here are public; the modules of this package are not.
 from __future__ import annotations
 
 from hbmodel.store.checks.rows import NO_TABLE, check_cells, check_row
-from hbmodel.store.port import BegunPut, Capabilities, PipelinedStore, RepeatingStore, Store, check_store
+from hbmodel.store.port import BegunPut, Capabilities, PipelinedStore, RepeatingStore, Store, VersionsStore, check_store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import (
     CELL_OVERHEAD,
@@ -51,6 +51,7 @@ __all__ = [
     "Row",
     "Scan",
     "Store",
+    "VersionsStore",
     "check_cells",
     "check_row",
     "check_store",

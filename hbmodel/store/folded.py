@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 from attrs import evolve
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest
+from hbmodel.store.as_of import AsOfStore
 from hbmodel.store.checks.reads import check_scans
 from hbmodel.store.checks.rows import NO_FAMILY, check_column, check_get, check_read_columns
 from hbmodel.store.folded_writes import FoldedWrites, LatePut
 from hbmodel.store.intervals import EVERY_COLUMN, Interval, within
 from hbmodel.store.object_filters import keys_only, object_filter
 from hbmodel.store.part_of_row import PartOfRow
-from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
+from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store, read_versions
 from hbmodel.store.row_widths import RowWidths
 from hbmodel.store.slices import NO_OBJECTS, SliceReader, SliceScan, close_scan
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
@@ -23,6 +24,7 @@ from hbmodel.store.wide_rows import ROW_VERSION, ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
 
 A = TypeVar("A")
+K = TypeVar("K")
 R = TypeVar("R")
 
 
@@ -34,6 +36,11 @@ def folded(store: Store, wide: WideRows | None) -> Store:
         wide: how the objects share rows; None where they do not.
     """
     return store if wide is None else FoldedStore(store, [wide])
+
+
+def as_of(store: Store, before: int) -> Store:
+    """A view of a store, for reading, in which no cell has a version of `before` (in ms) or later; deletes count whatever their time."""
+    return store.as_of(before) if isinstance(store, FoldedStore) else AsOfStore(store, before)
 
 
 class FoldedStore(WrappingStore):
@@ -64,6 +71,12 @@ class FoldedStore(WrappingStore):
         if not isinstance(self._store, RepeatingStore):
             return self
         return FoldedStore(self._store.on_retry(repeated), self._wides.values(), pages=self._pages, widths=self._widths)
+
+    def as_of(self, before: int | None) -> FoldedStore:
+        """The same around the rows as of a time: the objects of wide rows are made of what is read of the rows."""
+        if before is None:
+            return self
+        return FoldedStore(AsOfStore(self._store, before), self._wides.values(), pages=self._pages, widths=self._widths)
 
     def wide(self, table: str) -> WideRows | None:
         """How a table of logical rows is kept; None for any other table."""
@@ -110,7 +123,8 @@ class FoldedStore(WrappingStore):
             check_read_columns(table, get.columns)
             if type(get.row) is not bytes or not get.row or not isinstance(get.prefix, bytes):
                 check_get(table, get)
-        return _apart([self._of(table, get.columns) for get in gets], gets, lambda wide, some: self._get_each(table, wide, some))
+        kinds = [(self._of(table, get.columns), get.before) for get in gets]
+        return _apart(kinds, gets, lambda kind, some: self.as_of(kind[1])._get_each(table, kind[0], some))
 
     def _get_each(self, table: str, wide: WideRows | None, gets: Sequence[Get]) -> Sequence[Row | None]:
         if wide is None:
@@ -129,12 +143,21 @@ class FoldedStore(WrappingStore):
         found = self._store.get(wide.table, asked, [column])
         return {row.row: row.columns[column] for row in found if row is not None}
 
+    def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+        """See `VersionsStore`."""
+        wide = self._of(table, columns)
+        if wide is None:
+            return read_versions(self._store, table, row, columns, most)
+        held, prefix = wide.places.cut(row)
+        return read_versions(self._store, wide.table, held, [wide.column(prefix, column) for column in columns], most)
+
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
         """See `Store.scan`. The first requests of all scans go out together."""
         if table not in self._wides:
             return self._store.scan(table, scans)
         check_scans(table, scans)
-        return _apart([self._of(table, scan.columns) for scan in scans], scans, lambda wide, some: self._scan(table, wide, some))
+        kinds = [(self._of(table, scan.columns), scan.before) for scan in scans]
+        return _apart(kinds, scans, lambda kind, some: self.as_of(kind[1])._scan(table, kind[0], some))
 
     def scan_columns(self, table: str, scans: Sequence[Scan], columns: Sequence[Interval]) -> Sequence[Iterator[Sequence[Row]]]:
         """As `scan`, of the objects whose qualifiers lie in some ranges; see `column_scans`."""
@@ -142,7 +165,7 @@ class FoldedStore(WrappingStore):
         wide = self._of(table, [column for scan in scans for column in scan.columns])
         if wide is None:
             raise InvalidRequest(NO_OBJECTS, table=table)
-        return self._scan(table, wide, scans, columns)
+        return _apart([scan.before for scan in scans], scans, lambda before, some: self.as_of(before)._scan(table, wide, some, columns))
 
     def _scan(
         self, table: str, wide: WideRows | None, scans: Sequence[Scan], columns: Sequence[Interval] = EVERY_COLUMN
@@ -285,15 +308,13 @@ class FoldedStore(WrappingStore):
         return f"FoldedStore({self._store!r})"
 
 
-def _apart(
-    wides: Sequence[WideRows | None], asked: Sequence[A], answer: Callable[[WideRows | None, Sequence[A]], Sequence[R]]
-) -> Sequence[R]:
-    """Answers in the order of what is asked, of a wide model and of other families apart."""
-    if len(kinds := set(wides)) == 1:
-        return answer(kinds.pop(), asked)
+def _apart(kinds: Sequence[K], asked: Sequence[A], answer: Callable[[K, Sequence[A]], Sequence[R]]) -> Sequence[R]:
+    """Answers in the order of what is asked, of each kind apart: of a wide model or of other families, as of a time or not."""
+    if len(distinct := set(kinds)) == 1:
+        return answer(distinct.pop(), asked)
     found: dict[int, R] = {}
-    for kind in kinds:
-        places = [place for place, wide in enumerate(wides) if wide is kind]
+    for kind in distinct:
+        places = [place for place, each in enumerate(kinds) if each == kind]
         found.update(zip(places, answer(kind, [asked[place] for place in places]), strict=True))
     return [found[place] for place in range(len(asked))]
 

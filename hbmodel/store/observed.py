@@ -12,8 +12,8 @@ from typing import TypeVar
 from attrs import frozen
 
 from hbmodel.errors import DeclarationError, UnknownOutcome
-from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store
-from hbmodel.store.values import ConditionalChange, Delete, Get, Put, Row, Scan
+from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store, read_versions
+from hbmodel.store.values import Cell, ConditionalChange, Delete, Get, Put, Row, Scan
 from hbmodel.store.wrapping import WrappingStore
 
 logger = logging.getLogger("hbmodel")
@@ -27,7 +27,7 @@ class Call:
 
     Attributes:
         table: its name.
-        operation: `get`, `get_each`, `scan`, `put`, `delete`, `mutate_row`, `check_and_put`, `check_and_mutate`,
+        operation: `get`, `get_each`, `versions`, `scan`, `put`, `delete`, `mutate_row`, `check_and_put`, `check_and_mutate`,
             `check_and_mutate_many` or `increment`.
         rows: how many rows a read received or a write sent.
         bytes: total size of row keys, column names and values that a read received or a write sent.
@@ -129,6 +129,19 @@ class ObservedStore(WrappingStore):
     def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
         """See `Store.get_each`."""
         return self._found(table, "get_each", lambda store: store.get_each(table, gets))
+
+    def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+        """See `VersionsStore`; of a store that cannot, `CapabilityError`."""
+        watch = _Stopwatch()
+        try:
+            with watch:
+                found = read_versions(self._view(watch.repeated), table, row, columns, most)
+        except Exception as error:
+            self._tell(watch, table, "versions", error=error)
+            raise
+        cells = [(column, cell) for column, versions in zip(columns, found, strict=True) for cell in versions]
+        self._tell(watch, table, "versions", int(bool(cells)), len(row) + sum(len(column) + len(cell.value) for column, cell in cells))
+        return found
 
     def _found(self, table: str, operation: str, read: Callable[[Store], Sequence[Row | None]]) -> Sequence[Row | None]:
         watch = _Stopwatch()

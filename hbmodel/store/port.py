@@ -8,8 +8,8 @@ from typing import Protocol, Self, runtime_checkable
 
 from attrs import frozen
 
-from hbmodel.errors import DeclarationError
-from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
+from hbmodel.errors import CapabilityError, DeclarationError
+from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 
 @frozen
@@ -207,6 +207,25 @@ class RepeatingStore(Protocol):
         It is called in the thread that waits for the answer.
         """
         ...
+
+
+@runtime_checkable
+class VersionsStore(Protocol):
+    """A store that can read more than the newest version of a cell."""
+
+    def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+        """The versions of some columns (`family:qualifier`) of one row, newest first, for each column in the order given.
+
+        At most `most` of each, and no more than its family keeps. A column is read no earlier than those before it.
+        """
+        ...
+
+
+def read_versions(store: Store, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+    """`VersionsStore.versions` of a store that has it; of any other `CapabilityError`."""
+    if not isinstance(store, VersionsStore):
+        raise CapabilityError("This store reads the newest version of a cell only.", table=table)
+    return store.versions(table, row, columns, most)
 
 
 class BegunPut(Protocol):

@@ -69,11 +69,14 @@ class Get:
         row: row key.
         columns: each `family:qualifier` or `family`; empty reads every family.
         prefix: of the qualifiers to read; empty reads all of them.
+        before: in ms; reads the newest version of each cell below this time, as if there were none of this time or later. Deletes
+            count at any time. None reads the newest.
     """
 
     row: bytes
     columns: Sequence[bytes] = ()
     prefix: bytes = b""
+    before: int | None = None
 
 
 @frozen
@@ -148,6 +151,7 @@ class Scan:
             other, in column order, each full except the last; `limit` and `batch_size` count pieces. The pieces are one read of
             the row, unless the scan breaks between them: then a `BegunAgain` follows, and the row from its first cell, as far as
             it still exists. Forward scans only, and not with filters on values, which evaluate whole rows.
+        before: as in `Get`; filters see the same versions.
     """
 
     range: KeyRange = EVERYTHING
@@ -157,6 +161,7 @@ class Scan:
     limit: int | None = None
     batch_size: int = 1000
     cells: int | None = None
+    before: int | None = None
 
 
 @frozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from hbmodel.errors import DeclarationError, SchemaMismatch
 from hbmodel.mapping.schema import Index, TableSchema
@@ -63,10 +63,19 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
     for schema in schemas:  # models may share a table, each in its families
         shared.setdefault(schema.table, []).append(schema)
     for table, those in shared.items():
-        families = {family.name: family for schema in those for family in schema.families}
+        families: dict[bytes, Family] = {}
+        for family in (family for schema in those for family in schema.families):
+            families[family.name] = _with_most_versions(family, families.get(family.name))
         planned.append(DeclaredTable(table, [families[name] for name in sorted(families)], strategies.of(table, those, None), those))
     _check_names(planned, registry)
     return planned
+
+
+def _with_most_versions(family: Family, other: Family | None) -> Family:
+    """A family that two models share, with as many versions as the one that wants most."""
+    if other is None or other.max_versions is None or (family.max_versions or 0) >= other.max_versions:
+        return family
+    return evolve(family, max_versions=other.max_versions)
 
 
 def _check_names(planned: Sequence[DeclaredTable], registry: str) -> None:

@@ -27,6 +27,8 @@ from tests.support.reference_store import ReferenceStore
 # The columns of d1 sort before those of d as bytes, behind them in HBase.
 FAMILIES = (Family(b"d"), Family(b"d1"), Family(b"e", max_versions=3))
 NARROW = (Family(b"d"),)
+MANY = (Family(b"d", max_versions=1000), Family(b"e", max_versions=1000))
+"""So many versions that none is left out: where some are, HBase may show them in reads as of a time until it compacts."""
 MORTAL = (Family(b"d"), Family(b"e", max_versions=3), Family(b"s", max_versions=2, ttl=1))
 
 T = TypeVar("T")
@@ -76,8 +78,13 @@ def projections_of(families: Sequence[Family]) -> st.SearchStrategy[tuple[bytes,
     return st.just(()) | some.map(tuple)
 
 
+def befores_of(families: Sequence[Family]) -> st.SearchStrategy[int | None]:
+    """Times to read as of, where every version is kept."""
+    return st.none() | st.integers(0, 8) if all((family.max_versions or 1) > 100 for family in families) else st.none()
+
+
 def gets_of(families: Sequence[Family]) -> st.SearchStrategy[Get]:
-    return st.builds(Get, ROWS, projections_of(families), QUALIFIERS | st.just(b""))
+    return st.builds(Get, ROWS, projections_of(families), QUALIFIERS | st.just(b""), befores_of(families))
 
 
 def filters_of(families: Sequence[Family]) -> st.SearchStrategy[Filter]:
@@ -110,7 +117,10 @@ def allowed(scan: Scan) -> bool:
 def scans_of(families: Sequence[Family], filters: st.SearchStrategy[Filter | None]) -> st.SearchStrategy[Scan]:
     ranges = st.builds(KeyRange, ROWS, st.none() | ROWS)
     limits = st.none() | st.integers(0, 3)
-    return st.builds(Scan, ranges, st.booleans(), projections_of(families), filters, limits, st.sampled_from([1, 2, 1000])).filter(allowed)
+    sizes = st.sampled_from([1, 2, 1000])
+    return st.builds(Scan, ranges, st.booleans(), projections_of(families), filters, limits, sizes, st.none(), befores_of(families)).filter(
+        allowed
+    )
 
 
 def operations_of(
@@ -135,6 +145,7 @@ def operations_of(
         st.builds(lambda scan: Operation("scan", (scan,)), scans_of(families, filters)),
         st.builds(lambda scan: Operation("scan", (scan,)), scans_of(families, filters)),
         st.builds(lambda *arguments: Operation("increment", arguments), ROWS, columns, st.integers(-3, 3)),
+        st.builds(lambda *arguments: Operation("versions", arguments), ROWS, st.lists(columns, min_size=1, max_size=2), st.integers(1, 4)),
         st.builds(
             lambda row, column, expected, cell: Operation("check_and_put", (row, column, expected, Put(row, cell))),
             ROWS,
@@ -219,6 +230,10 @@ def run(store: Any, table: str, prefix: bytes, operation: Operation) -> Any:
             (scan,) = operation.arguments
             (batches,) = store.scan(table, [evolve(scan, range=within(scan.range, prefix))])
             return [shown(row, prefix) for batch in batches for row in batch]
+        if operation.name == "versions":
+            row, columns, most = operation.arguments
+            found = store.versions(table, prefix + row, columns, most)
+            return [[(cell.value, min(cell.timestamp, CLOCK_TIMES)) for cell in cells] for cells in found]
         if operation.name in {"increment", "check_and_put", "check_and_mutate"}:
             arguments[0] = prefix + arguments[0]
         return getattr(store, operation.name)(table, *arguments)
@@ -249,7 +264,9 @@ class TestFileAgainstMemory:
 
     @pytest.fixture
     def stores(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Store, Store]]:
-        with EmbeddedStore(None) as memory, EmbeddedStore(str(tmp_path / "store.db")) as file:
+        # One time for both: of two increments and a put in one millisecond the put is older, of those in several it is newer.
+        clock = lambda: 2 * 10**12  # noqa: E731
+        with EmbeddedStore(None, clock) as memory, EmbeddedStore(str(tmp_path / "store.db"), clock) as file:
             write = file._database.write
 
             @contextmanager
@@ -262,6 +279,7 @@ class TestFileAgainstMemory:
             for store in (memory, file):
                 store.create_table("wide", FAMILIES)
                 store.create_table("narrow", NARROW)
+                store.create_table("many", MANY)
             yield memory, file
 
     @settings(max_examples=examples(80), deadline=None, suppress_health_check=SHARED_STORES)
@@ -273,6 +291,11 @@ class TestFileAgainstMemory:
     @given(several(operations_of(NARROW, filters=filters_of(NARROW), rows_change=True)))
     def test_same_with_one_family(self, stores: tuple[Store, Store], operations: list[Operation]) -> None:
         compare(stores[0], "narrow", stores[1], "narrow", operations)
+
+    @settings(max_examples=examples(40), deadline=None, suppress_health_check=SHARED_STORES)
+    @given(several(operations_of(MANY, filters=st.none() | filters_of(MANY), rows_change=True)))
+    def test_same_as_of_times(self, stores: tuple[Store, Store], operations: list[Operation]) -> None:
+        compare(stores[0], "many", stores[1], "many", operations)
 
 
 def lived_through(families: Sequence[Family]) -> st.SearchStrategy[tuple[Sequence[Family], list[Operation | int | str]]]:
@@ -287,7 +310,7 @@ class TestAgainstReference:
     """Lives, clocks and compactions too, which a real HBase cannot be made to do at will."""
 
     @settings(max_examples=examples(120), deadline=None, suppress_health_check=SHARED_STORES)
-    @given(lived_through(MORTAL) | lived_through(NARROW))
+    @given(lived_through(MORTAL) | lived_through(NARROW) | lived_through(MANY))
     def test_same(self, segment_size: int, example: tuple[Sequence[Family], list[Operation | int | str]]) -> None:
         families, operations = example
         reference = ReferenceStore(families, now=1000)
@@ -306,16 +329,50 @@ class TestAgainstReference:
                 assert run(store, "t", b"r", everything) == run(reference, "t", b"r", everything), operation
 
 
+KEPT = (Family(b"e", max_versions=3),)
+
+
+class TestKeptVersions:
+    """As of times for which the family keeps the version; older ones may be gone, and are never seen wrongly."""
+
+    @settings(max_examples=examples(100), deadline=None, suppress_health_check=SHARED_STORES)
+    @given(st.lists(st.tuples(st.sampled_from(["put", "put", "put", "delete", "compact"]), TIMES), max_size=12))
+    def test_the_newest_are_there(self, segment_size: int, steps: list[tuple[str, int]]) -> None:
+        reference = ReferenceStore(KEPT, now=1000)
+        with EmbeddedStore(None, clock=lambda: 1000) as store:
+            store.create_table("t", KEPT)
+            for number, (step, at) in enumerate(steps):
+                for each in (store, reference):
+                    if step == "put":
+                        each.put("t", [Put(b"r", {b"e:a": b"%d" % number}, at)])
+                    elif step == "delete":
+                        each.delete("t", [Delete(b"r", columns=[b"e:a"], timestamp=at)])
+                if step == "compact":
+                    store.compact("t")
+                    reference.compact()
+                times = sorted({version.timestamp for version in reference.alive(b"r", b"e:a")}, reverse=True)
+                for before in range(1, 8):
+                    found, expected = (run(each, "t", b"", _as_of(before)) for each in (store, reference))
+                    newer = next((at for at in times if at < before), None)
+                    kept = newer is None or newer in times[:3]
+                    assert found == expected or (not kept and found == [None]), (number, before)
+
+
+def _as_of(before: int) -> Operation:
+    return Operation("get_each", ([Get(b"r", before=before)],))
+
+
 @pytest.fixture(scope="module", params=["thrift1", "thrift2"])
-def hbase(request: pytest.FixtureRequest) -> Iterator[tuple[Store, str, str]]:
+def hbase(request: pytest.FixtureRequest) -> Iterator[tuple[Store, str, str, str]]:
     running = request.getfixturevalue("local_hbase")
-    wide, narrow = (f"{name}_{uuid4().hex}" for name in ("machine", "machine_narrow"))
+    wide, narrow, many = (f"{name}_{uuid4().hex}" for name in ("machine", "machine_narrow", "machine_many"))
     with connect(running.url if request.param == "thrift1" else running.thrift2_url) as store:
         store.create_table(wide, FAMILIES)
         store.create_table(narrow, NARROW)
-        yield store, wide, narrow
-        store.delete_table(wide)
-        store.delete_table(narrow)
+        store.create_table(many, MANY)
+        yield store, wide, narrow, many
+        for table in (wide, narrow, many):
+            store.delete_table(table)
 
 
 class AgainstHBase:
@@ -326,13 +383,17 @@ class AgainstHBase:
         with EmbeddedStore(None) as store:
             store.create_table("wide", FAMILIES)
             store.create_table("narrow", NARROW)
+            store.create_table("many", MANY)
             yield store
 
-    def check_several_families(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
+    def check_several_families(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
         compare(embedded, "wide", hbase[0], hbase[1], data.draw(self.operations(FAMILIES, hbase[0])))
 
-    def check_one_family(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
+    def check_one_family(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
         compare(embedded, "narrow", hbase[0], hbase[2], data.draw(self.operations(NARROW, hbase[0])))
+
+    def check_times(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
+        compare(embedded, "many", hbase[0], hbase[3], data.draw(self.operations(MANY, hbase[0])))
 
     def operations(self, families: Sequence[Family], store: Store) -> st.SearchStrategy[list[Operation]]:
         filters = st.none() | filters_of(families)
@@ -343,13 +404,18 @@ class AgainstHBase:
 class TestAgainstHBase(AgainstHBase):
     @settings(max_examples=examples(40), deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.data())
-    def test_same_with_several_families(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
+    def test_same_with_several_families(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
         self.check_several_families(embedded, hbase, data)
 
     @settings(max_examples=examples(40), deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.data())
-    def test_same_with_one_family(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
+    def test_same_with_one_family(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
         self.check_one_family(embedded, hbase, data)
+
+    @settings(max_examples=examples(10), deadline=None, suppress_health_check=SHARED_STORES)
+    @given(st.data())
+    def test_same_as_of_times(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
+        self.check_times(embedded, hbase, data)
 
 
 @pytest.mark.slow
@@ -358,10 +424,15 @@ class TestAgainstHBase(AgainstHBase):
 class TestAgainstHBaseForLong(AgainstHBase):
     @settings(max_examples=3000, deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.data())
-    def test_same_with_several_families(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
+    def test_same_with_several_families(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
         self.check_several_families(embedded, hbase, data)
 
     @settings(max_examples=3000, deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.data())
-    def test_same_with_one_family(self, embedded: Store, hbase: tuple[Store, str, str], data: st.DataObject) -> None:
+    def test_same_with_one_family(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
         self.check_one_family(embedded, hbase, data)
+
+    @settings(max_examples=3000, deadline=None, suppress_health_check=SHARED_STORES)
+    @given(st.data())
+    def test_same_as_of_times(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
+        self.check_times(embedded, hbase, data)

@@ -24,6 +24,7 @@ from tests.conformance.conformance_atomic import CheckAndPutConformance, Counter
 from tests.conformance.conformance_pieces import PieceConformance
 from tests.conformance.conformance_scans import FilterConformance, ScanConformance
 from tests.conformance.conformance_tables import AlterConformance, ClosingConformance, NamespaceConformance, TableConformance
+from tests.conformance.conformance_versions import VersionConformance
 
 GATEWAYS = tuple(pytest.param(name, marks=pytest.mark.hbase) for name in ("thrift1", "thrift2"))
 
@@ -112,4 +113,8 @@ class TestClosing(ClosingConformance):
 
 
 class TestPieces(PieceConformance):
+    pass
+
+
+class TestVersions(VersionConformance):
     pass

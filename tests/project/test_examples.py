@@ -285,3 +285,20 @@ def test_flights_starts_an_hbase_and_stops_it() -> None:
     done = run("flights", "--store", "hbase", "--rows", "7000")
     assert done.returncode == 0, done.stderr
     check_flights(done.stdout, 7_000)
+
+
+def test_cell_versions(url: str) -> None:
+    done = run("cell_versions", "--store", url, COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    page = (EXAMPLES.parent / "docs" / "cell-versions.md").read_text(encoding="utf-8").partition("## Versions or reverse stamps?")[2]
+    shown = re.search(r"```text\n(.*?)```", page, re.DOTALL)
+    assert shown is not None
+    assert shown.group(1) in done.stdout
+    tables = cells_of_tables(page.partition("| cell versions |")[0].rpartition("\n")[0])
+    assert len(tables) == 9
+    assert tables == cells_of_tables(done.stdout)
+    assert "below the first price of bread, as of the change before the last: apple" in done.stdout
+    assert "as of the same time, after bread was deleted: 1.08, -, 3.08" in done.stdout
+    assert "and after it was added again: 1.08, -, 3.08" in done.stdout
+    assert "its versions: 9.99" in done.stdout

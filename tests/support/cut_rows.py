@@ -10,13 +10,13 @@ from attrs import evolve, frozen
 from hbmodel.encoding.codecs.text import escape, terminated, unescape_part
 from hbmodel.encoding.places import PlaceForm, PrefixEnd
 from hbmodel.errors import DecodingError
-from hbmodel.store import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan, Store
+from hbmodel.store import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan, Store
 from hbmodel.store.checks.reads import check_scans
 from hbmodel.store.checks.rows import check_row
 from hbmodel.store.filters import And, Filter, Or, RowContains
 from hbmodel.store.folded import FoldedStore
 from hbmodel.store.object_filters import object_filter
-from hbmodel.store.port import BegunPut, RepeatingStore
+from hbmodel.store.port import BegunPut, RepeatingStore, read_versions
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.wide_rows import ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
@@ -154,6 +154,12 @@ class CutStore(WrappingStore):
         if folded is None:
             return self._store.get_each(table, gets)
         return [self._shown(row) for row in folded.get_each(table, [evolve(get, row=self._placed(get.row)) for get in gets])]
+
+    def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+        folded = self._folded(table)
+        if folded is None:
+            return read_versions(self._store, table, row, columns, most)
+        return folded.versions(table, self._placed(row), columns, most)
 
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
         folded = self._folded(table)

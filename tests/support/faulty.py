@@ -8,8 +8,9 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 
 from hbmodel.errors import CapabilityError, StoreUnavailable, UnknownOutcome
-from hbmodel.store import Capabilities, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan, Store
+from hbmodel.store import Capabilities, Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan, Store
 from hbmodel.store.closing import ClosingStore
+from hbmodel.store.port import read_versions
 from hbmodel.tables.registry import CLOCK_ROW
 
 Mode = Literal["before", "after", "first half", "second half"]
@@ -18,7 +19,7 @@ MODES: tuple[Mode, ...] = ("before", "after", "first half", "second half")
 IN_PARTS = frozenset({"put", "delete", "check_and_mutate_many"})
 """Calls of which some rows may be carried out and others not."""
 
-READS = frozenset({"get", "get_each", "scan", "batch", "tables", "families", "regions", "namespaces"})
+READS = frozenset({"get", "get_each", "versions", "scan", "batch", "tables", "families", "regions", "namespaces"})
 
 
 @frozen
@@ -87,6 +88,9 @@ class RecordingStore(ClosingStore):
 
     def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
         return self._do(Call("get_each", table, gets), lambda gets: self.inner.get_each(table, gets))
+
+    def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+        return self._do(Call("versions", table, columns), lambda columns: read_versions(self.inner, table, row, columns, most))
 
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
         started = self._do(Call("scan", table, scans), lambda scans: self.inner.scan(table, scans))

@@ -7,6 +7,8 @@ Run with the path of a configuration directory, it reads commands from its input
         a row may be a list of parts, joined by `Bytes.add`: text, ints, and {"reverse": 5} for `Long.MAX_VALUE - 5`
     {"do": "delete", "table": "t", "family": "d", "row": "r", "columns": ["a"]}
     {"do": "cells", "table": "t"}    the answer: [row, column, timestamp, value] of every cell, bytes in hex
+    {"do": "flush", "table": "t"}
+    {"do": "compact", "table": "t"}    a major compaction; answered when it is over
     {"do": "drop", "table": "t"}
 """
 
@@ -17,6 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -131,6 +134,12 @@ def main(configuration: str) -> None:
                 found.append([row, column, int(cell.getTimestamp()), value])
         return found
 
+    def compact(admin: Any, name: Any) -> None:
+        admin.majorCompact(name)
+        time.sleep(1)  # it is begun by then
+        while str(admin.getCompactionState(name)) != "NONE":
+            time.sleep(0.1)
+
     with Factory.createConnection() as connection:
         for line in sys.stdin:
             said = json.loads(line)
@@ -139,6 +148,10 @@ def main(configuration: str) -> None:
             if said["do"] == "create":
                 family = Families.newBuilder(data(said["family"])).build()
                 admin.createTable(TableBuilder.newBuilder(name).setColumnFamily(family).build())
+            elif said["do"] == "flush":
+                admin.flush(name)
+            elif said["do"] == "compact":
+                compact(admin, name)
             elif said["do"] == "drop":
                 admin.disableTable(name)
                 admin.deleteTable(name)

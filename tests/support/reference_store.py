@@ -58,10 +58,11 @@ class ReferenceStore:
         versions = sorted(self.cells.get((row, column), ()), key=lambda version: (version.timestamp, version.arrival), reverse=True)
         return [version for version in versions if not self.hidden(row, column, version) and not self.dead(column, version)]
 
-    def read(self, row: bytes, wanted: Sequence[bytes]) -> FoundRow | None:
+    def read(self, row: bytes, wanted: Sequence[bytes], before: int | None = None) -> FoundRow | None:
         found = {}
         for cell_row, column in sorted(self.cells):
             versions = self.alive(row, column) if cell_row == row else []
+            versions = [version for version in versions if before is None or version.timestamp < before]
             if versions and (not wanted or column in wanted or column.split(b":")[0] in wanted):
                 found[column] = versions[0]
         return FoundRow(row, found) if found else None
@@ -71,17 +72,26 @@ class ReferenceStore:
 
     def get_each(self, table: str, gets: Sequence[Get]) -> list[FoundRow | None]:
         def read(get: Get) -> FoundRow | None:
-            row = self.read(get.row, get.columns)
+            row = self.read(get.row, get.columns, get.before)
             found = {} if row is None else {c: v for c, v in row.columns.items() if c.partition(b":")[2].startswith(get.prefix)}
             return FoundRow(get.row, found) if found else None
 
         return [read(get) for get in gets]
 
+    def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> list[list[Version]]:
+        def distinct(column: bytes) -> list[Version]:
+            newest: dict[int, Version] = {}
+            for version in self.alive(row, column):
+                newest.setdefault(version.timestamp, version)
+            return list(newest.values())[: min(most, self.family(column).max_versions or 1)]
+
+        return [distinct(column) for column in columns]
+
     def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[FoundRow]]]:
         def batches(scan: Scan) -> Iterator[Sequence[FoundRow]]:
             assert scan.filter is None
             rows = sorted({row for row, _ in self.cells if row in scan.range}, reverse=scan.reversed)
-            found = [row for row in (self.read(row, scan.columns) for row in rows) if row is not None]
+            found = [row for row in (self.read(row, scan.columns, scan.before) for row in rows) if row is not None]
             yield found if scan.limit is None else found[: scan.limit]
 
         return [batches(scan) for scan in scans]

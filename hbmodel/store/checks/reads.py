@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import get_args
 
 from hbmodel.errors import InvalidRequest
-from hbmodel.store.checks.rows import check_read_columns
+from hbmodel.store.checks.rows import check_read_columns, check_timestamp
 from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, Operator, Or, Pagination, ValueFilter
 from hbmodel.store.values import Scan
 
@@ -42,6 +42,7 @@ def check_scans(table: str, scans: Sequence[Scan]) -> None:
     """Raises InvalidRequest for scans that HBase cannot carry out."""
     for scan in scans:
         check_read_columns(table, scan.columns)
+        check_timestamp(table, scan.before)
         if scan.batch_size < 1 or (scan.limit is not None and scan.limit < 0):
             raise InvalidRequest("A scan needs a positive batch size and no negative limit.", table=table)
         if scan.filter is not None:

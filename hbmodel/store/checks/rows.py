@@ -58,8 +58,18 @@ def check_get(table: str, get: Get) -> None:
     """Raises InvalidRequest for a read of a row that HBase cannot execute."""
     check_row(table, get.row)
     check_read_columns(table, get.columns)
+    check_timestamp(table, get.before)
     if not isinstance(get.prefix, bytes):
         raise InvalidRequest("A prefix of qualifiers is bytes.", table=table, key=get.row, found=type(get.prefix).__name__)
+
+
+def check_versions(table: str, row: bytes, columns: Sequence[bytes], most: int) -> None:
+    """Raises InvalidRequest for a read of versions that HBase cannot carry out."""
+    check_row(table, row)
+    for column in columns:
+        check_column(table, column)
+    if not (is_plain(most) and 0 < most < 2**31):
+        raise InvalidRequest("Give how many versions to read, one or more.", table=table, found=most)
 
 
 def check_delete(table: str, delete: Delete) -> None:

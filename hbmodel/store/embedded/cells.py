@@ -104,7 +104,7 @@ def earliest_end(cells: Mapping[bytes, StoredCell]) -> int | None:
     return None if earliest >= NEVER else earliest
 
 
-def visible(cell: StoredCell | None, now: int, oldest: int) -> StoredCell | None:
+def visible(cell: StoredCell | None, now: int, oldest: int, before: int = NEVER) -> StoredCell | None:
     """The newest version of a chain that is still alive.
 
     A version of exactly the age of its TTL is alive (HBase's `isCellTTLExpired` and `ColumnTracker.isExpired`).
@@ -113,14 +113,24 @@ def visible(cell: StoredCell | None, now: int, oldest: int) -> StoredCell | None
         cell: the chain.
         now: the server's time in ms.
         oldest: the oldest timestamp that the family's TTL lets live.
+        before: versions of this timestamp and newer ones are left out.
     """
     while cell is not None:
         if cell.timestamp < oldest:
             return None
-        if cell.ttl is None or cell.timestamp + cell.ttl >= now:
+        if cell.timestamp < before and (cell.ttl is None or cell.timestamp + cell.ttl >= now):
             return cell
         cell = cell.older
     return None
+
+
+def visible_versions(cell: StoredCell | None, now: int, oldest: int, before: int, most: int) -> list[StoredCell]:
+    """The versions of a chain that are alive, newest first, one of each timestamp and `most` in all; arguments as for `visible`."""
+    found: list[StoredCell] = []
+    while len(found) < most and (cell := visible(cell, now, oldest, before)) is not None:
+        found.append(cell)
+        before = cell.timestamp
+    return found
 
 
 def masked(cell: StoredCell | None, tombstone: int) -> StoredCell | None:

@@ -10,7 +10,7 @@ from itertools import islice
 from attrs import define, field, frozen
 
 from hbmodel.store.checks.reads import distinct_columns
-from hbmodel.store.embedded.cells import Cells, StoredCell, StoredRow, decode_cells, visible
+from hbmodel.store.embedded.cells import NEVER, Cells, StoredCell, StoredRow, decode_cells, visible
 from hbmodel.store.embedded.descriptor import TableDescriptor
 from hbmodel.store.embedded.segments import RowSegments, Segment
 from hbmodel.store.ranges import KeyRange, prefix_successor
@@ -86,15 +86,21 @@ class RowReader:
         projection: the columns asked for.
         filter: the read's, or None.
         now: the server's time in ms.
+        before: the read's, or None.
     """
 
-    def __init__(self, layout: TableDescriptor, projection: Projection, filter: RowFilter | None, now: int) -> None:
+    def __init__(
+        self, layout: TableDescriptor, projection: Projection, filter: RowFilter | None, now: int, before: int | None = None
+    ) -> None:
         self._layout = layout
         self._projection = projection
         self._everything = not projection.columns and not projection.prefixes
         self._filter = filter
         self._now = now
         self._oldest = {prefix[:-1]: now - layout.lives.get(prefix[:-1], now) for prefix in layout.prefixes} if layout.lives else None
+        self._before = NEVER if before is None else before
+        # Whether the newest version of a cell is shown unless its own life is over.
+        self._shows_newest = self._oldest is None and before is None
         self._bounds = projection.bounds
         # The only family of which anything is shown.
         self._family: bytes | None = None
@@ -164,7 +170,7 @@ class RowReader:
             segment = segments.holding(column)
             if segment is None or (cell := segment.cells.get(column)) is None:
                 continue
-            if self._oldest is None and (segment.ends is None or segment.ends >= self._now):
+            if self._shows_newest and (segment.ends is None or segment.ends >= self._now):
                 found[column] = cell
             else:
                 found.update(self._alive({column: cell}))
@@ -188,7 +194,7 @@ class RowReader:
             columns = segment.columns
             first = bisect_left(columns, bounds.start)
             stop = len(columns) if bounds.stop is None else bisect_left(columns, bounds.stop)
-            some_dead = self._oldest is not None or (segment.ends is not None and segment.ends < self._now)
+            some_dead = not self._shows_newest or (segment.ends is not None and segment.ends < self._now)
             chosen = columns[first : stop if left is None or some_dead else min(stop, first + left)]
             cells = {column: segment.cells[column] for column in chosen}
             if some_dead:
@@ -204,13 +210,13 @@ class RowReader:
         return cells if self._everything else self._projection.select(cells)
 
     def _alive_of(self, cells: Cells, ends: int | None) -> Cells:
-        return self._alive(cells) if self._oldest is not None or (ends is not None and ends < self._now) else cells
+        return cells if self._shows_newest and (ends is None or ends >= self._now) else self._alive(cells)
 
     def _alive(self, cells: Cells) -> Cells:
-        now, oldest = self._now, self._oldest
+        now, oldest, before = self._now, self._oldest, self._before
         alive: Cells = {}
         for column, chain in cells.items():
-            cell = visible(chain, now, 0 if oldest is None else oldest[column[: column.index(b":")]])
+            cell = visible(chain, now, 0 if oldest is None else oldest[column[: column.index(b":")]], before)
             if cell is not None:
                 alive[column] = cell
         return alive

@@ -24,6 +24,7 @@ from hbmodel.store.checks.rows import (
     check_read_columns,
     check_row,
     check_row_change,
+    check_versions,
 )
 from hbmodel.store.checks.tables import check_family, is_table_name
 from hbmodel.store.clock_tick import deletes_now
@@ -35,11 +36,12 @@ from hbmodel.store.embedded.descriptor import TableDescriptor, new_layout
 from hbmodel.store.embedded.namespaces import check_namespace_of, create_namespace, delete_namespace, namespaces
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.segments import RowSegments
+from hbmodel.store.embedded.versions import versions_of
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments
 from hbmodel.store.filters import ColumnPrefix
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
 from hbmodel.store.row_filter import RowFilter, first_piece
-from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
+from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 _COUNTER = struct.Struct(">q")
 
@@ -104,17 +106,24 @@ class EmbeddedStore(ClosingStore):
             now = self._clock()
             for family in {column.partition(b":")[0] for get in gets for column in get.columns}:
                 layout.family(table, family)
-            reader = RowReader(layout, Projection(), None, now)
+            readers = {before: RowReader(layout, Projection(), None, now, before) for before in {get.before for get in gets}}
             for row, places in groupby(order, key=lambda place: gets[place].row):
                 segments = RowSegments(connection, table_id, row)
                 for place in places:
                     get = gets[place]
                     if get.columns and not get.prefix and all(b":" in column for column in get.columns):
-                        cells = layout.ordered(reader.named(segments, get.columns))
+                        cells = layout.ordered(readers[get.before].named(segments, get.columns))
                         answers[place] = StoredRow(row, cells) if cells else None
                     else:
                         answers[place] = _reader(layout, table, get, now).wide_row(row, segments)
         return answers
+
+    def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+        """See `hbmodel.store.VersionsStore`."""
+        check_versions(table, row, columns, most)
+        with self._database.read() as connection:
+            table_id, layout = self._table(connection, table)
+            return versions_of(layout, table, RowSegments(connection, table_id, row), columns, most, self._clock())
 
     def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[Row]]]:
         """See `hbmodel.store.Store.scan`."""
@@ -133,7 +142,7 @@ class EmbeddedStore(ClosingStore):
         while not position.ended:
             with self._database.read() as connection:
                 table_id, layout = self._table(connection, table)
-                batch = scan_batch(connection, table_id, scan, RowReader(layout, projection, filter, self._clock()), position)
+                batch = scan_batch(connection, table_id, scan, RowReader(layout, projection, filter, self._clock(), scan.before), position)
             if batch:
                 yield batch
 
@@ -350,7 +359,7 @@ _CAPABILITIES = evolve(EVERYTHING_POSSIBLE, final_refusals=True)
 
 def _reader(layout: TableDescriptor, table: str, get: Get, now: int) -> RowReader:
     filter = RowFilter(ColumnPrefix(get.prefix), reversed=False) if get.prefix else None
-    return RowReader(layout, Projection.of(layout, table, get.columns), filter, now)
+    return RowReader(layout, Projection.of(layout, table, get.columns), filter, now, get.before)
 
 
 def _newest(layout: TableDescriptor, table: str, writer: RowWriter, column: bytes, now: int) -> StoredCell | None:

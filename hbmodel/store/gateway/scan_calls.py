@@ -27,6 +27,7 @@ class Reading:
         rows: how many are asked for next.
         most: how many will be taken in all, or None.
         cells: of each piece of a row, at most; None where rows come whole.
+        before: time below which the newest version of each cell is read, or None.
     """
 
     table: bytes
@@ -38,6 +39,7 @@ class Reading:
     rows: int
     most: int | None = None
     cells: int | None = None
+    before: int | None = None
 
 
 class ScanCalls(Protocol):

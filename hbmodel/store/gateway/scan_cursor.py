@@ -86,7 +86,7 @@ class Cursor:
         self.surplus = int(scan.reversed and start == self.rest.stop)
         # HBase refuses the filter that counts rows where it is to cut them.
         most = None if self.remaining is None or scan.cells is not None else self.remaining + self.surplus
-        return Reading(self.table, start, stop, self.columns, self.filter, scan.reversed, self.wanted(), most, scan.cells)
+        return Reading(self.table, start, stop, self.columns, self.filter, scan.reversed, self.wanted(), most, scan.cells, scan.before)
 
     def wanted(self) -> int:
         """Rows to ask for next; 0 when all are asked for."""

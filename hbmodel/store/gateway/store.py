@@ -12,7 +12,7 @@ from attrs import frozen
 
 from hbmodel.errors import StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store.checks.reads import check_scans, wanted_columns
-from hbmodel.store.checks.rows import check_conditional_put, check_delete, check_get, check_increment, check_rows
+from hbmodel.store.checks.rows import check_conditional_put, check_delete, check_get, check_increment, check_rows, check_versions
 from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, MAX_ROWS, check_puts, in_batches
@@ -27,7 +27,7 @@ from hbmodel.store.gateway.scan_cursor import Cursor
 from hbmodel.store.gateway.scan_multiplexer import ScanIterator, ScanMultiplexer
 from hbmodel.store.gateway.table_names import name_in_port, name_in_store
 from hbmodel.store.port import BegunPut, Capabilities
-from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
+from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""
@@ -78,6 +78,15 @@ class GatewayStore(GatewayClient):
     @abstractmethod
     def _get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
         """Carries out reads that were checked."""
+
+    def versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+        """Reads more than the newest version of some cells; see `VersionsStore`."""
+        check_versions(table, row, columns, most)
+        return self._versions(table, row, columns, most) if columns else []
+
+    @abstractmethod
+    def _versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+        """Carries out a read that was checked."""
 
     def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[Row]]]:
         """Starts scans; see `Store.scan`. They are spread over the connections that are free; first requests go out at once.

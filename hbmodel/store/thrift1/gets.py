@@ -25,16 +25,26 @@ class Question:
         rows: each once.
         columns: without repetitions.
         size: bytes of rows and columns, roughly.
+        before: as in `Get`.
     """
 
     rows: list[bytes]
     columns: dict[bytes, None]
     size: int
+    before: int | None = None
     found: dict[bytes, Any] = field(factory=dict)
 
     def request(self, table: bytes) -> Request:
         """The name of the call and its arguments."""
-        return "getRowsWithColumns", {"tableName": table, "rows": self.rows, "columns": list(self.columns) or None, "attributes": {}}
+        asked: dict[str, Any] = {
+            "tableName": table,
+            "rows": self.rows,
+            "columns": distinct_columns(list(self.columns)) or None,
+            "attributes": {},
+        }
+        if self.before is None:
+            return "getRowsWithColumns", asked
+        return "getRowsWithColumnsTs", {**asked, "timestamp": self.before}  # exclusive
 
 
 class Questions:
@@ -51,17 +61,17 @@ class Questions:
         self._asked: list[Question] = []
         self._by_get: list[Question] = []
         self._wanted = [distinct_columns(get.columns) for get in gets]
-        growing: dict[bytes, Question] = {}
+        growing: dict[tuple[bytes, int | None], Question] = {}
         for get, wanted in zip(gets, self._wanted, strict=True):
-            self._by_get.append(self._place(growing, get.row, wanted))
+            self._by_get.append(self._place(growing, get, wanted))
         self._join()
 
-    def _place(self, growing: dict[bytes, Question], row: bytes, wanted: Sequence[bytes]) -> Question:
+    def _place(self, growing: dict[tuple[bytes, int | None], Question], get: Get, wanted: Sequence[bytes]) -> Question:
         added = sum(map(len, wanted)) + _OVERHEAD * len(wanted)
-        question = growing.get(row)
+        question = growing.get(key := (get.row, get.before))
         # Without columns everything is read, which is no more to ask for but more to answer.
         if question is None or not wanted or not question.columns or question.size + added > MAX_QUESTION_BYTES:
-            question = growing[row] = Question([row], {}, len(row) + _OVERHEAD)
+            question = growing[key] = Question([get.row], {}, len(get.row) + _OVERHEAD, get.before)
             self._asked.append(question)
         question.columns.update(dict.fromkeys(wanted))
         question.size += added
@@ -69,12 +79,12 @@ class Questions:
 
     def _join(self) -> None:
         """Puts rows of which the same is read into one call."""
-        calls: dict[tuple[bytes, ...], Question] = {}
+        calls: dict[tuple[tuple[bytes, ...], int | None], Question] = {}
         joined: dict[int, Question] = {}
         kept: list[Question] = []
         for question in self._asked:
             [row] = question.rows
-            other = calls.get(key := tuple(question.columns))
+            other = calls.get(key := (tuple(question.columns), question.before))
             size = len(row) + _OVERHEAD
             if other is None or row in other.found or len(other.rows) == MAX_ROWS or other.size + size > MAX_QUESTION_BYTES:
                 calls[key] = other = question

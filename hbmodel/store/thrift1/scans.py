@@ -38,6 +38,7 @@ class Thrift1ScanCalls:
             filterString=chosen,
             reversed=True if reading.reversed else None,
             batchSize=reading.cells,
+            timestamp=reading.before,  # exclusive
         )
         return "scannerOpenWithScan", {"tableName": reading.table, "scan": scan, "attributes": {}}
 

@@ -86,6 +86,7 @@ def _with_our_rows(reply: Any) -> Any:
 
 class _Service(_generated.Hbase):  # type: ignore[misc]  # generated, so nothing is known of it
     getRowsWithColumns_result = _with_our_rows(_generated.Hbase.getRowsWithColumns_result)
+    getRowsWithColumnsTs_result = _with_our_rows(_generated.Hbase.getRowsWithColumnsTs_result)
     scannerGetList_result = _with_our_rows(_generated.Hbase.scannerGetList_result)
 
 

@@ -22,7 +22,7 @@ from hbmodel.store.thrift1.gets import Questions
 from hbmodel.store.thrift1.scans import Thrift1ScanCalls
 from hbmodel.store.thrift1.service import SERVICE, Mutation, in_order
 from hbmodel.store.thrift1.writes import delete_calls, put_calls
-from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
+from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 FAMILIES_KEPT = 60.0
 """Seconds for which the families of a table are remembered; a row is deleted by deleting them all."""
@@ -81,6 +81,12 @@ class Thrift1Store(GatewayStore):
                 for batch in batches:
                     found[place] = batch[0]
         return found
+
+    def _versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+        """A call for each column, some sent ahead; the gateway answers those of one connection in order."""
+        asked = {"tableName": self._name(table), "row": row, "numVersions": most, "attributes": {}}
+        exchange = Exchange(("getVer", {**asked, "column": column}) for column in columns)
+        return self._caller.run(Idempotence.NONE, exchange, table=table)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -239,4 +245,4 @@ _NAMESPACES = b"hbase:namespace"
 
 
 def _scan_of(get: Get) -> Scan:
-    return Scan(KeyRange.exactly(get.row), columns=get.columns, filter=ColumnPrefix(get.prefix), limit=1)
+    return Scan(KeyRange.exactly(get.row), columns=get.columns, filter=ColumnPrefix(get.prefix), limit=1, before=get.before)

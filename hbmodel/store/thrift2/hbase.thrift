@@ -28,9 +28,17 @@ struct TResult {
   2: required list<TColumnValue> columnValues
 }
 
+/* Versions from the first time on and before the second. */
+struct TTimeRange {
+  1: required i64 minStamp
+  2: required i64 maxStamp
+}
+
 struct TGet {
   1: required binary row
   2: optional list<TColumn> columns
+  4: optional TTimeRange timeRange
+  5: optional i32 maxVersions
   6: optional binary filterString
 }
 
@@ -46,6 +54,7 @@ struct TScan {
   2: optional binary stopRow
   3: optional list<TColumn> columns
   4: optional i32 caching
+  6: optional TTimeRange timeRange
   7: optional binary filterString
   8: optional i32 batchSize
   11: optional bool reversed

@@ -8,7 +8,7 @@ from typing import Any
 from thriftpy2.thrift import TApplicationException
 
 from hbmodel.store.gateway.scan_calls import Reading, Request
-from hbmodel.store.thrift2.service import FAILURES, TIllegalArgument, TReadType, TScan
+from hbmodel.store.thrift2.service import FAILURES, TIllegalArgument, TReadType, TScan, time_range
 from hbmodel.store.thrift2.writes import column_of
 
 SHORT = 100
@@ -55,4 +55,5 @@ def _scan(reading: Reading) -> Any:
         filterString=reading.filter,
         reversed=True if reading.reversed else None,
         batchSize=reading.cells,
+        timeRange=time_range(reading.before),
     )

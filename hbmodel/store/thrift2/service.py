@@ -30,6 +30,7 @@ TReadType: Any = _definition.TReadType
 TRowMutations: Any = _definition.TRowMutations
 TScan: Any = _definition.TScan
 TTableDescriptor: Any = _definition.TTableDescriptor
+TTimeRange: Any = _definition.TTimeRange
 TTableName: Any = _definition.TTableName
 
 TIOError: type[Exception] = _definition.TIOError
@@ -98,6 +99,13 @@ class GetRow(Struct, gc=False):
     row: bytes
     columns: Sequence[Any] | None
     filterString: bytes | None = None
+    timeRange: Any = None
+    maxVersions: int | None = None
+
+
+def time_range(before: int | None) -> Any:
+    """The times below one, or None for all."""
+    return None if before is None else TTimeRange(minStamp=0, maxStamp=before)
 
 
 class PutCell(Struct, gc=False):

@@ -30,9 +30,10 @@ from hbmodel.store.thrift2.service import (
     TIncrement,
     TNamespaceDescriptor,
     TTableDescriptor,
+    time_range,
 )
 from hbmodel.store.thrift2.writes import column_of, delete_requests, put_requests, row_mutations
-from hbmodel.store.values import ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
+from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 # What Thrift's binary protocol adds to a row key in a get, and to each of its columns.
 _GET_OVERHEAD = 16
@@ -76,6 +77,17 @@ class Thrift2Store(GatewayStore):
     def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
         # Absent rows are answered with empty results.
         return [row if row.columnValues else None for reply in replies for row in reply]
+
+    def _versions(self, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
+        """One call, and so one moment."""
+        get = GetRow(row, _get_columns(distinct_columns(columns)), maxVersions=most)
+        ((found,),) = self._caller.run(
+            Idempotence.NONE, Exchange([("getMultiple", {"table": self._name(table), "tgets": [get]})]), table=table
+        )
+        by_column: dict[bytes, list[Cell]] = {}
+        for cell in found.columnValues:
+            by_column.setdefault(cell.family + b":" + cell.qualifier, []).append(cell)
+        return [by_column.get(column, []) for column in columns]
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -218,11 +230,13 @@ def _columns(*columns: bytes) -> Sequence[Any]:
 
 
 def _get_row(get: Get) -> GetRow:
-    columns = []
-    for column in distinct_columns(get.columns):
-        family, colon, qualifier = column.partition(b":")
-        columns.append(GetColumn(family, qualifier if colon else None))
-    return GetRow(get.row, columns or None, filter_string(ColumnPrefix(get.prefix)) if get.prefix else None)
+    chosen = filter_string(ColumnPrefix(get.prefix)) if get.prefix else None
+    return GetRow(get.row, _get_columns(distinct_columns(get.columns)) or None, chosen, time_range(get.before))
+
+
+def _get_columns(columns: Sequence[bytes]) -> list[GetColumn]:
+    parts = [column.partition(b":") for column in columns]
+    return [GetColumn(family, qualifier if colon else None) for family, colon, qualifier in parts]
 
 
 # --- requests -------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,56 @@
+"""Queries as of a time: which times there are, and which models and columns can be read so."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hbmodel.errors import QueryError
+from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.mapping.schema import TableSchema
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(milliseconds=1)
+
+
+def moment(schema: TableSchema, time: Any) -> datetime:
+    """The time that a query is to be read as of, in UTC.
+
+    Raises:
+        QueryError: it is no time with a time zone, from 1970 on, or the model moves between tables.
+    """
+    if not isinstance(time, datetime) or time.utcoffset() is None:
+        raise QueryError("as_of() takes a datetime with a time zone.", table=schema.table, found=repr(time))
+    if time < _EPOCH:
+        raise QueryError("Cells have no times before 1970.", table=schema.table, found=repr(time))
+    if schema.replaces is not None:
+        raise QueryError("A model that replaces another cannot be read as of a time: only the newest versions move.", table=schema.table)
+    return time.astimezone(UTC)
+
+
+def before(time: datetime) -> int:
+    """The first millisecond that is left out: what was written in the millisecond of the time itself is seen."""
+    return (time - _EPOCH) // _TICK + 1
+
+
+def check_kept(reader: RowDecoder) -> None:
+    """Raises `QueryError` where what is read has no versions to choose from.
+
+    Args:
+        reader: decodes all that the query needs.
+    """
+    schema = reader.schema
+    for of in reader.fields:
+        if of.kind == "counter":
+            raise QueryError(
+                "Increments leave too few versions of a counter to read it as of a time: select() the other fields.",
+                table=schema.table, field=of.name,
+            )  # fmt: skip
+    kept = {family.name for family in schema.families if (family.max_versions or 1) > 1}
+    lacking = sorted({column.partition(b":")[0] for column in reader.columns} - kept)
+    if lacking:
+        names = [of.name for of in schema.columns if of.family == lacking[0]]
+        raise QueryError(
+            "The column family keeps the newest version of its cells only: declare hb.column(versions=n), and hb.alter() the table.",
+            table=schema.table, family=lacking[0].decode(), fields=names,
+        )  # fmt: skip

@@ -1,0 +1,120 @@
+"""What a session does with the versions of cells: reads an object as of a time, and the versions of one of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from hbmodel.errors import DecodingError, QueryError, UnknownField
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder
+from hbmodel.mapping.predicates import And, Comparison, In
+from hbmodel.mapping.schema import LIVE, Field, TableSchema, schema_of
+from hbmodel.query.query import Query, whole
+from hbmodel.session.get_many import known_rows
+from hbmodel.session.query_runner import QueryRunner
+from hbmodel.session.thread_guard import Guard, guarded
+from hbmodel.store.port import Store, read_versions
+from hbmodel.store.values import Cell
+from hbmodel.tables.registration import Binding
+
+V = TypeVar("V")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class CellVersion(NamedTuple, Generic[V]):
+    """One version of a column of an object.
+
+    Attributes:
+        time: when it was written, in UTC, in whole milliseconds.
+        value: what was written.
+    """
+
+    time: datetime
+    value: V
+
+
+class CellVersionCalls:
+    """The calls of a session that are about versions of cells."""
+
+    _view: Callable[[TableSchema], Store]
+    _bind: Callable[[TableSchema], Binding]
+    _runner: QueryRunner
+    _guard: Guard
+
+    @guarded
+    def versions(self, model: type[Any], of: FieldExpression[V], /, **key: Any) -> list[CellVersion[V]]:
+        """The versions of one column of one object, newest first, each with the time when it was written.
+
+        As many as the column keeps, see `hb.column(versions=n)`; none where there is no such object. What is older than the object,
+        because another of its key was deleted before, is not among them.
+
+        Args:
+            model: its class.
+            of: the column as it stands on the class.
+            **key: every key field of the object by name; and `limit` (unless a key field is called so), how many are read at most.
+
+        Raises:
+            IncompleteKey: names the missing fields.
+            QueryError: the column keeps no versions.
+            CapabilityError: the store reads the newest version only.
+        """
+        schema = schema_of(model)
+        limit = None if "limit" in schema.layout.names else key.pop("limit", None)
+        most = _most(schema, of, limit)
+        rows = known_rows(schema, key)
+        if schema.salt.random or schema.replaces is not None:
+            raise QueryError("Objects that may stand in several places have no versions in order.", table=schema.table)
+        return [] if not rows else _versions(self._view(schema), self._bind(schema), schema, of.of, rows[0], most)
+
+    def _get_as_of(self, schema: TableSchema, key: dict[str, Any]) -> Any:
+        """`get`, as of the time that stands among the fields of the key."""
+        time = key.pop("as_of")
+        if not known_rows(schema, key):
+            return None
+        values = zip(schema.layout.names, KeyMapper(schema).complete(key), strict=True)
+        fixed = [(schema.field(name), value) for name, value in values]
+        predicate = And(tuple(In(of, (None,)) if value is None else Comparison(of, "=", value) for of, value in fixed))
+        return Query[Any](schema, self._runner, predicate).as_of(time).first()
+
+
+def asks_as_of(schema: TableSchema, key: Mapping[str, Any]) -> bool:
+    """Whether a get says as of when to read, in addition to the key."""
+    return "as_of" in key and "as_of" not in schema.layout.names
+
+
+def _most(schema: TableSchema, of: object, limit: Any) -> int:
+    """How many versions of a field are read."""
+    if not isinstance(of, FieldExpression) or schema.by_name.get(of.of.name) is not of.of:
+        raise UnknownField("versions() takes a column as it stands on the model class.", table=schema.table)
+    asked: Field = of.of
+    family = next((family for family in schema.families if family.name == asked.family), None)
+    kept = asked.versions or (None if family is None else family.max_versions)
+    if asked.kind != "column" or kept is None:
+        raise QueryError("The column keeps no versions: declare hb.column(versions=n).", table=schema.table, field=asked.name)
+    return kept if limit is None else min(kept, whole(limit, "limit", 1))
+
+
+def _versions(store: Store, binding: Binding, schema: TableSchema, of: Field, row: bytes, most: int) -> list[CellVersion[Any]]:
+    reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
+    (found,) = store.get(schema.table, [row], reader.columns)
+    if found is None or not reader.exists(found):
+        return []
+    # Liveness is read after the column: a delete in between hides what was read, and not the other way round.
+    columns = [of.column, schema.liveness_column] if binding.indexed else [of.column]
+    cells, *marks = read_versions(store, schema.table, row, columns, most)
+    died = max((mark.timestamp for mark in (marks[0] if marks else ()) if mark.value[:1] != LIVE), default=-1)
+    return [_version(schema, of, row, cell) for cell in cells if cell.timestamp > died and (cell.value or not of.empty_is_missing)]
+
+
+def _version(schema: TableSchema, of: Field, row: bytes, cell: Cell) -> CellVersion[Any]:
+    try:
+        time = _EPOCH + timedelta(milliseconds=cell.timestamp)
+    except OverflowError:
+        raise DecodingError("The cell's time is none of the calendar.", table=schema.table, key=row, field=of.name) from None
+    try:
+        return CellVersion(time, of.decode_cell(cell.value))
+    except DecodingError as error:
+        raise DecodingError(error.message, **{**error.details, "table": schema.table, "key": row, "field": of.name}) from None

@@ -1,0 +1,74 @@
+"""A view of a store as of a time: of each cell the newest version below it is read, and deletes count whatever their time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+from attrs import evolve
+
+from hbmodel.errors import InvalidRequest
+from hbmodel.store.port import Store
+from hbmodel.store.values import ConditionalChange, Delete, Get, Put, Row, Scan
+from hbmodel.store.wrapping import WrappingStore
+
+
+class AsOfStore(WrappingStore):
+    """Reads rows as of a time, and writes none.
+
+    Args:
+        store: to read from.
+        before: the time, exclusive, in ms.
+    """
+
+    def __init__(self, store: Store, before: int) -> None:
+        super().__init__(store)
+        self._before = before
+
+    def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
+        """See `Store.get`."""
+        return self._store.get_each(table, [Get(row, columns, before=self._before) for row in rows])
+
+    def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
+        """See `Store.get_each`."""
+        return self._store.get_each(table, [evolve(get, before=self._before) for get in gets])
+
+    def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
+        """See `Store.scan`."""
+        return self._store.scan(table, [evolve(scan, before=self._before) for scan in scans])
+
+    # --- writing: refused ---------------------------------------------------------------------------------------------
+
+    def put(self, table: str, puts: Sequence[Put]) -> NoReturn:
+        """Refused."""
+        _refuse(table)
+
+    def delete(self, table: str, deletes: Sequence[Delete]) -> NoReturn:
+        """Refused."""
+        _refuse(table)
+
+    def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> NoReturn:
+        """Refused."""
+        _refuse(table)
+
+    def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> NoReturn:
+        """Refused."""
+        _refuse(table)
+
+    def check_and_mutate(
+        self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
+    ) -> NoReturn:
+        """Refused."""
+        _refuse(table)
+
+    def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> NoReturn:
+        """Refused."""
+        _refuse(table)
+
+    def increment(self, table: str, row: bytes, column: bytes, amount: int) -> NoReturn:
+        """Refused."""
+        _refuse(table)
+
+
+def _refuse(table: str) -> NoReturn:
+    raise InvalidRequest("What is read as of a time cannot be written.", table=table)

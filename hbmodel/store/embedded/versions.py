@@ -1,0 +1,26 @@
+"""Reading more than the newest version of a cell of an embedded store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hbmodel.store.embedded.cells import NEVER, StoredCell, visible_versions
+from hbmodel.store.embedded.descriptor import TableDescriptor
+from hbmodel.store.embedded.segments import RowSegments
+
+
+def versions_of(
+    layout: TableDescriptor, table: str, segments: RowSegments, columns: Sequence[bytes], most: int, now: int
+) -> list[Sequence[StoredCell]]:
+    """The versions of some columns of a row that are alive, newest first; as many of each as its family keeps, and `most`.
+
+    Raises:
+        FamilyNotFound: the table has no such family.
+    """
+    found: list[Sequence[StoredCell]] = []
+    for column in columns:
+        family = layout.family_of(table, column).name
+        segment = segments.holding(column)
+        chain = None if segment is None else segment.cells.get(column)
+        found.append(visible_versions(chain, now, now - layout.lives.get(family, now), NEVER, min(most, layout.versions[family])))
+    return found
