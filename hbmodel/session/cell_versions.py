@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -80,9 +80,9 @@ class CellVersionCalls:
         return Query[Any](schema, self._runner, predicate).as_of(time).first()
 
 
-def asks_as_of(schema: TableSchema, key: Mapping[str, Any]) -> bool:
-    """Whether a get says as of when to read, in addition to the key."""
-    return "as_of" in key and "as_of" not in schema.layout.names
+def asks_as_of(schema: TableSchema) -> bool:
+    """Whether `as_of` among the fields of a key says as of when to read, and is no field."""
+    return "as_of" not in schema.layout.names
 
 
 def _most(schema: TableSchema, of: object, limit: Any) -> int:
