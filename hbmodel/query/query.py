@@ -341,7 +341,7 @@ class Query(Generic[R_co]):
 
         Raises:
             PartialWrite: something failed after the first page; `deleted` objects are certainly deleted.
-            QueryError: the query selects fields.
+            QueryError: the query selects fields, or reads as of a time.
         """
         return self._source.delete(self, whole(batch_size, "batch_size", 1), progress)
 
