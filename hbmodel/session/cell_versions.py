@@ -11,7 +11,8 @@ from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.predicates import And, Comparison, In
 from hbmodel.mapping.schema import LIVE, Field, TableSchema, schema_of
-from hbmodel.query.query import Query, whole
+from hbmodel.query.arguments import whole
+from hbmodel.query.query import Query
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard, guarded
