@@ -14,9 +14,9 @@ from hbmodel.encoding.places import PlaceForm
 from hbmodel.errors import DecodingError, EncodingError, QueryError, TokenError
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.query.arguments import given_token, whole
 from hbmodel.query.page_window import PageWindow, check_direction
 from hbmodel.query.paging import Page, Seal, Token, decode_token, digest_of, encode_token
-from hbmodel.query.query import given_token, whole
 from hbmodel.store.folded import FoldedStore
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange

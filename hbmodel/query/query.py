@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Generic, NoReturn, Protocol, SupportsIndex, TypeVar, overload
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, overload
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import NoResult, QueryError, SeveralResults, UnknownField
+from hbmodel.errors import NoResult, QueryError, SeveralResults
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.map_declaration import MapColumns, map_of
 from hbmodel.mapping.predicates import And, Ordering, Predicate, conjuncts, describe
 from hbmodel.mapping.schema import PRIMARY, Field, Index, TableSchema
+from hbmodel.query.arguments import NO_FORMER_ENTRIES, NO_FORMER_MAPS, check_field, check_own, field_of, given_token, whole
 from hbmodel.query.as_of import moment
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
 from hbmodel.query.row_bounds import RowBound, row_bound
-from hbmodel.store.checks.numbers import whole_number
 
 R_co = TypeVar("R_co", covariant=True)
 A = TypeVar("A")
@@ -27,10 +27,6 @@ B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
 E = TypeVar("E")
-
-
-MOST: Final = 2**60
-"""The greatest limit, offset and page size, far above any table."""
 
 
 class Source(Protocol):
@@ -117,7 +113,7 @@ class Query(Generic[R_co]):
                 raise QueryError("where() takes predicates such as Model.field == value.", found=type(predicate).__name__)
             for name in predicate.names():
                 self.schema.field(name)
-            _check_own(self.schema, predicate)
+            check_own(self.schema, predicate)
             parts += conjuncts(predicate)
         return evolve(self, predicate=And(tuple(parts)) if parts else None)
 
@@ -157,9 +153,9 @@ class Query(Generic[R_co]):
         """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` where no path gives it."""
         if not fields:
             raise QueryError("order_by() takes at least one field.")
-        ordering = tuple(part if isinstance(part, Ordering) else Ordering(_field_of(part), False) for part in fields)
+        ordering = tuple(part if isinstance(part, Ordering) else Ordering(field_of(part), False) for part in fields)
         for part in ordering:
-            _check_field(self.schema, part.field)
+            check_field(self.schema, part.field)
         return evolve(self, ordering=ordering)
 
     def use_index(self, name: str | Index | None) -> Query[R_co]:
@@ -172,7 +168,7 @@ class Query(Generic[R_co]):
         if name is not None and name != PRIMARY:
             name = self.schema.index(name).name
             if self._moment is not None:
-                raise QueryError(_NO_INDEX, table=self.schema.table, index=name)
+                raise QueryError(NO_FORMER_ENTRIES, table=self.schema.table, index=name)
         return evolve(self, index_name=name)
 
     def as_of(self, time: datetime) -> Query[R_co]:
@@ -189,9 +185,9 @@ class Query(Generic[R_co]):
                 keeps no versions, or is a counter.
         """
         if self._index_name not in {None, PRIMARY}:
-            raise QueryError(_NO_INDEX, table=self.schema.table, index=self._index_name)
+            raise QueryError(NO_FORMER_ENTRIES, table=self.schema.table, index=self._index_name)
         if self._loading:
-            raise QueryError(_NO_MAPS, table=self.schema.table)
+            raise QueryError(NO_FORMER_MAPS, table=self.schema.table)
         return evolve(self, moment=moment(self.schema, time))
 
     def allow_full_scan(self) -> Query[R_co]:
@@ -228,9 +224,9 @@ class Query(Generic[R_co]):
         """Tuples of these fields instead of objects; only their cells (and those that predicates need) are read."""
         if not fields:
             raise QueryError("select() takes at least one field.")
-        chosen = tuple(_field_of(part) for part in fields)
+        chosen = tuple(field_of(part) for part in fields)
         for part in chosen:
-            _check_field(self.schema, part)
+            check_field(self.schema, part)
         if self._loading:
             raise QueryError("load() is for whole objects, not for select().", table=self.schema.table)
         return evolve(self, selection=chosen)
@@ -245,7 +241,7 @@ class Query(Generic[R_co]):
         if self._selection is not None:
             raise QueryError("load() is for whole objects, not for select().", table=self.schema.table)
         if self._moment is not None:
-            raise QueryError(_NO_MAPS, table=self.schema.table)
+            raise QueryError(NO_FORMER_MAPS, table=self.schema.table)
         return evolve(self, loading=tuple(dict.fromkeys((*self._loading, *(map_of(self.schema, of) for of in maps)))))
 
     def __iter__(self) -> Iterator[R_co]:
@@ -301,9 +297,9 @@ class Query(Generic[R_co]):
         if self._maximum is not None or self._skipped or self._part is not None or self._row_bounds:
             raise QueryError("first_of_each() cannot be combined with limit(), offset(), before() or after(), nor read from a part.")
         alone = not isinstance(fields, list | tuple)
-        chosen = [_field_of(part) for part in ((fields,) if alone else fields)]
+        chosen = [field_of(part) for part in ((fields,) if alone else fields)]
         for part in chosen:
-            _check_field(self.schema, part)
+            check_field(self.schema, part)
         names = [part.name for part in chosen]
         if not names or len(set(names)) != len(names):
             raise QueryError("Give a field, or several different ones.", fields=names)
@@ -341,7 +337,7 @@ class Query(Generic[R_co]):
 
         Raises:
             PartialWrite: something failed after the first page; `deleted` objects are certainly deleted.
-            QueryError: the query selects fields.
+            QueryError: the query selects fields, or reads as of a time.
         """
         return self._source.delete(self, whole(batch_size, "batch_size", 1), progress)
 
@@ -384,47 +380,3 @@ class Query(Generic[R_co]):
 
     def __reduce__(self) -> NoReturn:
         raise QueryError("A query belongs to its session and cannot be pickled: pickle the parts of split(), see Session.read.")
-
-
-_NO_INDEX = "An index holds no former values, so what is read as of a time is read from the primary table."
-_NO_MAPS = "Map columns are not read as of a time."
-
-
-def whole(count: SupportsIndex, what: str, least: int = 0) -> int:
-    """A whole number that was given, of `least` or more; raises `QueryError` for anything else."""
-    number = whole_number(count)
-    if number is None or not least <= number <= MOST:
-        raise QueryError(f"Give a whole number, {'one' if least else 'zero'} or more.", argument=what, found=repr(count))
-    return number
-
-
-def given_token(after: str | None, before: str | None) -> tuple[str | None, bool]:
-    """The token that was given, if any, and whether it is of the previous page; raises `QueryError` for two of them."""
-    if after is not None and before is not None:
-        raise QueryError("A page follows one page or precedes one: give after= or before=, not both.")
-    return (after, False) if before is None else (before, True)
-
-
-def _field_of(part: object) -> Field:
-    if isinstance(part, MapColumns):
-        raise QueryError("A map column is read by load(), or by session.columns().", field=part.of.name)
-    if not isinstance(part, FieldExpression):
-        raise QueryError(
-            "Give fields as they stand on the model class: Model.field, and in an order Model.field.desc().", found=type(part).__name__
-        )
-    return part.of
-
-
-def _check_field(schema: TableSchema, of: Field) -> None:
-    if schema.by_name.get(of.name) is not of:
-        raise UnknownField("The field belongs to another model.", table=schema.table, field=of.name)
-
-
-def _check_own(schema: TableSchema, predicate: Predicate) -> None:
-    parts = getattr(predicate, "parts", None)
-    if parts is not None:
-        for part in parts:
-            _check_own(schema, part)
-    else:
-        of: Field = predicate.field  # type: ignore[attr-defined]
-        _check_field(schema, of)

@@ -38,12 +38,14 @@ class BulkDelete:
         """Deletes them all and returns how many there were.
 
         Raises:
-            QueryError: the query selects fields.
+            QueryError: the query selects fields, or reads as of a time.
             PartialWrite: something failed after the first batch; `deleted` objects are deleted.
         """
         schema = query.schema
         if query._selection is not None:
             raise QueryError("delete() is for whole objects, not for select().", table=schema.table)
+        if query._moment is not None:
+            raise QueryError("delete() deletes what is there now: leave as_of() out.", table=schema.table)
         keys = evolve(query, selection=tuple(schema.field(name) for name in schema.layout.names), loading=())
         deleted, token = 0, None
         while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -11,7 +11,8 @@ from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.predicates import And, Comparison, In
 from hbmodel.mapping.schema import LIVE, Field, TableSchema, schema_of
-from hbmodel.query.query import Query, whole
+from hbmodel.query.arguments import whole
+from hbmodel.query.query import Query
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard, guarded
@@ -80,9 +81,9 @@ class CellVersionCalls:
         return Query[Any](schema, self._runner, predicate).as_of(time).first()
 
 
-def asks_as_of(schema: TableSchema, key: Mapping[str, Any]) -> bool:
-    """Whether a get says as of when to read, in addition to the key."""
-    return "as_of" in key and "as_of" not in schema.layout.names
+def asks_as_of(schema: TableSchema) -> bool:
+    """Whether `as_of` among the fields of a key says as of when to read, and is no field."""
+    return "as_of" not in schema.layout.names
 
 
 def _most(schema: TableSchema, of: object, limit: Any) -> int:

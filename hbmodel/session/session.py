@@ -185,7 +185,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
             IncompleteRow: the row lacks a required column.
         """
         schema = schema_of(model)
-        if asks_as_of(schema, key):
+        if "as_of" in key and asks_as_of(schema):
             found: T | None = self._get_as_of(schema, key)
             return found
         try:

@@ -286,8 +286,11 @@ LOCALHBASE = [
 ]
 
 QUERY = [
+    "after",
     "all",
     "allow_full_scan",
+    "as_of",
+    "before",
     "count",
     "delete",
     "exists",

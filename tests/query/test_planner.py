@@ -331,15 +331,15 @@ def test_a_limit_bounds_what_nothing_is_checked_of() -> None:
         query(Plain).offset(3),
         query(Word, Word.word > ""),
     ):
-        if of.predicate is None:
+        if of._predicate is None:
             with pytest.raises(hb.FullScanRefused):
                 planned(of)
         made = planned(of.limit(5))
         assert not made.full_scan
         told = explain(of.limit(5), made, one_call_scans=True)
         assert not told.full_scan
-        assert told.limit == (5 + of.skipped if of.predicate is None else None)
-        assert ("by the limit" in str(told)) == (of.predicate is None)
+        assert told.limit == (5 + of._skipped if of._predicate is None else None)
+        assert ("by the limit" in str(told)) == (of._predicate is None)
 
 
 def test_a_limit_does_not_bound_what_is_checked_row_by_row() -> None:

@@ -10,9 +10,10 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.mapping.predicates import And, conjuncts
+from hbmodel.query.arguments import MOST
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
-from hbmodel.query.query import MOST, Query
+from hbmodel.query.query import Query
 
 
 @hb.model(table="t")

@@ -284,6 +284,8 @@ def test_refusals() -> None:
     assert query.as_of(NOW).use_index("primary").select(Refused.kept).all() == []
     with pytest.raises(QueryError, match="counter"):
         query.as_of(NOW).all()
+    with pytest.raises(QueryError, match="what is there now"):
+        query.as_of(NOW).delete()
     with pytest.raises(QueryError, match="newest version") as error:
         query.as_of(NOW).select(Refused.kept, Refused.other).all()
     assert error.value.details["fields"] == ["other"]
@@ -400,6 +402,7 @@ def test_older_versions_than_kept_are_gone() -> None:
     assert [first.as_of(time_).all() for time_ in times] == [[("n", "none")], [("n", "1")], [("n", "2")]]
     session.add(Few(number=0, name="m", text="3"))
     session.commit()
+    moment()
     session.add(Few(number=0, name="m", text="4"))
     session.commit()
     assert session.get(Few, number=0, as_of=times[0]) is None, "nothing that is required is left"

@@ -1,0 +1,61 @@
+"""What the methods of queries are given, checked."""
+
+from __future__ import annotations
+
+from typing import Final, SupportsIndex
+
+from hbmodel.errors import QueryError, UnknownField
+from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.map_declaration import MapColumns
+from hbmodel.mapping.predicates import Predicate
+from hbmodel.mapping.schema import Field, TableSchema
+from hbmodel.store.checks.numbers import whole_number
+
+MOST: Final = 2**60
+"""The greatest limit, offset and page size, far above any table."""
+
+NO_FORMER_ENTRIES = "An index holds no former values, so what is read as of a time is read from the primary table."
+NO_FORMER_MAPS = "Map columns are not read as of a time."
+
+
+def whole(count: SupportsIndex, what: str, least: int = 0) -> int:
+    """A whole number that was given, of `least` or more; raises `QueryError` for anything else."""
+    number = whole_number(count)
+    if number is None or not least <= number <= MOST:
+        raise QueryError(f"Give a whole number, {'one' if least else 'zero'} or more.", argument=what, found=repr(count))
+    return number
+
+
+def given_token(after: str | None, before: str | None) -> tuple[str | None, bool]:
+    """The token that was given, if any, and whether it is of the previous page; raises `QueryError` for two of them."""
+    if after is not None and before is not None:
+        raise QueryError("A page follows one page or precedes one: give after= or before=, not both.")
+    return (after, False) if before is None else (before, True)
+
+
+def field_of(part: object) -> Field:
+    """The field of an expression; raises `QueryError` for anything else."""
+    if isinstance(part, MapColumns):
+        raise QueryError("A map column is read by load(), or by session.columns().", field=part.of.name)
+    if not isinstance(part, FieldExpression):
+        raise QueryError(
+            "Give fields as they stand on the model class: Model.field, and in an order Model.field.desc().", found=type(part).__name__
+        )
+    return part.of
+
+
+def check_field(schema: TableSchema, of: Field) -> None:
+    """Raises `UnknownField` for a field of another model."""
+    if schema.by_name.get(of.name) is not of:
+        raise UnknownField("The field belongs to another model.", table=schema.table, field=of.name)
+
+
+def check_own(schema: TableSchema, predicate: Predicate) -> None:
+    """Raises `UnknownField` for a predicate that is about a field of another model."""
+    parts = getattr(predicate, "parts", None)
+    if parts is not None:
+        for part in parts:
+            check_own(schema, part)
+    else:
+        of: Field = predicate.field  # type: ignore[attr-defined]
+        check_field(schema, of)
