@@ -256,7 +256,7 @@ class UnitOfWork:
                 self._unswept.append((store, running))
 
     def _protocol(self, current: Batch) -> Protocol[Any]:
-        between = self._moves.between(current, self._clock.bound, insert=self._inserting)
+        between = None if current.phase is None else self._moves.between(current, self._clock.bound, insert=self._inserting)
         if between is not None:
             return between
         binding = current.binding = self._bind(current.schema)

@@ -44,6 +44,10 @@ UNREAD = {
     "The live index has another layout.",
     "The index was dropped meanwhile.",
     "The migration is being rolled back: finish that first.",
+    "Other programs keep moving the object: try again.",
+    "The object may or may not have been put.",
+    "The objects have moved on to another table during a query; ask again.",
+    "The objects have moved on to another table during a commit; commit again.",
 }
 """Messages that no test reads."""
 
