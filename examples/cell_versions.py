@@ -1,4 +1,4 @@
-"""Prices that change: their versions with times, a shop as it was at a time, and the same history with reverse stamps in the key.
+"""Changing prices: their versions with times, a shop as of a time, and the same history with reverse stamps in the key.
 
 python examples/cell_versions.py                              # in one temporary file
 python examples/cell_versions.py --store hbase                # on a real HBase that is started for it

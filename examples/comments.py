@@ -1,10 +1,10 @@
-"""Comments, newest first: the first and the last row, a table upside down, and rows that are put before the first one.
+"""Comments, newest first: the first and the last row, descending keys, and new rows put before the first one.
 
     python examples/comments.py                              # in one temporary file
     python examples/comments.py --store hbase                # on a real HBase that is started for it
     python examples/comments.py --store hbase://host:9090    # in a cluster of your own
 
-Every answer is checked against the data that was written, and for each it is counted what was asked of the store.
+Every answer is checked against the data that was written, and the calls and rows of each are counted.
 """
 
 from __future__ import annotations

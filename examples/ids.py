@@ -1,4 +1,4 @@
-"""Ids: order numbers of a sequence that several programs take, and a time series whose long metric names are stored as short ids.
+"""Ids: order numbers that several programs take from a sequence, and a time series whose long metric names are stored as short ids.
 
 python examples/ids.py                              # in one temporary file
 python examples/ids.py --store hbase                # on a real HBase that is started for it

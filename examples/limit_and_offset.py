@@ -1,10 +1,10 @@
-"""Actions by user, newest first, in the layout of a Java program: LIMIT, OFFSET and pages, and an action by its id alone.
+"""Actions by user, newest first, in the layout of a Java program: LIMIT, OFFSET and pages, and a lookup of an action by its id.
 
     python examples/limit_and_offset.py                              # in one temporary file
     python examples/limit_and_offset.py --store hbase                # on a real HBase that is started for it
     python examples/limit_and_offset.py --store hbase://host:9090    # in a cluster of your own
 
-Row keys are `<user id, 4 bytes><Long.MAX_VALUE - ms, 8><action id, 4>`, as `Bytes.add` joins what `Bytes.toBytes` gives; the one column
+Row keys are `<user id, 4 bytes><Long.MAX_VALUE - ms, 8><action id, 4>`, joined by `Bytes.add` and `Bytes.toBytes`; the only column
 is `content:name`. Calls and rows are counted, not timed.
 """
 

@@ -1,4 +1,4 @@
-"""The same actions under long names and under short ones, and ids as text, as numbers and as digests: where the bytes go.
+"""The same actions with long names and with short ones, and ids as text, as numbers and as digests: where the bytes go.
 
     python examples/names_and_bytes.py                              # in one temporary file
     python examples/names_and_bytes.py --store hbase                # on a real HBase that is started for it

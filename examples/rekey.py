@@ -1,10 +1,10 @@
-"""Objects whose keys change: each is found under its old key or its new one at any time, with all that is stored of it.
+"""Objects whose keys change: each can be found under its old or its new key at any time, with all its data.
 
     python examples/rekey.py                                      # in one temporary file
     python examples/rekey.py --store hbase                        # on a real HBase that is started for it
     python examples/rekey.py --store hbase+thrift2://host:9091    # in a cluster of your own
 
-While the objects move, a second thread looks for them all the time. Every answer is checked.
+While the objects move, a second thread looks for them continuously. Every answer is checked.
 """
 
 from __future__ import annotations

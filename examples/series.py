@@ -1,10 +1,10 @@
-"""A time series twice: a row for each value, and a row for each hour with the values in its columns. The same questions, equal answers.
+"""A time series stored twice: one row per value, and one row per hour with the values in columns. The same queries give the same answers.
 
     python examples/series.py                              # in one temporary file
     python examples/series.py --store hbase                # on a real HBase that is started for it
     python examples/series.py --store hbase://host:9090    # in a cluster of your own
 
-What differs is shown: rows, cells, bytes and the time of each question.
+The differences are shown: rows, cells, bytes and the time of each query.
 """
 
 from __future__ import annotations

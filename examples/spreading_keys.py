@@ -1,10 +1,10 @@
-"""The same events under keys that count up, salted, hashed, reversed and shuffled: where they lie, and what each way costs to read.
+"""The same events with increasing, salted, hashed, reversed and shuffled keys: which regions store them, and what reads cost.
 
     python examples/spreading_keys.py                              # in one temporary file
     python examples/spreading_keys.py --store hbase                # on a real HBase that is started for it
     python examples/spreading_keys.py --store hbase://host:9090    # in a cluster of your own
 
-Every table has eight regions, cut as one would cut them for its keys. Calls and rows are counted, not timed.
+Every table has eight regions, with split keys that suit its row keys. Calls and rows are counted, not timed.
 """
 
 from __future__ import annotations

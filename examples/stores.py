@@ -1,4 +1,4 @@
-"""The store that an example runs on, as its option `--store` names it."""
+"""The store that an example runs on, chosen by its option `--store`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The latest value of each of many metrics, and hours down-sampled while they are read, from a tall and a wide time series.
+"""The latest value of each of many metrics, and down-sampling by the hour on read, from a tall and a wide time series.
 
 python examples/time_series.py                              # in one temporary file
 python examples/time_series.py --store hbase                # on a real HBase that is started for it

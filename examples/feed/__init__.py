@@ -1,1 +1,1 @@
-"""An activity feed as a small web application: pages both ways with the state in the URL, a filter, and deletes of whole queries."""
+"""An activity feed as a small web application: next and previous pages with the state in the URL, a filter, and query deletes."""

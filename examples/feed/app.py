@@ -1,4 +1,4 @@
-"""The web application: each request opens a session on the one store; what a page shows is said by its URL alone."""
+"""The web application: each request opens a session on one store; the URL alone determines what a page shows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=
 
 @frozen
 class Asked:
-    """What a URL asks for.
+    """What a URL requests.
 
     Attributes:
         user: whose actions, or all users'.
@@ -39,11 +39,11 @@ class Asked:
 
     @classmethod
     def of(cls, request: Request) -> Asked:
-        """What the parameters of a request say."""
+        """Parses the parameters of a request."""
         return cls(request.query_params.get("user", "").strip(), request.query_params.get("name", "").strip())
 
     def query(self, session: hb.Session) -> hb.Query[Action]:
-        """The actions, newest first: of a user by the key, of a name by an index, and all of them by another one."""
+        """The actions, newest first: by key for a user, through an index for a name, and through another index for all."""
         query = session.query(Action).order_by(Action.at.desc())
         if self.user:
             query = query.where(Action.user == self.user).use_index("primary")

@@ -12,7 +12,7 @@ NAMES = ("login", "logout", "search", "order", "payment", "comment")
 
 @hb.model(table="feed_actions", family="d", salt=hb.HashSalt(4, by=("user",)), immutable=True)
 class Action:
-    """What a user did. A user's actions stand together, the newest first."""
+    """What a user did. A user's actions are adjacent, newest first."""
 
     user: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(desc=True)
