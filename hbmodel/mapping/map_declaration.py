@@ -20,7 +20,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 LONGEST_NAME = 100
-"""Bytes of the name of a map column, at most: it stands in continuation tokens."""
+"""The maximum length of the name of a map column, in bytes, since continuation tokens contain it."""
 
 
 @frozen(eq=False, repr=False, order=False)

@@ -25,7 +25,7 @@ REQUIRED: Final = Required.REQUIRED
 FieldKind = Literal["key", "column", "counter", "version", "computed", "element"]
 
 Part = Literal["row", "column"]
-"""Where a key field stands."""
+"""The place of a key field."""
 
 Values = Mapping[str, Any]
 """The values of a row by the names of fields."""

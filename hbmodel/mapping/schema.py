@@ -62,7 +62,7 @@ COMPILED_KEPT = 256
 """Generated functions, and readers, that a model remembers."""
 
 PRIMARY: Final = "primary"
-"""Name of the path through the primary table, beside the names of indexes."""
+"""Name of the path through the primary table; other paths have the names of indexes."""
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from hbmodel.query.paging import Page, Token
 F = TypeVar("F", bound=tuple[bytes, Any])
 
 WriteToken = Callable[[bytes | None, int | None, bool], str]
-"""Makes a token of a position, of how many items stand before it, and of whether it is of what precedes it."""
+"""Makes a token from a position, the number of items before it, and whether it is for the items before it."""
 
 
 @frozen

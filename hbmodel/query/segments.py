@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hbmodel.mapping.predicates import And, Or, Predicate
 
 Left = bool | Predicate
-"""What is left to check of a condition: nothing (True), or this. Nothing satisfies False, which stands in no segment."""
+"""The rest of a condition to check: nothing (True), or this. Nothing satisfies False, which occurs in no segment."""
 
 
 class Segment(NamedTuple):

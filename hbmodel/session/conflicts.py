@@ -15,11 +15,11 @@ from hbmodel.store.checks.numbers import whole_number
 T = TypeVar("T")
 
 RETRIES = 30
-"""How often `Session.retry` runs its function, at most, unless it is told otherwise."""
+"""The default maximum number of runs of `Session.retry`."""
 
 FIRST_WAIT = 0.005
 LONGEST_WAIT = 0.5
-"""Seconds; the bounds of the waits between attempts, of which each is drawn between nothing and its bound."""
+"""The maximum waits between attempts, in seconds; each wait is random, between zero and its maximum."""
 
 
 def check_condition(schema: TableSchema, condition: object) -> None:

@@ -29,7 +29,7 @@ Position = Callable[[Values], bytes | None]
 T = TypeVar("T")
 
 _END: Any = object()
-"""Stands behind the last item."""
+"""Marks the end of the items."""
 
 
 @frozen(eq=False)
