@@ -209,10 +209,10 @@ def check_maps(
     """Checks the map columns of a model together, and returns them as they are written.
 
     Args:
-        model: its name.
-        maps: as declared.
-        fields: of the model.
-        families: of its columns.
+        model: the name of the model.
+        maps: the map columns as declared.
+        fields: the fields of the model.
+        families: the families of its columns.
         immutable: whether rows never change.
         foreign: whether other programs write the table.
         marked: whether rows have system cells.

@@ -43,9 +43,9 @@ class VersionCell:
 
     Attributes:
         version: the version of the row; 0 if there is no cell, or one that a last-write-wins write put.
-        nonces: of the write that put the cell, and of those before it, the latest first.
+        nonces: the nonces of the write that put the cell, and of those before it, the latest first.
         complete: whether it contains those of all writes since the row's first version.
-        step: of a move between tables, by which the row was sealed or copied; otherwise empty.
+        step: the step of a move between tables that sealed or copied the row, as a byte and its nonce; otherwise empty.
     """
 
     version: int = UNKNOWN

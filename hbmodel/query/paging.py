@@ -1,10 +1,10 @@
-"""Pages and the continuation tokens between them: where a page begins or ends and of which query, never an offset.
+"""Pages and the continuation tokens between them: a token contains the position and query of a page, never an offset.
 
-A token is, before base64: version (1 byte), digest of the query (8), direction (1), items before the position, where the query
-has a limit or an offset (8, all ones where they are not counted), length of the path's name (1), the name, the position (an entry
-or row key, without salt), checksum (4). The direction is 0 for what follows the position and 1 for what precedes it; 2 and 3 are
-the same from the query's first and last item on, without a position. With a token key the whole is encrypted and authenticated
-instead of checksummed.
+A token is, before base64: version (1 byte), digest of the query (8), direction (1), items before the position, if the query has a
+limit or an offset (8, all ones if they are not counted), length of the path's name (1), the name, the position (an entry or row
+key, without salt), checksum (4). The direction is 0 for the items after the position and 1 for those before it; 2 and 3 are the
+same without a position, starting from the query's first and last item. With a token key, the whole token is encrypted and
+authenticated instead of having a checksum.
 """
 
 from __future__ import annotations

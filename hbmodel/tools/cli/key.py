@@ -27,11 +27,11 @@ form_option = click.option(
 
 
 def decoded(table: RegisteredTable, text: str, form: str, qualifier: str | None = None) -> StoredKey:
-    """A pasted key, taken apart.
+    """The decoded fields of a pasted key.
 
     Raises:
-        QueryError: it is a key of the table in hex and as it stands, and so it is not known which.
-        HbmodelError: it is none.
+        QueryError: the key is valid for the table both in hex and in the shell's format, so its format is ambiguous.
+        HbmodelError: it is not a key of the table.
     """
     found: list[StoredKey] = []
     mistake: HbmodelError | None = None
