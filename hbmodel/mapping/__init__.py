@@ -1,1 +1,1 @@
-"""What a class declares, as a frozen schema, and objects to rows and back."""
+"""Models as frozen schemas, and the translation between objects and rows."""

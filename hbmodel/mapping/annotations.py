@@ -1,4 +1,4 @@
-"""What the annotations of a model say: each evaluated where the class stands, and whether a field may be None."""
+"""The annotations of a model: each evaluated in the scope of the class, and whether a field may be None."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def annotations_of(cls: type[Any], frame: FrameType, hidden: frozenset[str]) -> 
 
     Args:
         cls: the class.
-        frame: where it is decorated: names local to the function that holds the class are found there.
-        hidden: attributes that no annotation means: the fields, one of which may be called `date` and be a `date`.
+        frame: the frame of the decorator: names local to the function that contains the class are found there.
+        hidden: attributes that no annotation refers to: the fields, since a field of type `date` may be called `date`.
 
     Raises:
-        DeclarationError: a name in an annotation is not known; says which field's.
+        DeclarationError: a name in an annotation is unknown; names the field.
     """
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__[:-1]):
@@ -45,17 +45,17 @@ def _evaluated(hint: str, known: dict[str, Any], local: dict[str, Any], cls: typ
 
 
 def is_class_var(hint: Any) -> bool:
-    """Whether an annotation says that the attribute is the class's own."""
+    """Whether an annotation is a `ClassVar`."""
     return hint is ClassVar or get_origin(hint) is ClassVar
 
 
 def allows_none(hint: Any) -> bool:
-    """Whether None is among the values of an annotated type."""
+    """Whether an annotated type allows None."""
     return NoneType in members_of(hint)
 
 
 def fits(codec: Codec[Any], hint: Any) -> bool:
-    """Whether what a codec reads is of the annotated type, as far as classes tell; what they do not tell fits."""
+    """Whether the values of a codec have the annotated type, as far as classes show it; if they do not, the answer is yes."""
     wanted = [member for member in members_of(hint) if member is not NoneType]
     if not wanted or any(not isinstance(member, type) or member is Any or get_origin(member) for member in wanted):
         return True
@@ -64,7 +64,7 @@ def fits(codec: Codec[Any], hint: Any) -> bool:
 
 
 def members_of(hint: Any) -> list[Any]:
-    """What a type is a union of, aliases taken apart."""
+    """The members of a union type, with aliases resolved."""
     origin = get_origin(hint)
     if origin in {Union, UnionType}:
         return [member for part in get_args(hint) for member in members_of(part)]

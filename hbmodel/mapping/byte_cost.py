@@ -1,4 +1,4 @@
-"""Where the bytes of a table go, by a sample of its objects: keys, names, times and values, and what other names and codecs would take."""
+"""How the bytes of a table are used, from a sample of its objects, and how many bytes other names and codecs would need."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _BINARY = (UInt8, UInt16, UInt32, UInt64, Int8, Int16, Int32, Int64)
 
 @frozen
 class NameCost:
-    """What a name costs that stands in cells.
+    """The cost of a name that is stored in cells.
 
     Attributes:
-        name: `family:qualifier`, or `family:` for the family's own.
-        bytes: of the name; of the qualifier alone, without what key fields put before it.
-        cells: of the sample that have it.
-        saved: bytes for a million objects that a name of one byte would save.
+        name: `family:qualifier`, or `family:` for the name of the family.
+        bytes: length of the name; for a qualifier without the key fields in front of it.
+        cells: the number of cells of the sample that have it.
+        saved: bytes per million objects that a name of one byte would save.
     """
 
     name: str
@@ -49,13 +49,13 @@ class NameCost:
 
 @frozen
 class CodecCost:
-    """What the values of a field take in one form.
+    """The size of a field's values in one form.
 
     Attributes:
-        field: its name.
+        field: the name of the field.
         form: `stored`, or another form: a binary number, decimal text, a digest, ...
-        bytes: of a value, on average.
-        saved: bytes for a million objects that this form saves; negative where it costs more. A key field stands in every cell.
+        bytes: the average size of a value.
+        saved: bytes per million objects that this form saves; negative if it costs more. A key field is stored in every cell.
     """
 
     field: str
@@ -66,19 +66,19 @@ class CodecCost:
 
 @frozen
 class ByteCost:
-    """Where the bytes of sampled objects go, before compression and block encoding.
+    """How the bytes of sampled objects are used, before compression and block encoding.
 
     Attributes:
-        objects: of the sample.
-        cells: of them all, those of the system included.
+        objects: the number of sampled objects.
+        cells: the number of their cells, including system cells.
         row_key: bytes of row keys, in all cells.
-        family: of the names of families.
-        qualifier: of qualifiers, with the key fields and map keys that stand there.
-        timestamp: of the cells' times.
-        value: of values.
-        frame: of lengths and types.
-        names: of each family and column, the costliest first.
-        codecs: of key fields and columns whose values have other forms.
+        family: bytes of the names of families.
+        qualifier: bytes of qualifiers, with the key fields and map keys in them.
+        timestamp: bytes of the cells' timestamps.
+        value: bytes of values.
+        frame: bytes of lengths and types.
+        names: costs of each family and column, the costliest first.
+        codecs: costs of key fields and columns whose values have other forms.
     """
 
     objects: int
@@ -99,7 +99,7 @@ class ByteCost:
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """The bytes of the sample by what they are."""
+        """The bytes of the sample by kind."""
         names = {"row key": self.row_key, "family": self.family, "qualifier": self.qualifier, "timestamp": self.timestamp}
         return {**names, "value": self.value, "lengths and type": self.frame}
 
@@ -117,11 +117,11 @@ class ByteCost:
 
 
 def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
-    """Where the bytes of sampled objects go.
+    """How the bytes of sampled objects are used.
 
     Args:
-        schema: of the model.
-        rows: of the objects, those of wide rows with their place keys.
+        schema: the schema of the model.
+        rows: the rows of the objects; those of wide rows with their place keys.
     """
     row_key = family = qualifier = value = cells = 0
     held = Counter[bytes]()
@@ -150,7 +150,7 @@ def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
 
 
 def _names(schema: TableSchema, held: Mapping[bytes, int], objects: int) -> tuple[NameCost, ...]:
-    """Families, and the aliases of columns that a model may choose; the keys of maps are no names."""
+    """Families, and the aliases of columns that a model may choose; the keys of maps are not names."""
     families, aliases = Counter[bytes](), Counter[bytes]()
     own = {f.column for f in schema.columns if f.kind != "version"}
     for column, count in held.items():
@@ -181,7 +181,7 @@ def _codecs(schema: TableSchema, rows: Sequence[Row], cells: int) -> tuple[Codec
 
 
 def _sizes(layout: KeyLayout, key: Sequence[Any]) -> list[int]:
-    """The bytes of each key field, as they stand in row key and qualifier."""
+    """The bytes of each key field in row key and qualifier."""
     if not isinstance(layout, PlaceLayout):
         return list(map(len, layout.pack_parts(key)))
     first, behind = layout.parts_of(key)
@@ -200,7 +200,7 @@ def _read(of: Field, data: Sequence[bytes]) -> list[Any]:
 
 
 def _of_field(of: Field, values: Sequence[Any], stored: Sequence[int], objects: int, times: float) -> list[CodecCost]:
-    """What the values of a field take in each form, each of them standing so many times in an object's cells."""
+    """The size of a field's values in each form, given how often an object's cells repeat each value."""
     kept = [value for value in values if value is not None]
     forms = _forms(kept)
     if not forms or len(kept) != len(values):
@@ -214,7 +214,7 @@ def _of_field(of: Field, values: Sequence[Any], stored: Sequence[int], objects: 
 
 
 def _forms(values: Sequence[Any]) -> dict[str, list[int]]:
-    """The sizes of values in the forms that numbers, times and texts have."""
+    """The sizes of values in the possible forms of numbers, times and texts."""
     if not values:
         return {}
     if all(type(value) is int for value in values):

@@ -11,7 +11,7 @@ from hbmodel.mapping.schema import TableSchema
 
 
 def cells_of_changes(schema: TableSchema, changes: Mapping[str, Any]) -> dict[bytes, bytes]:
-    """The cells of new values by field name; of map columns those of the entries given, removed ones as None."""
+    """The cells of new values by field name; for map columns, the cells of the given entries, removed ones as None."""
     cells: dict[bytes, bytes] = {}
     for name, value in changes.items():
         entries_of: MapField | None = schema.maps_by_name.get(name)
@@ -24,12 +24,12 @@ def cells_of_changes(schema: TableSchema, changes: Mapping[str, Any]) -> dict[by
 
 
 def merged_changes(first: Mapping[str, Any], second: Mapping[str, Any], maps: Collection[str]) -> dict[str, Any]:
-    """The changes of two updates, one after the other.
+    """The combined changes of two successive updates.
 
     Args:
         first: new values by field name.
         second: those of the later update.
-        maps: names of map columns, whose entries all count.
+        maps: names of map columns, whose entries are merged.
     """
     both = {name: {**first[name], **second[name]} for name in maps if name in first and name in second}
     return {**first, **second, **both}

@@ -1,4 +1,4 @@
-"""Computed fields: values that a function makes of other fields, which predicates and indexes can be about; nothing stores them."""
+"""Computed fields: values that a function returns for other fields, for predicates and indexes; they are not stored in rows."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ T = TypeVar("T")
 
 @frozen
 class ComputedField(Field):
-    """A field whose value a function makes of stored fields.
+    """A field whose value is computed from stored fields by a function.
 
     Attributes:
-        function: of the values of `of`.
+        function: called with the values of `of`.
         of: names of the stored fields, in the order of the function's arguments.
-        forms: for each of them a value as it reads back, so that the function never sees another form of it, such as a default as
-            it was declared.
-        version: that the declaration says; another one is another index.
+        forms: converts the value of each of these fields to its form after a read, so that the function never sees another form of
+            it, such as a default as it was declared.
+        version: the declared version of the function; an index over another version is another index.
     """
 
     function: Callable[..., Any] = field(kw_only=True, eq=False, repr=False)
@@ -49,7 +49,7 @@ class ComputedField(Field):
 
     @override
     def value_in(self, values: Values) -> Any:
-        """The function's value; raises `ComputedFieldError` where it raises, without any of the row's values."""
+        """The function's value; raises `ComputedFieldError` if the function raises, without any of the row's values."""
         arguments = [stored(values[name]) for name, stored in zip(self.of, self.forms, strict=True)]
         try:
             return self.function(*arguments)
@@ -66,7 +66,7 @@ class ComputedField(Field):
 
 @frozen
 class ComputedSpec:
-    """What `computed` returns until the decorator resolves it."""
+    """The return value of `computed` before the decorator resolves it."""
 
     function: Callable[..., Any]
     of: Sequence[str]
@@ -75,10 +75,10 @@ class ComputedSpec:
     nullable: bool
 
     def resolve(self, name: str, stored: Mapping[str, Field]) -> ComputedField:
-        """The field, given the stored ones of its model.
+        """The field, given the stored fields of its model.
 
         Raises:
-            DeclarationError: it is made of other things, or what it gives has no codec.
+            DeclarationError: it depends on other things, or there is no codec for its values.
         """
         of = (self.of,) if isinstance(self.of, str) else tuple(self.of)
         if not callable(self.function) or not of or not all(isinstance(one, str) for one in of):
@@ -112,7 +112,7 @@ class ComputedSpec:
 
 
 def _returned(function: Callable[..., Any]) -> Any:
-    """What a function's annotation says that it returns, or None."""
+    """The annotated return type of a function, or None."""
     try:
         return typing.get_type_hints(function, include_extras=True).get("return")
     except Exception:  # names that are known to type checkers alone, or no function of Python
@@ -120,7 +120,7 @@ def _returned(function: Callable[..., Any]) -> Any:
 
 
 class Computed(Generic[T]):
-    """A computed field: on the class a typed expression, on an instance the value that the function makes of its fields now."""
+    """A computed field: a typed expression on the class; on an instance, the current value of the function for its fields."""
 
     def __init__(self, expression: FieldExpression[T]) -> None:
         self._expression = expression
@@ -142,16 +142,17 @@ class Computed(Generic[T]):
 def computed(
     function: Callable[..., T], *, of: Sequence[str], version: int = 1, codec: Codec[Any] | None = None, nullable: bool = False
 ) -> Computed[T]:
-    """Declares a field that a function makes of other fields, to ask for and to index: `domain = hb.computed(domain_of, of=("email",))`.
+    """Declares a computed field for queries and indexes: `domain = hb.computed(domain_of, of=("email",))`.
 
-    Nothing stores it but the entries of indexes over it. The declaration has no annotation: the type is what the function returns.
+    The value is stored only in the entries of indexes over the field. The declaration has no annotation: the type of the field is
+    the return type of the function.
 
     Args:
-        function: of the values of `of`, by position; the same for the same values, always.
+        function: called with the values of `of`, by position; it must always return the same result for the same values.
         of: names of key fields and ordinary columns.
-        version: to be raised when the function gives other values than before, so that programs with the older function refuse the
-            indexes over the field, which then need to be built again.
-        codec: how values become bytes; by default what the function's return annotation calls for.
-        nullable: says that the function may return None, where no annotation does.
+        version: increase it when the function returns other values than before. Programs with the older function then refuse the
+            indexes over the field, and the indexes must be rebuilt.
+        codec: how values become bytes; by default the codec for the function's return annotation.
+        nullable: whether the function may return None, if no annotation says so.
     """
     return typing.cast("Computed[T]", ComputedSpec(function, of, version, codec, nullable))

@@ -1,4 +1,4 @@
-"""What an object's constructor takes: as a dictionary, and for a copy with some fields changed."""
+"""The constructor arguments of an object: as a dictionary, and for a copy with some fields changed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 def asdict(obj: object) -> dict[str, Any]:
-    """The fields of an object by name, as its constructor takes them: `Model(**hb.asdict(obj)) == obj` but for counters.
+    """The constructor arguments of an object, by name: `Model(**hb.asdict(obj)) == obj` except for counters.
 
-    Counters, the version and computed fields are not in it, nor map columns that were not read. Values are not copied, apart from the
-    dictionaries of map columns.
+    It does not contain counters, the version, computed fields, or map columns that were not read. Values are not copied, except for
+    the dictionaries of map columns.
     """
     schema = schema_of(type(obj))
     maps = {name: getattr(obj, name) for name in schema.maps_by_name}
@@ -32,14 +32,14 @@ def asdict(obj: object) -> dict[str, Any]:
 def evolve(obj: T, /, **changes: Any) -> T:
     """A copy with some fields changed; nothing is written.
 
-    Counters are zero in it. It keeps the version that the object was read with, unless its key is another one.
+    Counters of the copy are zero. It keeps the version that the object was read with, unless its key changes.
 
     Args:
         obj: the object.
         **changes: new values by field name, of key fields, columns and map columns.
 
     Raises:
-        UnknownField: there is no such field, or the constructor does not take it.
+        UnknownField: there is no such field, or the constructor does not accept it.
     """
     schema = schema_of(type(obj))
     for name in changes:

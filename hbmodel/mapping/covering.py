@@ -1,7 +1,7 @@
-"""Index entries that answer queries without their rows: their status cell, and the fields that they hold.
+"""Index entries that answer queries without their rows: their status cell, and the fields in them.
 
-An entry is put with the status 00 and the nonce of its write. Once the write is acknowledged the status becomes 01 and the same nonce:
-the entry is verified. Whoever changes the row later marks the entry before: a status 00 with the nonce of that later write.
+An entry is put with the status 00 and the nonce of its write. Once the write is acknowledged, the status becomes 01 with the same
+nonce: the entry is verified. A later write of the row first marks the entry: it puts a status 00 with its own nonce.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ UNVERIFIED, VERIFIED = b"\x00", b"\x01"
 
 
 def unverified(version: bytes) -> bytes:
-    """The status of an entry with this version cell that its row must answer for."""
+    """The status of an entry with this version cell that must be checked against its row."""
     return UNVERIFIED + version[-NONCE_LENGTH:]
 
 
 def verified(version: bytes) -> bytes:
-    """The status of an entry with this version cell that answers by itself."""
+    """The status of an entry with this version cell that needs no check."""
     return VERIFIED + version[-NONCE_LENGTH:]
 
 
 def verification(schema: TableSchema, put: Put) -> Put:
-    """What verifies an entry that was put so: at exactly its time, so that a mark of a later write stays above it."""
+    """The mutation that verifies such an entry: at exactly its time, so that a mark of a later write stays above it."""
     return Put(put.row, {schema.status_column: verified(put.cells[schema.version_column])}, put.timestamp)
 
 
 def is_bare(schema: TableSchema, entry: Row) -> bool:
-    """Whether nothing but a mark is left of an entry, which was deleted below it."""
+    """Whether an entry was deleted, so that only a mark is left of it."""
     return schema.version_column not in entry.columns
 
 
 def verified_test(schema: TableSchema) -> Callable[[Row], bool]:
-    """Whether an entry is verified: its status is that of the very write whose version it has."""
+    """Whether an entry is verified: its status belongs to the write of its version."""
     status_column, version_column = schema.status_column, schema.version_column
 
     def is_verified(entry: Row) -> bool:
@@ -60,10 +60,10 @@ def is_verified(schema: TableSchema, entry: Row) -> bool:
 
 
 def fields_held(schema: TableSchema, index: Index) -> frozenset[str]:
-    """Names of the fields whose values an entry holds.
+    """Names of the fields whose values an entry contains.
 
-    The version is among them only where every write that counts it on puts the entry again: where no column of any program is outside
-    the entry, and no claim of a unique value counts it on alone.
+    The version is included only if every write that increments it also puts the entry again: if all columns of all programs are in
+    the entry, and no claim of a unique value increments the version alone.
     """
     stored = frozenset(f.name for f in schema.fields)
     held = (frozenset(index.layout.names) & stored) | frozenset(index.covers)
@@ -78,9 +78,9 @@ class EntryDecoder:
     """Decodes verified entries of one index, for one set of fields.
 
     Attributes:
-        schema: of the model.
-        index: a covering one.
-        names: the fields wanted, all of which entries hold; None means all of the model's.
+        schema: the schema of the model.
+        index: a covering index.
+        names: the wanted fields, all of which entries contain; None means all fields of the model.
     """
 
     schema: TableSchema
@@ -95,15 +95,15 @@ class EntryDecoder:
 
     @cached_property
     def columns(self) -> tuple[bytes, ...]:
-        """What must be read of an entry."""
+        """The columns to read of an entry."""
         schema = self.schema
         return tuple(sorted({schema.version_column, schema.status_column, *(f.column for f in self.fields)}))
 
     @cached_property
     def scanned(self) -> tuple[bytes, ...]:
-        """What a scan of the index asks for: whole families, unless they hold covered columns that are not wanted and may be large.
+        """The columns that a scan of the index requests: whole families, unless they have unwanted covered columns that may be large.
 
-        A region server that picks columns out of a row by name takes about 9 microseconds more for the row than one that gives it whole.
+        A region server needs about 9 microseconds more for a row if it selects columns by name than if it returns the whole row.
         """
         in_key = frozenset(self.index.layout.names)
         if self.index.unique or {self.schema.by_name[name].column for name in self.index.covers if name not in in_key} - {*self.columns}:
@@ -118,7 +118,7 @@ class EntryDecoder:
         return schema.keep(what, compile_decode(schema, self.fields, self.values_slow, self.index)) if found is None else found
 
     def values_slow(self, entry: Row) -> Values:
-        """The same field by field: slower, and knows what is wrong with an entry."""
+        """The same field by field: slower, but reports the cause of an error in an entry."""
         schema, index = self.schema, self.index
         name: str | None = None
         try:

@@ -1,4 +1,4 @@
-"""From the declarations of a model to its frozen schema; every mistake that can be seen without a store is refused here."""
+"""Builds the frozen schema of a model from its declarations; refuses every mistake that can be detected without a store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _INDEX_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 @frozen
 class ModelOptions:
-    """What the decorator was given."""
+    """The arguments of the decorator."""
 
     table: str
     family: str | Family
@@ -47,13 +47,13 @@ class ModelOptions:
 
     @property
     def family_name(self) -> str:
-        """Name of the default family; only once it was checked."""
+        """Name of the default family; only valid after its check."""
         return self.family.name.decode() if isinstance(self.family, Family) else self.family
 
 
 @frozen
 class IndexSpec:
-    """What `hb.index` was given."""
+    """The arguments of `hb.index`."""
 
     parts: Sequence[DeclaredPart]
     covers: Sequence[str]
@@ -157,7 +157,7 @@ def _bind(model: str, salt: Salt | None, layout: KeyLayout, **details: Any) -> B
 
 
 def check_options(model: str, options: ModelOptions) -> None:
-    """Checks what the decorator was given.
+    """Checks the arguments of the decorator.
 
     Raises:
         DeclarationError: with the model and what to do.
@@ -190,7 +190,7 @@ def check_options(model: str, options: ModelOptions) -> None:
 
 
 def as_qualifier(model: str, alias: Any, *, empty: bool = False, **details: Any) -> bytes:
-    """The bytes of a column alias, which may be `empty` or not; raises `DeclarationError` for one that cannot be used."""
+    """The bytes of a column alias, which may be empty if `empty` is true; raises `DeclarationError` for an invalid one."""
     if not isinstance(alias, str):
         raise DeclarationError('A column alias is text: hb.column("n", codec), hb.flag("e").', model=model, found=repr(alias), **details)
     if not alias and not empty:
@@ -201,7 +201,7 @@ def as_qualifier(model: str, alias: Any, *, empty: bool = False, **details: Any)
 
 
 def is_field_name(name: str) -> bool:
-    """Whether code can name an attribute so, and Python nothing else; a class that is made by a call can have any names."""
+    """Whether code can use this as the name of an attribute, and Python does not reserve it; classes made by a call can have any names."""
     special = name.startswith("__") and name.endswith("__")
     return name.isidentifier() and not iskeyword(name) and not special and normalize("NFKC", name) == name
 
@@ -287,7 +287,7 @@ def _families(model: str, fields: Sequence[Field], maps: Sequence[MapField], ind
 
 
 def _check_default(model: str, of: Field) -> None:
-    """A default is given to new objects and read for missing cells, so it must be a value that the column stores."""
+    """Checks a default: new objects get it, and missing cells read as it, so it must be a value that the column can store."""
     default = of.default
     if default is REQUIRED or of.kind == "counter":
         return
@@ -393,7 +393,7 @@ def _build_index(
 
 
 def _by_places(spec: IndexSpec, parts: Sequence[IndexPart]) -> Salt | None:
-    """The salt of an index, by the names that its fields have in the key of an entry."""
+    """The salt of an index, by the names of its fields in the key of an entry."""
     salt = spec.salt
     places = {declared.name: part.operand.name for declared, part in zip(spec.parts, parts, strict=True)}
     by = () if salt is None else tuple(places.get(name, name) for name in salt.by)

@@ -19,7 +19,7 @@ SEQUENCES = "hbmodel_sequences"
 
 @frozen
 class Counter:
-    """Where a sequence counts: the greatest id that was given."""
+    """The cell where a sequence counts: the greatest id that was assigned."""
 
     table: str
     row: bytes
@@ -32,7 +32,7 @@ def sequence_model(table: str) -> type[Any]:
 
     @model(table=table, family="d")
     class Sequenced:
-        """What was counted for one sequence."""
+        """The last count of one sequence."""
 
         name: Key[str] = key(Text)
         last: Column[int] = counter("n")
@@ -47,13 +47,13 @@ def counter_of(table: str, name: str) -> Counter:
 
 @frozen
 class DictionaryTables:
-    """Where a dictionary is kept: each way one table, and the counter of its ids.
+    """The tables of a dictionary: one for each direction, and the counter of its ids.
 
     Attributes:
         by_name: model of the table from name to id.
         by_id: model of the table from id to name.
         ids: codec of the ids.
-        counter: of the ids.
+        counter: the counter of the ids.
     """
 
     by_name: type[Any]
@@ -63,31 +63,31 @@ class DictionaryTables:
 
     @property
     def models(self) -> tuple[type[Any], ...]:
-        """Of every table."""
+        """The models of all tables."""
         return (sequence_model(self.counter.table), self.by_name, self.by_id)
 
     @property
     def name_table(self) -> str:
-        """From name to id."""
+        """The table from name to id."""
         return schema_of(self.by_name).table
 
     @property
     def id_table(self) -> str:
-        """From id to name."""
+        """The table from id to name."""
         return schema_of(self.by_id).table
 
     @property
     def id_column(self) -> bytes:
-        """Of the id, in the table by name."""
+        """The column of the id, in the table by name."""
         return schema_of(self.by_name).by_name["id"].column
 
     @property
     def name_column(self) -> bytes:
-        """Of the name, in the table by id."""
+        """The column of the name, in the table by id."""
         return schema_of(self.by_id).by_name["name"].column
 
     def packed(self, number: int) -> bytes:
-        """The bytes of an id; raises `IdsExhausted` for one that the codec does not take."""
+        """The bytes of an id; raises `IdsExhausted` for one that the codec cannot store."""
         try:
             return self.ids.encode(number)
         except ValueError:
@@ -117,18 +117,19 @@ def tables_of(dictionary: Dictionary) -> DictionaryTables:
 
 
 def dictionary(name: str, ids: Codec[int]) -> Dictionary:
-    """Declares a dictionary: short ids for long names, to be used as the codec of a field.
+    """Declares a dictionary: short ids for long names, for use as the codec of a field.
 
-    A name gets its id when an object with it is first added, whoever adds it: of programs that add the same new name at once one
-    gives the id, and the others take it. Ids count from 1. `create_tables` makes the dictionary's tables, `<name>.ids` and
-    `<name>.names`, with those of every model that uses it.
+    A name gets its id when an object with it is first added, by any program: if several programs add the same new name at the same
+    time, one assigns the id and the others use it. Ids start at 1. `create_tables` creates the dictionary's tables, `<name>.ids`
+    and `<name>.names`, with those of every model that uses it.
 
     Args:
-        name: of the dictionary, `namespace:name` or `name`.
-        ids: codec of the ids, whole numbers of fixed width: `hb.UInt32`, or `hb.Reversed(hb.UInt32)` so that new names lie apart.
+        name: name of the dictionary, `namespace:name` or `name`.
+        ids: codec of the ids, whole numbers of fixed width: `hb.UInt32`, or `hb.Reversed(hb.UInt32)` to spread new names over the
+            table.
 
     Raises:
-        DeclarationError: it is no name, or the codec is another one.
+        DeclarationError: the name is invalid, or the codec is not one of these.
     """
     made = Dictionary(name, ids)
     tables_of(made)

@@ -1,4 +1,4 @@
-"""What the values of a collection field hold, as a field of its own that predicates and indexes can be about."""
+"""The elements of a collection field, as a separate field for predicates and indexes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COLLECTIONS = {list, set, frozenset, abc.Sequence, abc.MutableSequence, abc.Set
 
 
 def element_of(of: Field) -> Field | None:
-    """The elements of a collection, under the field's name with brackets; None where the annotation names no type that keys can hold."""
+    """The elements of a collection, under the field's name with brackets; None if the annotation names no type that keys can store."""
     hint = _element_hint(of.hint)
     if hint is None:
         return None

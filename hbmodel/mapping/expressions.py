@@ -1,4 +1,4 @@
-"""Fields as they stand on a model class, which build predicates: `Action.user_id == 1`."""
+"""Fields as attributes of a model class; comparing them builds predicates: `Action.user_id == 1`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ V = TypeVar("V")
 
 @frozen(eq=False, repr=False)
 class FieldExpression(Generic[T]):
-    """A field as it stands on the model class; comparing it builds a predicate.
+    """A field as an attribute of the model class; comparing it builds a predicate.
 
-    Values are checked at once: one that the field cannot store exactly is an `EncodingError` that names the field.
+    Values are checked immediately: a value that the field cannot store exactly is an `EncodingError` that names the field.
     """
 
     of: Field = field(alias="of")
@@ -37,7 +37,7 @@ class FieldExpression(Generic[T]):
         raise QueryError("A field has no truth value on the class: compare it, or read it from an instance.", field=self.of.name)
 
     def checked(self, value: Any) -> Any:
-        """A value as it would read back; None where the field allows it."""
+        """A value in its form after a read; None if the field allows it."""
         self._not_a_field(value)
         if value is None:
             if not self.of.nullable:
@@ -63,7 +63,7 @@ class FieldExpression(Generic[T]):
         return Comparison(self.of, operator, checked)
 
     def _ordered(self, operator: Comparator, value: Any) -> Predicate:
-        """A comparison with a bound that need not be storable: `at >= noon and half a second` has a meaning for whole seconds."""
+        """A comparison with a bound that need not be storable: `at >= 12:00:00.5` is meaningful for whole seconds."""
         self._not_a_field(value)
         try:
             floor, exact = below(self.of.codec, value)
@@ -102,7 +102,7 @@ class FieldExpression(Generic[T]):
         return (self >= low) & (self <= high)
 
     def in_(self, values: Iterable[T]) -> Predicate:
-        """Equal to one of `values`; an empty collection matches nothing."""
+        """The field equals one of `values`; an empty collection matches nothing."""
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise QueryError("in_ takes a collection of values.", field=self.of.name, found=type(values).__name__)
         return In(self.of, tuple(self.checked(v) for v in values))
@@ -152,7 +152,7 @@ class FieldExpression(Generic[T]):
     @overload
     def contains(self: FieldExpression[frozenset[V] | None], value: V) -> Predicate: ...
     def contains(self: FieldExpression[Any], value: Any) -> Predicate:
-        """A collection field that has this element; `|` asks for one of several, `&` for all of them."""
+        """A collection field that contains this element; combine with `|` for one of several elements, with `&` for all of them."""
         element = element_of(self.of)
         if element is None:
             raise QueryError(
@@ -162,11 +162,11 @@ class FieldExpression(Generic[T]):
         return Contains(self.of, element, (FieldExpression[Any](of=element, model=self.model).checked(value),))
 
     def desc(self) -> Ordering:
-        """Descending, for `order_by`."""
+        """Descending order, for `order_by`."""
         return Ordering(self.of, True)
 
     def asc(self) -> Ordering:
-        """Ascending, for `order_by` (what a bare field means)."""
+        """Ascending order, for `order_by` (the default for a field)."""
         return Ordering(self.of, False)
 
 

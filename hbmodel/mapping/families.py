@@ -1,4 +1,4 @@
-"""Column families as models declare them: `hb.family` and the checks on names and options."""
+"""Declarations of column families: `hb.family`, and the checks of names and options."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ def family(
 ) -> Family:
     """A column family with options, for `@hb.model(family=...)` and `families=`.
 
-    What is not given is left to HBase when a table is created, and not compared with a live table, but for the TTL: without one
-    cells live forever.
+    Options that are not given keep HBase's defaults when a table is created, and are not compared with a live table. The TTL is an
+    exception: without one, cells do not expire.
 
     Args:
-        name: short, since every cell carries it.
-        ttl: life of cells, in whole seconds; HBase removes them after that.
-        max_versions: how many versions of a cell are kept; HBase's default is 1.
+        name: a short name, since every cell contains it.
+        ttl: lifetime of cells, in whole seconds; HBase removes them after that.
+        max_versions: maximum number of versions of a cell; HBase's default is 1.
         compression: `"NONE"`, `"GZ"`, `"SNAPPY"`, `"LZ4"`, `"ZSTD"`, ...; the servers must have its library.
         bloom_filter: `"NONE"`, `"ROW"` (HBase's default) or `"ROWCOL"`.
-        block_size: of blocks in HFiles, in bytes, 1 KiB to 16 MiB; HBase's default is 65,536.
+        block_size: size of blocks in HFiles, in bytes, 1 KiB to 16 MiB; HBase's default is 65,536.
         in_memory: whether the block cache favours the family.
         configuration: further settings by name, such as `hbase.hstore.blockingStoreFiles`.
 
     Raises:
-        DeclarationError: `option` names the option that HBase would not take.
+        DeclarationError: `option` names the option that HBase would not accept.
     """
     if ttl is not None and (not isinstance(ttl, timedelta) or ttl % _SECOND or ttl < _SECOND or ttl // _SECOND >= FOREVER):
         raise DeclarationError(
@@ -77,7 +77,7 @@ def family(
 
 
 def family_name(family: Any, **details: Any) -> bytes:
-    """The bytes of a column family's name; raises `DeclarationError` for one that HBase does not take."""
+    """The bytes of a column family's name; raises `DeclarationError` for one that HBase does not accept."""
     if not isinstance(family, str) or not _NAME.fullmatch(family) or family == _RESERVED:
         raise DeclarationError(
             "A column family is printable text without blanks, colons and slashes, not starting with a dot.",
@@ -93,7 +93,7 @@ def family_name(family: Any, **details: Any) -> bytes:
 
 
 def check_family(family: Family, **details: Any) -> None:
-    """Raises `DeclarationError` for options that HBase does not take; `option` names it."""
+    """Raises `DeclarationError` for options that HBase does not accept; `option` names the option."""
 
     def mistake(option: str, message: str) -> DeclarationError:
         return DeclarationError(message, **details, family=family.name.decode(), option=option, found=repr(getattr(family, option)))
@@ -122,12 +122,12 @@ def _whole(number: Any, allowed: range) -> bool:
 
 
 def with_versions(model: str, family: Family, fields: Sequence[Field], *, immutable: bool) -> Family:
-    """The family with as many versions as the column of it that wants most.
+    """The family with the maximum number of versions that its columns need.
 
     Args:
-        model: its name.
-        family: as declared.
-        fields: of the model.
+        model: the name of the model.
+        family: the family as declared.
+        fields: the fields of the model.
         immutable: whether rows never change.
 
     Raises:
@@ -155,13 +155,13 @@ def with_versions(model: str, family: Family, fields: Sequence[Field], *, immuta
 
 
 def check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int | None], *, alone: bool) -> None:
-    """Checks that what remains of a row when some of its cells expire is a whole object, or none.
+    """Checks that the remainder of a row after some of its cells expire is a whole object, or none.
 
     Args:
-        model: its name.
-        fields: of the model.
+        model: the name of the model.
+        fields: the fields of the model.
         lives: TTL of each family in seconds, by name; None for a family without one.
-        alone: whether a row has no cells but its columns: no flag, and no system cells of an index.
+        alone: whether a row has no cells except its columns: no flag, and no system cells of an index.
 
     Raises:
         DeclarationError: names the field.

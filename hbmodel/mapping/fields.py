@@ -58,7 +58,7 @@ class Column(_Attribute[T]):
 
 @attrs.frozen
 class FieldSpec:
-    """What `key`, `column`, `counter` and `version` return until the decorator resolves them."""
+    """The return value of `key`, `column`, `counter` and `version` before the decorator resolves it."""
 
     kind: Literal["key", "column", "counter", "version"]
     codec: Codec[Any] | None
@@ -76,7 +76,7 @@ class FieldSpec:
 
 @attrs.frozen
 class FlagSpec:
-    """What `flag` returns: the qualifier of a cell that holds 01 while the row exists."""
+    """The return value of `flag`: the qualifier of a cell that contains 01 while the row exists."""
 
     alias: str
 
@@ -107,13 +107,13 @@ def key(
     """Declares a field of the row key; the order of declaration is the order in the key.
 
     Args:
-        codec: how values become bytes; by default what the annotation calls for (`int` is `Int64`, ...).
+        codec: how values become bytes; by default the codec for the annotation (`int` is `Int64`, ...).
         desc: sort descending (every byte is complemented).
-        nullable: says to type checkers that None is allowed; the annotation says it at run time.
-        was: the name that the field had before, at the same place in the key and with the same codec.
+        nullable: for type checkers: whether None is allowed; at run time the annotation decides.
+        was: the former name of the field, at the same place in the key and with the same codec.
         part: `"column"` puts the field into the column qualifier, so that objects that differ only in such fields share a row.
-        split: cuts a time in two: the row key holds the beginning of its bucket of that length, the qualifier the offset in it.
-            Queries see one field.
+        split: splits a time in two: the row key contains the start of its bucket of this length, the qualifier the offset in the
+            bucket. Queries see one field.
     """
     return FieldSpec("key", codec, desc=desc, nullable=nullable, was=was, part=part, split=split)
 
@@ -192,21 +192,21 @@ def column(
     was: str | None = None,
     versions: int | None = None,
 ) -> Any:
-    """Declares a field stored in a cell of its own.
+    """Declares a field stored in its own cell.
 
     Args:
-        alias: the column qualifier, as short as you like since every cell carries it; by default the attribute's name. Given
-            by position only: to type checkers a keyword `alias` would name the argument of the constructor. It may be empty for the
-            only column of a model with key fields in the qualifier.
-        codec: how values become bytes; by default what the annotation calls for.
-        default: for new objects and for stored rows that lack the cell; `attrs.Factory(list)` makes one anew each time.
-            Without one the column is required: a row that lacks it is `IncompleteRow`.
+        alias: the column qualifier; keep it short, since every cell contains it. By default the attribute's name. Positional only:
+            for type checkers a keyword `alias` would name the argument of the constructor. It may be empty for the only column of a
+            model with key fields in the qualifier.
+        codec: how values become bytes; by default the codec for the annotation.
+        default: for new objects and for stored rows that lack the cell; `attrs.Factory(list)` makes a new one each time. Without a
+            default the column is required: a row that lacks it is an `IncompleteRow`.
         family: column family; by default the model's.
-        nullable: says to type checkers that None is allowed; the annotation says it at run time.
+        nullable: for type checkers: whether None is allowed; at run time the annotation decides.
         null: `"marker"` stores None as an empty cell; `"delete"` deletes the cell (only on models without indexes).
-        was: the name that the field had before, in the same cell and with the same codec.
-        versions: how many versions of the cell are kept, for `session.versions` and `query.as_of`. A setting of the family: all of its
-            columns keep as many as the one that wants most.
+        was: the former name of the field, in the same cell and with the same codec.
+        versions: the number of versions of the cell to keep, for `session.versions` and `query.as_of`. This is a setting of the
+            family: all of its columns keep the largest number that one of them declares.
     """
     return FieldSpec("column", codec, alias, family, default, nullable=nullable, null=null, was=was, versions=versions)
 
@@ -214,16 +214,16 @@ def column(
 def counter(alias: str | None = None, /, *, family: str | None = None, init: Literal[False] = False) -> Column[int]:
     """Declares a counter: a Java long of 8 bytes that `Session.increment` changes atomically on the server.
 
-    It is 0 until it is incremented and is not part of the constructor, of `add`, of an index or of its covered columns.
+    It is 0 until it is incremented. It is not part of the constructor, of `add`, of an index or of its covered columns.
     """
     del init  # tells type checkers that the constructor does not take the field
     return typing.cast("Column[int]", FieldSpec("counter", JavaLong, alias, family, 0))
 
 
 def version(*, init: Literal[False] = False) -> Column[int]:
-    """Declares the version of a model: every write of a row counts it, and is checked against it (optimistic concurrency).
+    """Declares the version of a model: every write of a row increments it, and is checked against it (optimistic concurrency).
 
-    It is 0, unknown, in an object that was made and not read, and is not part of the constructor nor of equality. `attrs.evolve`
+    It is 0 (unknown) in an object that was created and not read. It is not part of the constructor or of equality. `attrs.evolve`
     keeps it. Needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.
     """
     del init  # tells type checkers that the constructor does not take the field
@@ -231,9 +231,10 @@ def version(*, init: Literal[False] = False) -> Column[int]:
 
 
 def flag(alias: str) -> FlagSpec:
-    """Names the cell that holds 01 while a row exists, for `@hb.model(exists=hb.flag("e"))`.
+    """Names the cell that contains 01 while a row exists, for `@hb.model(exists=hb.flag("e"))`.
 
-    Needed by `insert` where every required column may encode to nothing, since HBase's check cannot tell an empty cell from none.
+    `insert` needs it if every required column may be stored as an empty cell, since HBase's check cannot distinguish an empty cell
+    from an absent one.
     """
     return FlagSpec(alias)
 
@@ -250,27 +251,27 @@ def index(
     """Declares an index table.
 
     Args:
-        fields: names of the fields to look rows up by, in key order; `asc("at")` and `desc("at")` set a direction, otherwise
-            each keeps its own; `each("tags")` takes the elements of a collection. The rest of the primary key follows by itself.
-        covers: columns that are stored in the entries too, in a tuple. On versioned and immutable models entries answer queries
-            that need no others.
-        salt: of the index table, by the names of its fields.
-        none: False leaves out rows that have None in a field of the index. Queries that use it say that they do not ask for these:
-            by `==`, `<`, `startswith` and their like, or by `~field.is_(None)`.
-        where: leaves out rows that do not satisfy a condition: `where=lambda ticket: ticket.state == "open"`. Queries that use the
-            index repeat it, or say something that plainly implies it.
-        unique: on versioned models, whether no two rows may have the same values in these fields (None apart); else a write is a
-            `UniqueViolation`.
-        was: the name that the index had before, with the same entries.
+        fields: names of the fields to look rows up by, in key order; `asc("at")` and `desc("at")` set a direction, otherwise each
+            keeps its own; `each("tags")` uses the elements of a collection. The rest of the primary key is appended automatically.
+        covers: columns that are stored in the entries too, in a tuple. On versioned and immutable models, entries answer queries
+            that need no other columns.
+        salt: salt of the index table, by the names of its fields.
+        none: False excludes rows that have None in a field of the index. Queries that use the index must exclude None in these
+            fields: by `==`, `<`, `startswith` and similar conditions, or by `~field.is_(None)`.
+        where: excludes rows that do not satisfy a condition: `where=lambda ticket: ticket.state == "open"`. Queries that use the
+            index must repeat the condition, or have one that plainly implies it.
+        unique: on versioned models, whether no two rows may have the same values in these fields (None excepted); otherwise a write
+            is a `UniqueViolation`.
+        was: the former name of the index, with the same entries.
     """
     parts = tuple(part if isinstance(part, DeclaredPart) else IndexField(part, None) for part in fields)
     return IndexSpec(parts, covers, salt, none, where, unique, was)
 
 
 def each(name: str, *, desc: bool = False) -> DeclaredPart:
-    """A part of an index for each different element of a collection field: a row has an entry for every one of them.
+    """A part of an index for each different element of a collection field: a row has one entry for each of them.
 
-    Queries use it by `Model.tags.contains("x")`. Rows whose collection is empty, or None, have no entries.
+    Queries use it by `Model.tags.contains("x")`. Rows whose collection is empty or None have no entries.
     """
     return EachField(name, desc)
 

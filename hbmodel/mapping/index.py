@@ -1,4 +1,4 @@
-"""The frozen description of one index: its table, the layout of its entries, and which entries a row has."""
+"""The frozen description of one index: its table, the layout of its entries, and the entries of a row."""
 
 from __future__ import annotations
 
@@ -21,25 +21,24 @@ from hbmodel.mapping.predicates import Predicate, describe
 class Index:
     """One index table of a model.
 
-    Row key: `[salt][index fields][rest of the primary key][primary bucket, if random]`. Which kinds of index there are is a matter
-    of its parts.
+    Row key: `[salt][index fields][rest of the primary key][primary bucket, if random]`. The parts of an index determine its kind.
 
     Attributes:
-        name: of the index.
-        table: of the index table that is live; the registry can name a later one.
-        parts: that the index is declared over.
-        layout: of the whole entry key, without salt.
-        salt: of the index table.
+        name: the name of the index.
+        table: the live index table; the registry can name a later one.
+        parts: the declared parts.
+        layout: the layout of the whole entry key, without salt.
+        salt: the salt of the index table.
         covers: names of the covered columns.
-        primary_positions: where in `layout` each primary key field stands, in primary key order.
-        operands: what stands at each place of `layout`, by its name there.
-        where: what a row must satisfy to have entries; no predicates for every row.
+        primary_positions: the position of each primary key field in `layout`, in primary key order.
+        operands: the operand at each position of `layout`, by its name there.
+        where: the predicates that a row must satisfy to have entries; none if every row has entries.
         unique: whether no two rows may have the same values in its fields.
         verified: whether writers verify its entries, so that these answer queries without their rows.
-        was: the name that it had before, or None.
-        stored_spec: as `spec`, with the place of each stored field in the bytes for its name: indexes with equal ones have the same
-            entries, whatever the names.
-        kept_by_all: whether every program that writes the table keeps the index by now.
+        was: the former name, or None.
+        stored_spec: like `spec`, with the place of each stored field in the bytes instead of its name: indexes with equal ones have
+            the same entries, whatever their names.
+        kept_by_all: whether every program that writes the table maintains the index by now.
         alone: whether no program that writes the table has columns or indexes that the model does not declare.
     """
 
@@ -61,28 +60,28 @@ class Index:
 
     @property
     def fields(self) -> Sequence[str]:
-        """Names of the declared parts, as they have them in `layout`."""
+        """Names of the declared parts, as in `layout`."""
         return tuple(part.operand.name for part in self.parts)
 
     @cached_property
     def conditions(self) -> Sequence[Predicate]:
-        """What a row must satisfy to have entries: what is declared, and what the parts require."""
+        """The predicates that a row must satisfy to have entries: the declared ones, and those of the parts."""
         return (*self.where, *(condition for part in self.parts for condition in part.required))
 
     @property
     def kinds(self) -> Sequence[str]:
-        """What the index is beyond the plain kind, in a few words each."""
+        """What distinguishes the index from a plain one, in a few words each."""
         of_parts = tuple(part.description for part in self.parts if part.description is not None)
         return (*of_parts, *(f"where {describe(condition)}" for condition in self.where))
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """The stored fields, key fields among them, that decide which entries a row has."""
+        """The stored fields, key fields among them, that determine the entries of a row."""
         return frozenset[str]().union(*(part.reads for part in self.parts), *(condition.reads() for condition in self.conditions))
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether every row has just the one entry of its fields' values."""
+        """Whether every row has exactly one entry, with its fields' values."""
         return not self.conditions and all(part.is_field for part in self.parts)
 
     @cached_property
@@ -91,10 +90,10 @@ class Index:
         return all(part.has_one_value for part in self.parts)
 
     def on_entries(self, predicates: Sequence[Predicate]) -> Sequence[Condition] | None:
-        """The conditions of a query with what they mean for entries; None where a part has no entries of rows that satisfy them.
+        """The conditions of a query with their meaning for entries; None if rows that satisfy them may have no entries for a part.
 
         Args:
-            predicates: that must all hold.
+            predicates: the conditions, which must all hold.
         """
         found: Sequence[Condition] | None = [Condition(predicate, predicate) for predicate in predicates]
         for part in self.parts:
@@ -103,7 +102,7 @@ class Index:
 
     @cached_property
     def spec(self) -> Mapping[str, Any]:
-        """Canonical description for the registry; what is not declared is not in it."""
+        """Canonical description for the registry; options that are not declared are omitted."""
         asked = {of.name: of.derivation for condition in self.where for of in condition.fields()}
         kinds = {name: dict(spec) for name, spec in {**asked, **{p.operand.name: p.spec for p in self.parts}}.items() if spec}
         return {

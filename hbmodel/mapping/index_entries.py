@@ -1,4 +1,4 @@
-"""The row keys of the index entries that a row has, of whatever kind the index is."""
+"""The row keys of a row's index entries, for all kinds of indexes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Entries = Callable[[Mapping[str, Any], bytes], tuple[bytes, ...]]
 
 
 def entries_function(index: Index, packed: Entries) -> Entries:
-    """The function that gives the entries of any row.
+    """The function that returns the entries of any row.
 
     Args:
-        index: of the model.
-        packed: gives the entry whose key has the values of the index's parts, by their names there.
+        index: an index of the model.
+        packed: returns the entry whose key has the values of the index's parts, by their names there.
     """
     if index.is_plain:
         return packed

@@ -1,4 +1,4 @@
-"""What the keys and names of a model cost in bytes per row."""
+"""The cost of a model's keys and names, in bytes per row."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ from hbmodel.store.port import Store, check_store
 
 @frozen
 class Description:
-    """What keys and names cost.
+    """The cost of keys and names.
 
     Attributes:
-        table: of the model.
-        key_bytes: length of a row key, or None where a field's width varies; of a wide model with what its qualifiers begin with.
+        table: the table of the model.
+        key_bytes: length of a row key, or None if the width of a field varies; for a wide model including the prefix of its
+            qualifiers.
         fixed_key_bytes: length of the shortest row key: salt, fixed-width fields, markers, terminators.
-        cell_overhead: bytes per row that HBase stores beside the values: for each cell the row key (its fixed part), family,
-            qualifier and 20 bytes of lengths, timestamp and type, before compression and block encoding.
+        cell_overhead: bytes per row that HBase stores in addition to the values: for each cell the row key (its fixed part),
+            family, qualifier and 20 bytes of lengths, timestamp and type, before compression and block encoding.
         cells: cells per full row, system cells included.
         indexes: the same for the entries of each index.
-        key: the fields of the key in their order, `at descending` for a descending one, with the base that brings it: `user (of Owned)`.
-        sample: what sampled objects take, tall and wide; None where none were asked for.
-        prefixes: rows per prefix of the key and of each index, with hot values, by a sample; nothing where none was asked for.
-        bytes: where the bytes of the sampled objects go, and what other names and codecs would take; None without a sample.
+        key: the fields of the key in their order, `at descending` for a descending one, with the base class that declares it: `user
+            (of Owned)`.
+        sample: the size of the sampled objects, tall and wide; None without a sample.
+        prefixes: rows per prefix of the key and of each index, with hot values, from the sample; empty without a sample.
+        bytes: how the bytes of the sampled objects are used, and the size with other names and codecs; None without a sample.
     """
 
     table: str
@@ -70,9 +72,9 @@ def describe(model: type[Any], sample: Store | _HasStore | None = None) -> Descr
 
     Args:
         model: the class.
-        sample: a store, or a session, with objects of the model: some are read, to see where their bytes go, to compare what they
-            take with more or fewer key fields in the qualifier, with other names and with other codecs, and to count rows per prefix
-            of the key and of each index.
+        sample: a store, or a session, with objects of the model. Some of them are read to report how their bytes are used, to
+            compare their size with more or fewer key fields in the qualifier, with other names and with other codecs, and to count
+            rows per prefix of the key and of each index.
     """
     schema = schema_of(model)
     described = _described(schema)
@@ -127,7 +129,7 @@ def _describe(table: str, before: int, layouts: Sequence[KeyLayout], columns: li
 
 
 def _shortest(codec: Codec[Any], unterminated: bool) -> int:
-    """The least number of bytes that a codec writes for a value, at the end of a key (`unterminated`) or before another field."""
+    """The minimum number of bytes of a codec's value, at the end of a key (`unterminated`) or before another field."""
     encode = codec.encode if unterminated else codec.encode_part
     kind = codec.python_type
     if codec.width is not None:

@@ -1,4 +1,4 @@
-"""The order of a model's key fields: by their declaration, those of bases first, or as the model says."""
+"""The order of a model's key fields: that of their declaration, those of bases first, or as declared by the model."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def in_key_order(cls: type[Any], specs: Mapping[str, S], order: Sequence[str] | 
 
     Args:
         cls: the class, undecorated.
-        specs: of the class and its bases, those of the last base in `__mro__` first.
-        order: names of all key fields, as the model says, or None.
+        specs: the declarations of the class and its bases, those of the last base in `__mro__` first.
+        order: names of all key fields, as declared by the model, or None.
 
     Raises:
         DeclarationError: the order names other fields than the key's.
@@ -37,7 +37,7 @@ def in_key_order(cls: type[Any], specs: Mapping[str, S], order: Sequence[str] | 
 
 
 def _warn(cls: type[Any], keys: Sequence[str]) -> None:
-    """Says which order the key has where several bases bring fields of it, none of them a base of the others."""
+    """Warns about the resulting key order if several bases declare key fields, none of them a base of the others."""
     sources = [source for source in dict.fromkeys(source_of(cls, name) for name in keys) if source is not None]
     if not any(not (issubclass(one, other) or issubclass(other, one)) for one in sources for other in sources):
         return
@@ -51,6 +51,6 @@ def _warn(cls: type[Any], keys: Sequence[str]) -> None:
 
 
 def source_of(cls: type[Any], name: str) -> type[Any] | None:
-    """The base that brings a field to a model; None where the model declares it itself."""
+    """The base from which a model inherits a field; None if the model declares it itself."""
     found = next((base for base in cls.__mro__ if name in inspect.get_annotations(base)), cls)
     return None if found is cls else found

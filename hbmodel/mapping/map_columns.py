@@ -1,4 +1,4 @@
-"""Map columns: fields whose entries are cells of their own, `alias` and map key as the qualifier, in the row of their object."""
+"""Map columns: fields whose entries are separate cells in the row of their object, with `alias` and map key as the qualifier."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARK: Final = b"\x01"
 
 
 class NotLoadedType:
-    """The type of `NotLoaded`: what a map column of an object is that was read without it."""
+    """The type of `NotLoaded`: the value of a map column of an object that was read without it."""
 
     __slots__ = ()
 
@@ -47,10 +47,10 @@ class MapField:
     """A map column of a model.
 
     Attributes:
-        name: of the attribute.
+        name: the name of the attribute.
         key: codec of the keys.
-        value: how values are written: as a column that may be None, where None, the empty cell, stands for a removed entry.
-        marked: whether every put of entries writes the cell of the alias alone, since rows have system cells.
+        value: how values are written: like a nullable column, where None, the empty cell, means a removed entry.
+        marked: whether every put of entries also writes the cell with only the alias, since rows have system cells.
     """
 
     name: str
@@ -69,7 +69,7 @@ class MapField:
 
     @property
     def qualifier(self) -> bytes:
-        """The alias, with which the qualifiers of all entries begin."""
+        """The alias, the prefix of the qualifiers of all entries."""
         return self.value.qualifier
 
     @cached_property
@@ -79,7 +79,7 @@ class MapField:
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """What the registry keeps of it."""
+        """Its description in the registry."""
         codec = self.value.codec.spec
         return {"name": self.name, "kind": "map", "key": self.key.spec, "codec": codec, "nullable": True, "null": "marker"}
 
@@ -87,7 +87,7 @@ class MapField:
         """The bytes of a map key.
 
         Raises:
-            EncodingError: the key cannot be stored, or leaves nothing in the qualifier.
+            EncodingError: the key cannot be stored, or makes the qualifier empty.
         """
         found = b"" if key is None else self.layout.pack((key,))
         if not found or len(self.qualifier) + len(found) > MAX_ROW_LENGTH:
@@ -109,14 +109,14 @@ class MapField:
             raise DecodingError(error.message, **{**error.details, "field": self.name}) from None
 
     def cells(self, entries: object, row: bytes = b"") -> dict[bytes, bytes]:
-        """The cells of entries that are put, or of those that are removed, where the value is None.
+        """The cells of entries to put, or to remove if the value is None.
 
         Args:
             entries: a mapping.
-            row: row key, by which the size of cells is checked.
+            row: row key, for the check of the size of cells.
 
         Raises:
-            EncodingError: it is no mapping, or a key or value cannot be stored; names the field.
+            EncodingError: it is not a mapping, or a key or value cannot be stored; names the field.
         """
         if not isinstance(entries, Mapping):
             raise EncodingError("A map column takes a mapping.", field=self.name, found=type(entries).__name__)
@@ -137,7 +137,7 @@ class MapField:
         return cells
 
     def settled(self, entries: object, row: bytes) -> dict[Any, Any]:
-        """Entries as they read back, which nobody else can change; errors as `cells`."""
+        """A copy of the entries with values in their form after a read; errors as for `cells`."""
         start, cells = len(self.column), self.cells(entries, row)
         return {
             self.key_of(column[start:]): None if not cell else self.value_of(cell) for column, cell in cells.items() if len(column) > start
@@ -155,7 +155,7 @@ class MapField:
 
 
 def checked_values(of: MapField, entries: object) -> Mapping[Any, Any]:
-    """Entries that are put, none of them removed; raises `EncodingError`."""
+    """Entries to put, none of them removed; raises `EncodingError`."""
     if isinstance(entries, Mapping) and any(value is None for value in entries.values()):
         raise EncodingError("A map column has no None: remove entries with session.remove_columns().", field=of.name)
     return entries  # type: ignore[return-value]  # `MapField.cells` refuses what is no mapping
@@ -166,7 +166,7 @@ Taken = tuple[dict[str, Any], bytes, dict[bytes, bytes]]
 
 
 def with_map_cells(maps: tuple[MapField, ...], table: str, take: Callable[[Any], Taken]) -> Callable[[Any], Taken]:
-    """The function that gives what is written of an object, with the cells of its map columns too."""
+    """The function that returns the writes of an object, including the cells of its map columns."""
     if not maps:
         return take
 
@@ -178,7 +178,7 @@ def with_map_cells(maps: tuple[MapField, ...], table: str, take: Callable[[Any],
 
 
 def map_cells(maps: tuple[MapField, ...], obj: object, row: bytes, table: str) -> dict[bytes, bytes]:
-    """The cells of the map columns of an object, of those that are loaded.
+    """The cells of the loaded map columns of an object.
 
     Raises:
         EncodingError: an entry cannot be stored; names the field.

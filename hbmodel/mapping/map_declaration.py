@@ -1,4 +1,4 @@
-"""How map columns are declared: the annotation, the function, and what is checked of them."""
+"""Declarations of map columns: the annotation, the function, and the checks."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 LONGEST_NAME = 100
-"""Bytes of the name of a map column, at most: it stands in continuation tokens."""
+"""The maximum length of the name of a map column, in bytes, since continuation tokens contain it."""
 
 
 @frozen(eq=False, repr=False, order=False)
 class MapColumns(Generic[K, V]):
-    """A map column as it stands on the model class, for `Session.columns` and its like.
+    """A map column as an attribute of the model class, for `Session.columns` and similar methods.
 
     Attributes:
-        of: what is declared.
+        of: the declared map column.
         model: the class.
     """
 
@@ -53,7 +53,7 @@ class MapColumns(Generic[K, V]):
 class Columns(Generic[K, V]):
     """The annotation of a map column: a `MapColumns` on the class, a dictionary on an instance.
 
-    An object that was read without its entries has `NotLoaded` there.
+    In an object that was read without its entries it is `NotLoaded`.
     """
 
     def __init__(self, expression: MapColumns[K, V]) -> None:
@@ -73,7 +73,7 @@ class Columns(Generic[K, V]):
 
 @frozen
 class MapSpec:
-    """What `columns` returns until the decorator resolves it."""
+    """The return value of `columns` before the decorator resolves it."""
 
     alias: str | None
     key: Codec[Any] | None
@@ -110,19 +110,19 @@ def columns(
     family: str | None = None,
     factory: Callable[[], dict[Any, Any]] = dict,
 ) -> Any:
-    """Declares a map column: each of its entries is a cell of its own, sorted by its key, and there may be millions of them.
+    """Declares a map column: each entry is a separate cell, sorted by its key, and there may be millions of them.
 
-    Entries are read by `Session.columns` and changed by `Session.put_columns` and `remove_columns`; `add` and `update` merge
-    theirs into what is there.
+    Entries are read by `Session.columns` and changed by `Session.put_columns` and `remove_columns`; `add` and `update` merge their
+    entries into the existing ones.
 
     Args:
-        alias: what the qualifiers of all entries begin with; by default the attribute's name. No other alias of the family begins
-            with it, nor it with another one.
-        key: codec of the keys; by default what the annotation calls for, `hb.Columns[str, int]` or `dict[str, int]`.
+        alias: the prefix of the qualifiers of all entries; by default the attribute's name. No other alias of the family may begin
+            with it, and it may not begin with another one.
+        key: codec of the keys; by default the codec for the annotation, `hb.Columns[str, int]` or `dict[str, int]`.
         value: codec of the values, likewise.
         family: column family; by default the model's.
-        factory: says to type checkers, as `factory=dict`, that the constructor may do without it; new objects have an empty
-            dictionary anyway.
+        factory: for type checkers: `factory=dict` declares that the constructor argument is optional. New objects have an empty
+            dictionary in any case.
     """
     if factory is not dict:
         raise DeclarationError("New objects have an empty dictionary in a map column: factory=dict.", found=repr(factory))
@@ -140,15 +140,15 @@ def resolve_map(
     """A declared map column.
 
     Args:
-        name: of the attribute.
-        spec: what was declared.
+        name: the name of the attribute.
+        spec: the declaration.
         hint: the annotation.
-        family: checks the family that was given, or takes the model's.
+        family: checks the given family, or returns the model's.
         qualifier: checks an alias.
         mistake: makes errors.
 
     Raises:
-        DeclarationError: the annotation or a codec does not suit, or the name is too long.
+        DeclarationError: the annotation or a codec is not valid here, or the name is too long.
     """
     if typing.get_origin(hint) not in {Columns, dict} or len(typing.get_args(hint)) != 2:
         raise mistake("A map column is annotated hb.Columns[...] or dict[...], with the types of keys and values.", annotation=repr(hint))
@@ -182,11 +182,11 @@ def _codec(codec: object, hint: Any, what: str, mistake: Callable[..., Declarati
 
 
 def map_of(schema: TableSchema, of: object) -> MapField:
-    """The map column that was given as it stands on the model class.
+    """The map column that was given as an attribute of the model class.
 
     Raises:
-        QueryError: it is something else.
-        UnknownField: it is of another model.
+        QueryError: the argument is something else.
+        UnknownField: it belongs to another model.
     """
     if not isinstance(of, MapColumns):
         raise QueryError("Give a map column as it stands on the model class: Model.field.", table=schema.table, found=type(of).__name__)
@@ -209,10 +209,10 @@ def check_maps(
     """Checks the map columns of a model together, and returns them as they are written.
 
     Args:
-        model: its name.
-        maps: as declared.
-        fields: of the model.
-        families: of its columns.
+        model: the name of the model.
+        maps: the map columns as declared.
+        fields: the fields of the model.
+        families: the families of its columns.
         immutable: whether rows never change.
         foreign: whether other programs write the table.
         marked: whether rows have system cells.

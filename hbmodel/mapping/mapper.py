@@ -38,9 +38,9 @@ class RowDecoder:
     """Decodes rows of one model, for one set of fields.
 
     Attributes:
-        schema: of the model.
-        indexed: whether rows carry system cells, so that only rows with a live flag exist.
-        names: the fields wanted; None means all of them.
+        schema: the schema of the model.
+        indexed: whether rows have system cells, so that only rows with a live flag exist.
+        names: the wanted fields; None means all of them.
         adopting: whether rows from before the first index, which have no system cells, exist too.
     """
 
@@ -64,7 +64,7 @@ class RowDecoder:
 
     @cached_property
     def anchor(self) -> bytes | None:
-        """A column that every existing row has, so that a projection still finds rows whose wanted cells are all missing."""
+        """A column that every existing row has, so that a projection also finds rows without any wanted cell."""
         if self.adopting:
             return None
         if self.indexed:
@@ -75,7 +75,7 @@ class RowDecoder:
 
     @cached_property
     def columns(self) -> Sequence[bytes]:
-        """What a get or scan must ask for: whole families for whole objects without map columns, else just the cells needed."""
+        """The columns that a get or scan requests: whole families for whole objects without map columns, else just the cells needed."""
         if self.names is not None and self.anchor is not None:
             return tuple(sorted({self.anchor, *(f.column for f in self.fields)}))
         if self.schema.foreign:
@@ -85,7 +85,7 @@ class RowDecoder:
 
     @cached_property
     def columns_of_gets(self) -> Sequence[bytes]:
-        """What a get asks for: of objects that share rows the columns by name, unless the row's version comes with the whole of them."""
+        """The columns that a get requests: for objects that share rows by name, unless the row's version comes with whole objects."""
         if self.schema.wide is None or self.schema.versioned or self.anchor is None or self.columns != self.schema.family_names:
             return self.columns
         return tuple(sorted({self.anchor, *(f.column for f in self.schema.columns)}))
@@ -107,7 +107,7 @@ class RowDecoder:
 
     @property
     def _without_system_cells(self) -> Callable[[Row], bool]:
-        """Whether a row is an object by its own cells: what an update leaves of a row that was deleted lacks every required column."""
+        """Whether a row is an object by its own cells: a deleted row that an update has written to lacks every required column."""
         required, is_system = self.schema.required_columns, self.schema.is_system
         if self.schema.exists_column is not None:
             flag: bytes = self.schema.exists_column
@@ -138,7 +138,7 @@ class RowDecoder:
 
     @property
     def values_slow(self) -> Callable[[Row], Values]:
-        """The same as `values`, field by field: slower, and knows what is wrong with a row."""
+        """The same as `values`, field by field: slower, but reports the cause of an error in a row."""
         schema = self.schema
         key_names, unpack, start = schema.layout.names, schema.layout.unpack, schema.salt.width
         steps = tuple((f.name, f.column, f.decode_cell, None if f.required else f.default_value, f.empty_is_missing) for f in self.fields)
@@ -171,7 +171,7 @@ class RowDecoder:
 
     @cached_property
     def make(self) -> Callable[[Values], Any]:
-        """Builds an object from all its values without running `__init__`, whose checks the stored row has passed before."""
+        """Builds an object from all its values without running `__init__`, since the stored row has passed its checks before."""
         model = self.schema.model
         new, assign = object.__new__, object.__setattr__
         after = getattr(model, "__attrs_post_init__", None)
@@ -220,7 +220,7 @@ class KeyMapper:
         return schema.keep("rows", compile_rows(schema, cls(schema).plain_rows)) if made is None else made
 
     def plain_rows(self, key: Mapping[str, Any] | Sequence[Any]) -> list[bytes]:
-        """The same field by field: slower, and knows what is wrong with a key."""
+        """The same field by field: slower, but reports the cause of an error in a key."""
         return self.rows(self.given(key))
 
     def parts(self, key: Sequence[Any]) -> list[bytes]:
@@ -268,7 +268,7 @@ class KeyMapper:
         return made
 
     def packed_slow(self, index: Index, values: Mapping[str, Any], row: bytes) -> tuple[bytes, ...]:
-        """The one entry whose key has these values, field by field: slower, and knows what is wrong with them."""
+        """The one entry whose key has these values, field by field: slower, but reports the cause of an error."""
         try:
             parts = index.layout.pack_parts([values[name] for name in index.layout.names])
         except EncodingError as error:
@@ -311,7 +311,7 @@ def cells_of(schema: TableSchema, obj: object) -> dict[bytes, bytes]:
 
 
 def take(schema: TableSchema, obj: object) -> Taken:
-    """What is written of an object: its values by field name, its row key (a random salt draws its bucket), and its cells.
+    """The writes of an object: its values by field name, its row key (with a bucket drawn under a random salt), and its cells.
 
     Raises:
         EncodingError: a value cannot be stored exactly; names the field.
@@ -324,7 +324,7 @@ def take(schema: TableSchema, obj: object) -> Taken:
 
 
 def entries_of(schema: TableSchema, values: Mapping[str, Any], row: bytes) -> dict[str, tuple[bytes, ...]]:
-    """The row keys of an object's entries in each declared index, by the index's name; values and errors as `KeyMapper.entries`."""
+    """The row keys of an object's entries in each declared index, by the index's name; values and errors as for `KeyMapper.entries`."""
     made: Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]] | None = schema.compiled.get("entries")
     if made is None:
         keys = KeyMapper(schema)
@@ -336,7 +336,7 @@ def entries_of(schema: TableSchema, values: Mapping[str, Any], row: bytes) -> di
 def _as_stored(
     schema: TableSchema, entries: Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]]
 ) -> Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]]:
-    """The same function, but what decides about entries looks at values as readers will see them."""
+    """The same function, applied to values in their form after a read, since readers will compare entries with them."""
     names = frozenset[str]().union(*(index.reads for index in schema.indexes.values() if not index.is_plain))
     if not names:
         return entries
@@ -345,7 +345,7 @@ def _as_stored(
 
 
 def take_slow(schema: TableSchema, obj: object) -> Taken:
-    """The same field by field: slower, and knows what is wrong with an object."""
+    """The same field by field: slower, but reports the cause of an error in an object."""
     row = KeyMapper(schema).new_row(key_of(schema, obj))
     return {f.name: getattr(obj, f.name) for f in schema.fields}, row, cells_of(schema, obj)
 
@@ -374,13 +374,13 @@ def encode_cell(schema: TableSchema, of: Field, value: Any) -> bytes:
 
 
 def version_of(schema: TableSchema, obj: object) -> int:
-    """The version that an object was read with: 0 if it was not read, or the model has none."""
+    """The version that an object was read with: 0 if it was not read, or if the model has none."""
     of = schema.version_field
     return UNKNOWN if of is None else int(getattr(obj, of.name))
 
 
 def give_version(schema: TableSchema, obj: object, version: int) -> bool:
-    """Sets the version of an object that was written; returns whether it could be changed."""
+    """Sets the version of an object that was written; returns whether the object could be changed."""
     of = schema.version_field
     if of is not None:
         try:
@@ -391,7 +391,7 @@ def give_version(schema: TableSchema, obj: object, version: int) -> bool:
 
 
 def changed_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
-    """Another object with some fields changed, and the version where the model has one."""
+    """Another object with some fields changed, and the same version if the model has one."""
     schema = schema_of(type(obj))
     values = {f.name: getattr(obj, f.name) for f in schema.fields} | {name: getattr(obj, name) for name in schema.maps_by_name}
     if schema.version_field is not None:

@@ -1,4 +1,4 @@
-"""The `model` decorator: an attrs class in, a frozen schema beside it."""
+"""The `model` decorator: makes an attrs class and its frozen schema."""
 
 from __future__ import annotations
 
@@ -52,29 +52,29 @@ def model(
     replaces: type[Any] | None = None,
     key_order: Sequence[str] | None = None,
 ) -> Callable[[C], C]:
-    """Makes an attrs class of the decorated one and resolves its declarations.
+    """Makes the decorated class an attrs class and resolves its declarations.
 
-    The class gets no base, no metaclass and no I/O methods. Its constructor takes keyword arguments. A mistake in the
-    declaration is a `DeclarationError` here, not at the first write.
+    The class gets no base, no metaclass and no I/O methods. Its constructor takes keyword arguments. A mistake in the declaration
+    is a `DeclarationError` here, not at the first write.
 
     Args:
-        table: name of the primary table, `namespace:name` or `name`; an index lives in `<table>.<index>`.
+        table: name of the primary table, `namespace:name` or `name`; the table of an index is `<table>.<index>`.
         family: column family of every column that names no other: its name, or `hb.family(...)` with options.
-        families: `hb.family(...)` of further families that columns name, where they have options. All families of a model with
+        families: `hb.family(...)` for further families that columns name, if they have options. All families of a model with
             indexes have the same TTL, which the index tables get too.
         salt: spreads rows over buckets.
-        immutable: rows are never changed once written, which saves reading the old row; `update` and `increment` are refused.
-            Keys of deleted rows must not be used again within the grace time (an hour).
-        foreign: other programs write the table: deletes touch mapped columns only, and only models of rows that never change
-            have indexes, which hold what others write once it is built or repaired.
-        exists: the cell that says that a row exists, see `flag`.
-        row: the key of the one row that holds all objects; every key field then has `part="column"`.
-        kind: one byte that the model's column qualifiers begin with, so that several models share rows in one family, such
-            as an owner and his pets. It cannot be added later.
+        immutable: rows are never changed after they are written, so writes need not read the old row; `update` and `increment` are
+            refused. Keys of deleted rows must not be used again within the grace time (an hour).
+        foreign: other programs write the table: deletes touch mapped columns only. Only models of rows that never change can have
+            indexes; rows of other programs are added to an index when it is built or repaired.
+        exists: the cell that marks a row as existing, see `flag`.
+        row: the key of the one row that contains all objects; every key field then has `part="column"`.
+        kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one family,
+            such as an owner and his pets. It cannot be added later.
         frozen: instances cannot be changed (and can be hashed).
         replaces: the model with another key, or salt, from whose table the objects move into this one, see `hb.migrate`.
-        key_order: names of all key fields in the order of the row key, where it is not that of their declaration: fields of bases come
-            first, those of the base that is named last before all others.
+        key_order: names of all key fields in the order of the row key, if it differs from the order of declaration. By default
+            fields of bases come first, those of the base that is named last before all others.
 
     Raises:
         DeclarationError: names the field and says what to do.
@@ -121,15 +121,15 @@ def mixin(*, frozen: bool = False) -> Callable[[C], C]: ...
 def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
     """Marks a class whose fields and indexes several models inherit.
 
-    Models take the declarations of any undecorated base. The mark is for type checkers alone: without it they do not expect
-    the inherited fields in a model's constructor.
+    Models inherit the declarations of any undecorated base. The mark is only for type checkers: without it they do not expect the
+    inherited fields in a model's constructor.
 
-    Key fields of mixins stand in front of the model's own, those of the mixin that is named last in front of all others (the
-    reverse of the class's `__mro__`). Where several mixins bring key fields, say the order: `@hb.model(..., key_order=("a", "b"))`.
+    Key fields of mixins come before the model's own, those of the mixin that is named last before all others (the reverse of the
+    class's `__mro__`). If several mixins have key fields, declare the order: `@hb.model(..., key_order=("a", "b"))`.
 
     Args:
-        cls: the class, where it is used as `@hb.mixin`.
-        frozen: the mixin is for frozen models (checkers want both alike).
+        cls: the class, if the decorator is used as `@hb.mixin`.
+        frozen: the mixin is for frozen models (type checkers require the same value for both).
     """
     del frozen
 

@@ -1,4 +1,4 @@
-"""One declared attribute of a model, resolved: its place, its codec, and how its cell is written and read."""
+"""One declared attribute of a model, resolved: its place, its codec, and the encoding of its cell."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REQUIRED: Final = Required.REQUIRED
 FieldKind = Literal["key", "column", "counter", "version", "computed", "element"]
 
 Part = Literal["row", "column"]
-"""Where a key field stands."""
+"""The place of a key field."""
 
 Values = Mapping[str, Any]
 """The values of a row by the names of fields."""
@@ -36,21 +36,21 @@ class Field:
     """One declared attribute of a model.
 
     Attributes:
-        name: of the attribute.
-        kind: part of the row key, ordinary column, counter, the version of a versioned model, computed of other fields and not
+        name: the name of the attribute.
+        kind: part of the row key, ordinary column, counter, the version of a versioned model, computed from other fields and not
             stored, or one of the elements of a collection.
-        codec: between values and bytes.
+        codec: converts between values and bytes.
         nullable: whether None is allowed.
         default: `REQUIRED`, a value, or an `attrs.Factory` without self.
         family: column family (empty for key fields).
         qualifier: column qualifier, the alias (empty for key fields).
         desc: whether a key field sorts descending.
         null: how None is stored: as an empty cell, or by deleting the cell.
-        hint: the annotated type of its values, or None where there is none.
-        was: the name that it had before, or None.
-        part: where a key field stands: in the row key or in the column qualifier.
-        split: length of the buckets of a key field that stands in both: the bucket in the row key, the offset in the qualifier.
-        versions: of the cell that are kept; None leaves it to the family.
+        hint: the annotated type of its values, or None if there is none.
+        was: its former name, or None.
+        part: the place of a key field: the row key or the column qualifier.
+        split: length of the buckets of a key field that is in both: the bucket in the row key, the offset in the qualifier.
+        versions: the number of versions of the cell to keep; None leaves it to the family.
     """
 
     name: str
@@ -75,24 +75,24 @@ class Field:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names of the stored fields that its value depends on: itself."""
+        """Names of the stored fields that its value depends on: its own."""
         return frozenset((self.name,))
 
     @property
     def derivation(self) -> Mapping[str, JSON]:
-        """What the registry keeps of how the value comes about; nothing for a stored one."""
+        """The registry's description of how the value is computed; empty for a stored field."""
         return {}
 
     def value_in(self, values: Values) -> Any:
-        """The field's value, given the values of those that it depends on."""
+        """The field's value, given the values of the fields that it depends on."""
         return values[self.name]
 
     def tested(self, test: Callable[[Values], bool]) -> Callable[[Values], bool]:
-        """A test that looks at this field, for values that may hold just those that it depends on."""
+        """A test of this field, for mappings that may contain only the values that it depends on."""
         return test
 
     def as_stored(self, value: Any) -> Any:
-        """A value as it reads back once it is stored."""
+        """A value in its form after a read."""
         return None if value is None else self.codec.decode(self.codec.encode(value))
 
     @property
@@ -112,11 +112,11 @@ class Field:
 
     @property
     def empty_is_missing(self) -> bool:
-        """Whether an empty cell holds no value: a full write blanks what it does not map, and the field's codec never writes one."""
+        """Whether an empty cell means no value: full writes empty unmapped cells, and the field's codec never writes an empty one."""
         return not self.nullable and not self.codec.may_be_empty
 
     def default_value(self) -> Any:
-        """The default, made anew where it is a factory; only for fields that are not required."""
+        """The default, a new one each time for a factory; only for fields that are not required."""
         if self.kind == "counter":
             return 0
         if isinstance(self.default, Factory):  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ class Field:
 
     @cached_property
     def encode_cell(self) -> Callable[[Any], bytes]:
-        """Value to cell bytes, None included (see DESIGN of column values): None is the empty cell.
+        """Value to cell bytes, including None (see DESIGN of column values): None is the empty cell.
 
         A nullable codec that may encode to nothing escapes: a leading 00 is doubled and the empty value is one 00.
         """

@@ -1,4 +1,4 @@
-"""Where stored fields stand in the bytes: what an index is over, whatever its fields are called."""
+"""The places of stored fields in the bytes: the basis of indexes, independent of field names."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Spec = TypeVar("Spec")
 
 @attrs.frozen
 class Placed:
-    """The fields of a model, each called by its place: `key 0` in the row key, or its column. A computed field keeps its name.
+    """The fields of a model, each named by its place: `key 0` in the row key, or its column. A computed field keeps its name.
 
     Attributes:
-        names: from the names in the model to the places.
-        fields: by place.
-        layout: of the primary row key.
+        names: the places, by the names in the model.
+        fields: the fields, by place.
+        layout: the layout of the primary row key.
     """
 
     names: Mapping[str, str]
@@ -32,7 +32,7 @@ class Placed:
 
     @classmethod
     def of(cls, fields: Mapping[str, Field], layout: KeyLayout) -> Placed:
-        """Those of a model's fields, computed ones among them."""
+        """The placed fields of a model, including computed ones."""
         keys = [f.name for f in layout.fields]
         names = {f.name: _place(f, keys) for f in fields.values()}
         placed = {names[f.name]: _called(f, names) for f in fields.values()}
@@ -72,11 +72,11 @@ def _called(of: Field, names: Mapping[str, str]) -> Field:
 
 
 def check_former(model: str, former: Mapping[str, str | None], kind: str) -> None:
-    """Raises `DeclarationError` for former names of fields or indexes that cannot be.
+    """Raises `DeclarationError` for invalid former names of fields or indexes.
 
     Args:
-        model: its name.
-        former: what `was` says, by the name of the field or index.
+        model: the name of the model.
+        former: the value of `was`, by the name of the field or index.
         kind: `field` or `index`.
     """
     given = [was for was in former.values() if was is not None]

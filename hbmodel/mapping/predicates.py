@@ -1,7 +1,7 @@
-"""Typed predicates over the fields of a model, and what they are made of.
+"""Typed predicates on the fields of a model, and their parts.
 
-Two-valued logic, as in Python: `<` and its like are false for None, `!=` is the exact opposite of `==` and `~` of its operand,
-so both include rows whose field is None.
+Two-valued logic, as in Python: `<` and similar comparisons are false for None. `!=` is the exact opposite of `==`, and `~` of its
+operand, so both include rows whose field is None.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Predicate(ABC):
 
     @abstractmethod
     def test(self) -> Test:
-        """A function from field values to whether they satisfy the predicate."""
+        """A function that tests whether field values satisfy the predicate."""
 
     @abstractmethod
     def fields(self) -> tuple[Field, ...]:
-        """The fields that the predicate is about."""
+        """The fields that the predicate refers to."""
 
     def names(self) -> frozenset[str]:
         """Their names."""
@@ -73,7 +73,7 @@ def _checked(other: object) -> Predicate:
 
 
 def is_nan(value: Any) -> bool:
-    """Whether a value is a NaN, which queries hold for equal to every NaN."""
+    """Whether a value is a NaN; queries treat all NaNs as equal."""
     return isinstance(value, float) and value != value  # noqa: PLR0124
 
 
@@ -84,7 +84,7 @@ def _packed(of: Field, value: Any) -> bytes:
 
 @frozen(eq=False, repr=False)
 class Comparison(Predicate):
-    """A field beside a constant, as it reads back from its bytes; the constant is never None."""
+    """A field and a constant, in its form after a read; the constant is never None."""
 
     field: Field
     operator: Comparator
@@ -270,14 +270,14 @@ class Not(Predicate):
 
 
 def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
-    """The predicates that must all hold, conjunctions taken apart."""
+    """The predicates that must all hold, with conjunctions split up."""
     if predicate is None:
         return ()
     return predicate.parts if isinstance(predicate, And) else (predicate,)
 
 
 def _either(left: Predicate, right: Predicate) -> Predicate:
-    """`left | right`, with equalities on one field gathered into `In`, and elements, which the planner can turn into ranges."""
+    """`left | right`, with equalities on one field combined into `In`, and elements, which the planner can turn into ranges."""
     found = [equalities(side) for side in (left, right)]
     if found[0] and found[1] and found[0][0].name == found[1][0].name:
         return In(found[0][0], (*found[0][1], *found[1][1]))
@@ -288,7 +288,7 @@ def _either(left: Predicate, right: Predicate) -> Predicate:
 
 
 def equalities(predicate: Predicate) -> tuple[Field, Sequence[Any]] | None:
-    """The field and the values that it must be one of, where the predicate is just that."""
+    """The field and its possible values, if the predicate only says that."""
     if isinstance(predicate, Comparison) and predicate.operator == "=":
         return predicate.field, (predicate.value,)
     if isinstance(predicate, In):

@@ -1,4 +1,4 @@
-"""Rows per prefix: how the rows of a table, and the entries of its indexes, are spread over their leading values, by a sample."""
+"""Rows per prefix: the distribution of a table's rows, and of index entries, over their leading values, from a sample."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class PrefixCounts:
     Attributes:
         path: `primary`, or the name of an index.
         fields: the leading fields.
-        rows: that were sampled, or entries.
-        prefixes: how many values of these fields there are among them.
-        median: rows of a prefix.
-        percentile: rows of a prefix that 99 of 100 prefixes do not exceed.
+        rows: the number of sampled rows, or entries.
+        prefixes: the number of different values of these fields among them.
+        median: median number of rows per prefix.
+        percentile: the number of rows per prefix that 99 of 100 prefixes do not exceed.
         most: rows of the largest prefix.
         cut: whether the sample ends within a prefix, so that prefixes may have more rows.
-        hot: values of the first field with a tenth of the sample or more, each with its share, the largest first.
+        hot: values of the first field with at least a tenth of the sample, each with its share, the largest first.
     """
 
     path: str
@@ -60,12 +60,12 @@ class PrefixCounts:
 
 
 def prefix_counts(schema: TableSchema, store: Store, count: int = SAMPLE) -> tuple[PrefixCounts, ...]:
-    """Counts the rows per prefix of the primary key and of each index that has a table, the first rows of each sampled region.
+    """Counts the rows per prefix of the primary key and of each index that has a table, in the first rows of each sampled region.
 
     Args:
-        schema: of the model.
-        store: with its table.
-        count: of rows in each table, at most.
+        schema: the schema of the model.
+        store: the store with its table.
+        count: the maximum number of rows in each table.
     """
     view, found = folded(store, schema.wide_rows), list[PrefixCounts]()
     found += _counted(PRIMARY, view, schema.table, schema.layout, schema.salt.width, schema.family_names, count)

@@ -1,4 +1,4 @@
-"""Raw access: the row key of a model's object and the object of a stored row, for work beside sessions."""
+"""Raw access: the row key of a model's object and the object of a stored row, for work without a session."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ T = TypeVar("T")
 
 
 def row_key(model: type[Any], /, **key: Any) -> bytes:
-    """The row key, salt included, that a model's object is stored under; many objects of a wide model share one.
+    """The row key, salt included, under which a model's object is stored; many objects of a wide model share one.
 
     Raises:
         IncompleteKey: names the missing key fields.
-        CapabilityError: the model has a random salt, so the key fields do not say the bucket.
+        CapabilityError: the model has a random salt, so the key fields do not determine the bucket.
     """
     schema = schema_of(model)
     if schema.salt.random:
@@ -28,12 +28,12 @@ def row_key(model: type[Any], /, **key: Any) -> bytes:
 
 
 def decode(model: type[T], row: Row | None) -> T | None:
-    """The object of a row that was read with the model's families; None for a row that is marked as dead, and for None (an absent row).
+    """The object in a row that was read with the model's families; None for an absent row (None) or one marked as deleted.
 
     Raises:
         IncompleteRow: the row lacks a required column.
-        DecodingError: key or cells are not what the model writes.
-        CapabilityError: the model is wide, so a row may hold several objects.
+        DecodingError: key or cells are not in the model's format.
+        CapabilityError: the model is wide, so a row may contain several objects.
     """
     schema = schema_of(model)
     if schema.wide is not None:

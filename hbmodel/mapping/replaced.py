@@ -1,4 +1,4 @@
-"""The earlier layout of a model whose key changes: what it must have in common with the new one."""
+"""The earlier layout of a model whose key changes: the requirements that it shares with the new one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hbmodel.mapping.schema import TableSchema
 
 
 def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
-    """The schema of the table that a model replaces, which makes objects of the new model of its rows.
+    """The schema of the table that a model replaces; it decodes that table's rows to objects of the new model.
 
     Raises:
-        DeclarationError: objects of the one cannot be moved into the other; says why.
+        DeclarationError: objects cannot be moved from one to the other; says why.
     """
     check_movable(schema, schema)
     check_movable(schema, earlier)
@@ -47,7 +47,7 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
 
 
 def check_movable(schema: TableSchema, of: TableSchema) -> None:
-    """Raises `DeclarationError` for a layout that cannot be moved from, or to."""
+    """Raises `DeclarationError` for a layout that does not support moves from or to it."""
     if of.versioned:
         _check_versioned(schema, of)
     if of.wide is not None or of.maps:

@@ -1,4 +1,4 @@
-"""Functions between rows and field values, generated once per model, for rows and objects that are as they should be."""
+"""Functions between rows and field values, generated once per model, for valid rows and objects."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def compile_decode(
     """A function from a row, or an index entry, to the values of the stored fields in its key and of `fields`.
 
     Args:
-        schema: of the model.
+        schema: the schema of the model.
         fields: columns to decode.
-        slow: does the same for every row, or raises what is wrong with it; asked whenever the generated code raises.
-        index: whose entries are decoded, or None.
+        slow: does the same for every row, or raises the exact error; called whenever the generated code raises.
+        index: the index whose entries are decoded, or None.
     """
     layout, salt = (schema.layout, schema.salt) if index is None else (index.layout, index.salt)
     code = Code("def decode(row):")
@@ -85,12 +85,12 @@ def _default(code: Code, of: Field) -> str:
 
 
 def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[[Any], Taken]:
-    """A function from an object to what is written of it.
+    """A function from an object to its writes.
 
     Args:
-        schema: of the model.
-        slow: does the same for every object, or raises what is wrong with it; asked whenever the generated code raises, or meets
-            values of other types than expected.
+        schema: the schema of the model.
+        slow: does the same for every object, or raises the exact error; called whenever the generated code raises, or gets values
+            of other types than expected.
     """
     code = Code("def take(obj):")
     code.add("try:")
@@ -115,12 +115,12 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
 
 
 def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Callable[[Any], list[bytes]]:
-    """A function from a key, a mapping or its values in key order, to the row keys that its object may be stored under.
+    """A function from a key, a mapping or its values in key order, to the row keys under which its object may be stored.
 
     Args:
-        schema: of the model.
-        slow: does the same for every key, or raises what is wrong with it; asked whenever the generated code raises, or meets
-            values or collections of other types than expected.
+        schema: the schema of the model.
+        slow: does the same for every key, or raises the exact error; called whenever the generated code raises, or gets values or
+            collections of other types than expected.
     """
     code = Code("def rows(key):")
     layout = schema.layout
@@ -141,12 +141,12 @@ def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Cal
 
 
 def compile_rows_of_entry(schema: TableSchema, index: Index, slow: Callable[[bytes], list[bytes]]) -> Callable[[bytes], list[bytes]]:
-    """A function from an index entry's row key to the one primary row that it stands for, in a list.
+    """A function from an index entry's row key to the one primary row of the entry, in a list.
 
     Args:
-        schema: of the model, which has no random salt.
-        index: of the model.
-        slow: does the same for every entry, or raises what is wrong with it; asked whenever the generated code raises.
+        schema: the schema of the model, which has no random salt.
+        index: an index of the model.
+        slow: does the same for every entry, or raises the exact error; called whenever the generated code raises.
     """
     code = Code("def rows(data):")
     code.add("try:")
@@ -192,8 +192,9 @@ def compile_entry(index: Index, slow: Entries) -> Entries:
     """A function from the values of an entry's key and a row key to the row key of that one entry in an index.
 
     Args:
-        index: of the model; of a randomly salted model its entries end in the bucket, which begins the row key.
-        slow: does the same for all values, or raises what is wrong with them.
+        index: an index of the model; for a randomly salted model its entries end with the bucket, which is the first byte of the
+            row key.
+        slow: does the same for all values, or raises the exact error.
     """
     code = Code("def entry(values, primary):")
     code.add("try:")
@@ -213,7 +214,7 @@ def compile_entry(index: Index, slow: Entries) -> Entries:
 
 
 def compile_entries(functions: Mapping[str, Entries]) -> Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]]:
-    """A function that calls each of these and returns their answers by the same names."""
+    """A function that calls each of these and returns their results by the same names."""
     code = Code("def entries(values, primary):")
     items = ", ".join(f"{code.name(name)}: {code.name(function)}(values, primary)" for name, function in functions.items())
     code.add(f"return {{{items}}}")

@@ -1,4 +1,4 @@
-"""Frozen descriptions of models: fields, indexes and the table they live in, as the rest of the library reads them."""
+"""Frozen descriptions of models, for the rest of the library: fields, indexes and the table."""
 
 from __future__ import annotations
 
@@ -62,35 +62,36 @@ COMPILED_KEPT = 256
 """Generated functions, and readers, that a model remembers."""
 
 PRIMARY: Final = "primary"
-"""Name of the path through the primary table, beside the names of indexes."""
+"""Name of the path through the primary table; other paths have the names of indexes."""
 
 T = TypeVar("T")
 
 
 @frozen(eq=False)
 class TableSchema:
-    """Everything that a model declares, resolved; equality is identity.
+    """All declarations of a model, resolved; equality is identity.
 
     Attributes:
         model: the class.
         table: name of the primary table.
         family: default column family.
         fields: every field, in declaration order.
-        layout: of the primary row key, without salt; of the place key where objects share rows, see `PlaceLayout`.
-        salt: of the primary table.
-        indexes: by name.
-        immutable: whether rows never change once written.
+        layout: layout of the primary row key, without salt; of the place key if objects share rows, see `PlaceLayout`.
+        salt: salt of the primary table.
+        indexes: the indexes, by name.
+        immutable: whether rows never change after they are written.
         foreign: whether other programs write the table; deletes then touch mapped columns only.
         exists: qualifier of the flag that marks existence, or None.
         families: options of the model's families.
-        computed: fields that are made of others and not stored.
-        row: the one row that holds all objects, or None.
-        kind: the byte that the model's qualifiers begin with, or nothing.
-        wide: where the objects of a wide model stand; None where each has a row of its own.
+        computed: fields that are computed from others and not stored.
+        row: the one row that contains all objects, or None.
+        kind: the byte that is the prefix of the model's qualifiers, or nothing.
+        wide: the layout of a wide model; None if each object has a row of its own.
         maps: map columns, which are not among the fields.
-        replaces: the layout from which the model's objects move into this one, or None; its rows are read as objects of this model.
-        successor: of such an earlier layout, the table to which they move; else empty.
-        compiled: functions that were generated for the model, by what they are for; see `keep`.
+        replaces: the layout from which the model's objects move into this one, or None; its rows are decoded to objects of this
+            model.
+        successor: for such an earlier layout, the table to which they move; otherwise empty.
+        compiled: functions that were generated for the model, by purpose; see `keep`.
     """
 
     model: type[Any]
@@ -114,7 +115,7 @@ class TableSchema:
     compiled: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
 
     def keep(self, what: Hashable, made: T) -> T:
-        """Remembers in `compiled` what was made for the model; programs whose users choose fields may ask for ever more of it."""
+        """Caches in `compiled` what was made for the model; limited, since users who choose fields may request any number of functions."""
         if len(self.compiled) >= COMPILED_KEPT:
             self.compiled.clear()
         self.compiled[what] = made
@@ -122,7 +123,7 @@ class TableSchema:
 
     @cached_property
     def by_name(self) -> Mapping[str, Field]:
-        """Fields by attribute name, computed ones too."""
+        """Fields by attribute name, including computed ones."""
         return {f.name: f for f in (*self.fields, *self.computed)}
 
     @cached_property
@@ -137,7 +138,7 @@ class TableSchema:
 
     @cached_property
     def dictionaries(self) -> Sequence[Dictionary]:
-        """The dictionaries that give names their ids."""
+        """The dictionaries used by the model's fields."""
         return tuple(dict.fromkeys(f.codec for f in (*self.fields, *self.computed) if isinstance(f.codec, Dictionary)))
 
     @cached_property
@@ -147,12 +148,12 @@ class TableSchema:
 
     @cached_property
     def versioned(self) -> bool:
-        """Whether rows carry a version, which every write is checked against."""
+        """Whether rows have a version that every write is checked against."""
         return self.version_field is not None
 
     @cached_property
     def optional_columns(self) -> frozenset[bytes]:
-        """Columns whose empty cell may be left out where nothing older can be under it."""
+        """Columns whose empty cell may be omitted if no older cell can be below it."""
         return frozenset(f.column for f in self.columns if f.none_may_be_left_out)
 
     @cached_property
@@ -182,7 +183,7 @@ class TableSchema:
 
     @cached_property
     def row_version_column(self) -> bytes | None:
-        """`family:qualifier` under which objects of a versioned wide model show the version of their row; None for any other model."""
+        """`family:qualifier` of the cell in which objects of a versioned wide model show their row's version; None for any other model."""
         return None if self.wide is None or not self.versioned else self.family + b":" + ROW_VERSION_QUALIFIER
 
     @cached_property
@@ -192,7 +193,7 @@ class TableSchema:
 
     @cached_property
     def status_column(self) -> bytes:
-        """`family:qualifier` of the cell of an entry that says whether the entry is verified; see `covering`."""
+        """`family:qualifier` of the cell that contains the status of an entry, verified or not; see `covering`."""
         return self.family + b":" + STATUS_QUALIFIER
 
     @cached_property
@@ -202,12 +203,12 @@ class TableSchema:
 
     @cached_property
     def expiry_column(self) -> bytes:
-        """`family:qualifier` of the cell that says when a row of a model without indexes expires."""
+        """`family:qualifier` of the cell that contains the time of expiry of a row of a model without indexes."""
         return self.family + b":" + EXPIRY_QUALIFIER
 
     @cached_property
     def stamp_prefix(self) -> bytes:
-        """`family:qualifier` of the cells that are put, for a moment, to learn the time of the server that holds a row; 8 bytes follow."""
+        """`family:qualifier` of the cells that are put briefly to learn the time of the server that holds a row; 8 bytes follow."""
         return self.family + b":" + STAMP_QUALIFIER
 
     @cached_property
@@ -237,7 +238,7 @@ class TableSchema:
 
     @cached_property
     def row_columns(self) -> Sequence[bytes]:
-        """What is read of a whole row: its families; where it may have millions of entries, its columns, the system's too."""
+        """The columns to read for a whole row: its families; for a model with map columns, single columns, including the system's."""
         if not self.maps:
             return self.family_names
         flag = () if self.exists_column is None else (self.exists_column,)
@@ -245,12 +246,12 @@ class TableSchema:
         return tuple(sorted({*self._system_columns, *flag, *moving, *(f.column for f in self.columns)}))
 
     def is_system(self, column: bytes) -> bool:
-        """Whether a cell is none of an object's own; a row with no other cell is not an object."""
+        """Whether a cell does not belong to the object itself; a row with no other cells is not an object."""
         return column in self._system_columns or column.startswith(self.stamp_prefix)
 
     @cached_property
     def wide_rows(self) -> WideRows | None:
-        """How a store keeps the objects of a wide model in rows; None where each has a row of its own."""
+        """How a store keeps the objects of a wide model in rows; None if each has a row of its own."""
         wide = self.wide
         if wide is None:
             return None
@@ -270,7 +271,7 @@ class TableSchema:
 
     @cached_property
     def row_layout(self) -> KeyLayout | None:
-        """The layout of the keys of the primary table's rows, without salt; None where all objects are in one row."""
+        """The layout of the keys of the primary table's rows, without salt; None if all objects are in one row."""
         return self.layout.row if isinstance(self.layout, PlaceLayout) else self.layout
 
     @cached_property
@@ -286,7 +287,7 @@ class TableSchema:
         return found
 
     def index(self, wanted: str | Index) -> Index:
-        """The index of that name, or the index itself as it stands on the model class; raises `UnknownIndex`."""
+        """The index of that name, or the given index attribute of the model class; raises `UnknownIndex`."""
         name = wanted.name if isinstance(wanted, Index) else wanted
         found = self.indexes.get(name) if isinstance(name, str) else None
         if found is None or (isinstance(wanted, Index) and found is not wanted):
@@ -296,7 +297,7 @@ class TableSchema:
 
     @cached_property
     def layout_spec(self) -> Mapping[str, Any]:
-        """Canonical description of what must never change silently, for the registry (indexes have entries of their own)."""
+        """Canonical description of all that must not change silently, for the registry (indexes have entries of their own)."""
         versioned = {"version": True} if self.versioned else {}
         row = {} if self.row is None else {"row": self.row.decode("latin-1")}
         kind = {"kind": self.kind.decode("latin-1")} if self.kind else {}
@@ -320,14 +321,14 @@ class TableSchema:
 
     @property
     def _stored_places(self) -> list[tuple[str, Field]]:
-        """Where the registry keeps each stored field."""
+        """The place of each stored field, for the registry."""
         keys = [(f"key {at}", of) for at, of in enumerate(self.key_fields)]
         values = [(of.column.decode("latin-1"), of.value) for of in self.maps]
         return [*keys, *((of.column.decode("latin-1"), of) for of in self.columns), *values]
 
 
 def schema_of(model: type[Any]) -> TableSchema:
-    """The schema that the decorator put on `model`; raises `DeclarationError`, a `TypeError`, for any other class."""
+    """The schema of a class decorated with `model`; raises `DeclarationError`, a `TypeError`, for any other class."""
     found = vars(model).get("__hbmodel__") if isinstance(model, type) else None
     if not isinstance(found, TableSchema):
         if model is type:  # the type of what was given for an object

@@ -1,4 +1,4 @@
-"""Tall or wide: what rows, bytes and calls the same objects take with more or fewer key fields in the row key, by a sample of them."""
+"""Tall or wide: rows, bytes and calls for the same objects with more or fewer key fields in the row key, from a sample of them."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ CELL_BYTES = 20
 
 @frozen
 class KeyChoice:
-    """The sampled objects, with these fields of their key in the row key and the others in the qualifier.
+    """The sampled objects, with these key fields in the row key and the others in the qualifier.
 
     Calls are those to a gateway whose scans are one call (`Capabilities.one_call_scans`).
 
     Attributes:
         row_fields: names of the fields in the row key.
-        column_fields: names of those in the qualifier; none where each object has a row of its own. A split field is in both.
-        declared: whether the model is declared so.
-        rows: of the sampled objects.
-        objects_in_row: in the widest row.
-        cells_in_row: in the widest row; in pages of up to 5,000 a row of any width is read, but no region holds less than a row.
-        bytes: of all cells as HBase keeps them, before compression and block encoding.
-        page_calls: for a page of 20 objects.
-        scan_calls: for all objects.
+        column_fields: names of those in the qualifier; none if each object has a row of its own. A split field is in both.
+        declared: whether this is the model's declaration.
+        rows: the number of rows of the sampled objects.
+        objects_in_row: objects in the widest row.
+        cells_in_row: cells in the widest row; rows are read in pages of up to 5,000 cells, so any width can be read, but a row
+            cannot be split over regions.
+        bytes: bytes of all cells in HBase's format, before compression and block encoding.
+        page_calls: calls for a page of 20 objects.
+        scan_calls: calls for all objects.
     """
 
     row_fields: Sequence[str]
@@ -61,12 +62,12 @@ class KeyChoice:
 
 @frozen
 class Sample:
-    """What sampled objects take, tall and wide.
+    """The size of sampled objects, tall and wide.
 
     Attributes:
-        objects: how many were sampled.
-        cells: of them all, those of the system included.
-        get_calls: for one object, whatever its row.
+        objects: the number of sampled objects.
+        cells: the number of their cells, including system cells.
+        get_calls: calls for one object, in any layout.
         choices: from the one with the fewest fields in the row key to the tall one, which has all of them there.
     """
 
@@ -97,11 +98,11 @@ class _Object:
 
 
 def of_sample(schema: TableSchema, rows: Sequence[Row]) -> Sample:
-    """What sampled objects take in each way to lay out their key.
+    """The size of sampled objects in each possible layout of their key.
 
     Args:
-        schema: of the model.
-        rows: of the objects, as `read_sample` gives them.
+        schema: the schema of the model.
+        rows: the rows of the objects, as returned by `read_sample`.
     """
     lead = len(schema.family) + 1
     objects = [_Object(row.row, schema.layout.unpack(row.row, schema.salt.width), len(row.columns), _bytes(row, lead)) for row in rows]
@@ -116,9 +117,9 @@ def read_sample(schema: TableSchema, store: Store, count: int = SAMPLE) -> list[
     """The first objects of some regions, those of wide rows with their place keys.
 
     Args:
-        schema: of the model.
-        store: with its table.
-        count: of objects, at most.
+        schema: the schema of the model.
+        store: the store with its table.
+        count: the maximum number of objects.
     """
     return list(_read(schema, folded(store, schema.wide_rows), count))
 

@@ -1,4 +1,4 @@
-"""Values as people write them on a command line, by the codec of their field, and as JSON."""
+"""Values as text on a command line, by the codec of their field, and as JSON."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ _READ: Final[Mapping[Any, tuple[Callable[[str], Any], str]]] = {
 
 
 def value_of_text(codec: Codec[Any], text: str, field: str) -> Any:
-    """The value that text stands for; whether the codec can store it shows where it is used.
+    """Parses the text of a value; the codec checks later, when the value is used, whether it can be stored.
 
     Args:
-        codec: of the field.
-        text: as a person wrote it.
-        field: its name, for errors.
+        codec: the codec of the field.
+        text: the text that a user entered.
+        field: the name of the field, for errors.
 
     Raises:
-        EncodingError: it is no value of the codec's type.
+        EncodingError: the text is not a value of the codec's type.
     """
     read, expected = _READ.get(codec.python_type, _READ[object])
     try:
@@ -70,7 +70,7 @@ def value_of_text(codec: Codec[Any], text: str, field: str) -> Any:
 
 
 def json_of_value(value: Any) -> Any:
-    """A value as JSON has it: numbers, text, true, false, null, lists and objects; all else as the text that stands for it."""
+    """A value in JSON: numbers, text, true, false, null, lists and objects; everything else as its text."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -91,7 +91,7 @@ def json_of_value(value: Any) -> Any:
 
 
 def text_of_value(value: Any) -> str:
-    """A value as text for people: None as `null`, and text that would not print well as a JSON string."""
+    """A value as readable text: None as `null`, and ambiguous or unprintable text as a JSON string."""
     shown = json_of_value(value)
     if isinstance(shown, str):
         return shown if shown.isprintable() and shown == shown.strip() and shown not in {"", "null"} else json.dumps(shown)

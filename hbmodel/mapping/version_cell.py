@@ -39,13 +39,13 @@ _STEP = len(SEALED) + NONCE_LENGTH
 
 @frozen
 class VersionCell:
-    """A version cell, taken apart.
+    """A parsed version cell.
 
     Attributes:
-        version: of the row; 0 where there is no cell, or one that a last write put.
-        nonces: of the write that put the cell, and of those before it, the latest first.
-        complete: whether those of all writes since the row's first version are there.
-        step: of a move between tables, by which the row was sealed or put as it is; else nothing.
+        version: the version of the row; 0 if there is no cell, or one that a last-write-wins write put.
+        nonces: the nonces of the write that put the cell, and of those before it, the latest first.
+        complete: whether it contains those of all writes since the row's first version.
+        step: the step of a move between tables that sealed or copied the row, as a byte and its nonce; otherwise empty.
     """
 
     version: int = UNKNOWN
@@ -55,7 +55,7 @@ class VersionCell:
 
     @property
     def sealed(self) -> bool:
-        """Whether the row may not be written in this table: it moves to another one, or has moved."""
+        """Whether the row must not be written in this table: it is moving to another one, or has moved."""
         return self.step[:1] == SEALED
 
     @classmethod
@@ -73,7 +73,7 @@ class VersionCell:
         return cls(int.from_bytes(data[len(VERSIONED) : _START]), nonces, data[:1] == VERSIONED)
 
     def next(self, nonce: bytes, timestamp: int, kept: int) -> VersionCell:
-        """The cell of a write at a time, which keeps so many nonces of those before."""
+        """The cell of a write at a time, which keeps this number of earlier nonces."""
         version = self.version + 1 if self.version else max(timestamp, 1)
         return VersionCell(version, (nonce, *self.nonces[:kept]), self.complete and len(self.nonces) <= kept)
 
@@ -87,7 +87,7 @@ class VersionCell:
 
     @property
     def data(self) -> bytes:
-        """As it is stored."""
+        """The bytes of the cell."""
         if self.step:
             kind = MOVED if self.complete else MOVED_TRUNCATED
             return kind + self.version.to_bytes(8) + self.step + b"".join(self.nonces)
@@ -95,7 +95,7 @@ class VersionCell:
 
 
 def entry_version(data: bytes) -> bytes:
-    """The version cell of a row as its entries have it, which have no use for the nonces of earlier writes."""
+    """The version cell of a row for its entries, without the nonces of earlier writes, which entries do not need."""
     if data[:1] == LAST_WRITE_WINS:
         return data
     return data[: _START + NONCE_LENGTH + _STEP * (data[:1] in {MOVED, MOVED_TRUNCATED})]
@@ -109,7 +109,7 @@ class VersionCodec(Codec[int]):
     key = False
 
     def encode(self, value: int) -> bytes:
-        """The bytes that the cells of this version begin with: they keep the order of versions."""
+        """The prefix of the cells of this version; it keeps the order of versions."""
         if type(value) is not int:
             raise wrong_type(int, value)
         if not 0 <= value <= HIGHEST:
@@ -117,10 +117,10 @@ class VersionCodec(Codec[int]):
         return VERSIONED + value.to_bytes(8)
 
     def decode(self, data: bytes) -> int:
-        """The version in a whole cell, or in what `encode` writes."""
+        """The version in a whole cell, or in the result of `encode`."""
         return int.from_bytes(data[len(VERSIONED) :]) if len(data) == _START else VersionCell.of(data).version
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """It is no codec of an ordinary column."""
+        """A fixed description, since this is not a codec for ordinary columns."""
         return {"codec": "version"}

@@ -1,4 +1,4 @@
-"""Wide models, whose objects share rows: how they are declared, and what a store must know to fold objects into rows."""
+"""Wide models, whose objects share rows: their declaration, and how a store maps objects to rows."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from hbmodel.store.values import MAX_ROW_LENGTH, Family
 
 @frozen
 class WideLayout:
-    """Where the objects of a wide model stand: what takes a place key to its row and qualifiers, and back.
+    """The places of a wide model's objects: converts place keys to rows and qualifiers, and back.
 
     Attributes:
-        form: between place keys and pairs of row key and qualifier prefix.
+        form: converts between place keys and pairs of row key and qualifier prefix.
         family: the one column family.
         qualifiers: the layout of qualifiers.
-        prefix_end: where the prefix of the object that a qualifier belongs to ends, kind included; None where it is of no object.
+        prefix_end: the end of the object's prefix in a qualifier, kind included; None if the qualifier belongs to no object.
     """
 
     form: PlaceForm
@@ -38,7 +38,7 @@ class WideLayout:
 
     @property
     def kind(self) -> bytes:
-        """The byte that the model's qualifiers begin with, or nothing."""
+        """The prefix byte of the model's qualifiers, or nothing."""
         return self.form.kind
 
     def slices(self, places: KeyRange) -> tuple[Slice, ...]:
@@ -60,16 +60,16 @@ class WideLayout:
 
 
 def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyLayout:
-    """The layout of a model's key: a `PlaceLayout` where its objects share rows, or rows with those of other kinds.
+    """The layout of a model's key: a `PlaceLayout` if its objects share rows, with each other or with those of other kinds.
 
     Args:
-        model: its name.
-        fields: of the model.
+        model: the name of the model.
+        fields: the fields of the model.
         row: the constant row, as declared, or None.
         kind: as declared, or None.
 
     Raises:
-        DeclarationError: the declarations do not go together.
+        DeclarationError: the declarations contradict each other.
     """
     keys = [f for f in fields if f.is_key]
     declared = tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in keys)
@@ -120,20 +120,20 @@ def wide_rows(
     kind: bytes | None,
     marked: bool,
 ) -> WideLayout | None:
-    """What a store must know of a wide model; None for a model with a row for each object.
+    """How a store maps the objects of a wide model to rows; None for a model with a row for each object.
 
     Args:
-        model: its name.
-        layout: of its key.
-        salt: of its rows.
-        fields: of the model.
-        families: of its columns.
+        model: the name of the model.
+        layout: the layout of its key.
+        salt: the salt of its rows.
+        fields: the fields of the model.
+        families: the families of its columns.
         row: the constant row, or None.
-        kind: of its qualifiers, or None.
-        marked: whether objects have cells that are no columns: system cells or a flag.
+        kind: the prefix of its qualifiers, or None.
+        marked: whether objects have cells that are not columns: system cells or a flag.
 
     Raises:
-        DeclarationError: the columns do not suit a wide model.
+        DeclarationError: the columns are not possible in a wide model.
     """
     cells = [f for f in fields if not f.is_key]
     empty = next((f for f in cells if not f.qualifier), None)

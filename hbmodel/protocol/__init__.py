@@ -1,1 +1,1 @@
-"""Protocols that write, as generators without input and output, the operations they yield, and the driver."""
+"""Write protocols as sans-IO generators, the operations that they yield, and the driver that executes them."""

@@ -1,6 +1,6 @@
-"""Claims of unique values held against rows, for builds, checks and repairs of unique indexes, as sans-IO generators.
+"""Compares claims of unique values with rows, for builds, checks and repairs of unique indexes, as sans-IO generators.
 
-Every writer must keep the index, and with it its claims, before any of this begins.
+Every writer must maintain the index, and with it its claims, before any of this begins.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Puts an object only if its key is free where no call changes a row under a condition, as a sans-IO generator.
+"""Puts an object only if its key is free, without conditional changes of whole rows, as a sans-IO generator.
 
-HBase's first gateway checks a cell and puts one, at the server's time. So an insert first claims the key: it puts a value of its own
-into the existence flag if that is absent, and then the whole row, whose flag says that it is there. A claimed row reads as absent. The
-claim of a program that died is retaken once it is older than the grace time.
+HBase's Thrift1 gateway can check one cell and put one, at the server's time. So an insert first claims the key: it puts a unique value
+into the existence flag if that is absent, and then the whole row, with the flag of an existing row. A claimed row reads as absent. The
+claim of a program that died is taken over once it is older than the grace time.
 
-Nobody else may put or delete the key meanwhile: a delete ends the claim, and a put of the object is overwritten.
+No other program may put or delete the key meanwhile: a delete ends the claim, and a put of the object is overwritten.
 """
 
 from __future__ import annotations

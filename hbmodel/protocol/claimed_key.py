@@ -1,4 +1,4 @@
-"""The claim of a key that is being inserted on HBase's first gateway: a value of the existence flag, and when others may take it."""
+"""The claim of a key during an insert on HBase's Thrift1 gateway: a value of the existence flag, and when others may take it over."""
 
 from __future__ import annotations
 

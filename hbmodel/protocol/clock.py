@@ -1,4 +1,4 @@
-"""The time that writes of indexed rows carry: this machine's clock corrected to the server's."""
+"""The timestamps of writes of indexed rows: this machine's clock, corrected to the server's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drives sans-IO protocols against a store."""
+"""Runs sans-IO protocols against a store."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The lives of rows: which TTL a put may ask for, and how a row that will expire says when.
+"""The expiry of rows: the TTL that a put may have, and how a row stores the time of its expiry.
 
-A store does not show the TTL of a cell (Thrift has no place for it), yet whoever changes a row must know that it will expire, or
-some cells would outlive the others. So a put with a TTL writes the row's end, ms since 1970 in 8 bytes: behind the first byte of
-the liveness cell where rows have one, else into a cell of its own, `_t`.
+A store does not return the TTL of a cell (Thrift has no field for it), but a program that changes a row must know that it will expire,
+or some cells would outlive the others. So a put with a TTL writes the time of expiry, ms since 1970 in 8 bytes: after the first byte
+of the liveness cell if rows have one, otherwise into a separate cell, `_t`.
 """
 
 from __future__ import annotations

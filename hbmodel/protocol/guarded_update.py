@@ -1,7 +1,7 @@
-"""Updates that may meet a delete and must not leave a row of their own, as a sans-IO generator.
+"""Updates that must not create a row if it is deleted at the same time, as a sans-IO generator.
 
-An update of a required column puts a cell that makes a row by itself. So it is put only if the row is still there: by one atomic
-check where the store has it, else the row is looked at afterwards, and what was left of it is taken away.
+An update of a required column puts a cell that alone makes a row. So it is put only if the row still exists: by one atomic check if
+the store supports it; otherwise the row is read afterwards, and the remains of a deleted row are removed.
 """
 
 from __future__ import annotations

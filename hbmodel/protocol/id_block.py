@@ -1,4 +1,4 @@
-"""Takes a block of consecutive ids from a counter: a sans-IO generator."""
+"""Takes a block of consecutive ids from a counter, as a sans-IO generator."""
 
 from __future__ import annotations
 

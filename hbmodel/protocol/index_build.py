@@ -1,7 +1,7 @@
-"""Entries, and system cells, for rows that are there already, as a sans-IO generator.
+"""Adds index entries and system cells for existing rows, as a sans-IO generator.
 
-An entry carries the time of its row's version. A writer that has changed the row since has put its own entries later, and what it
-deletes it deletes below its own time, so it never hides an entry that is current (rule 9).
+An entry has the timestamp of its row's version. A writer that has changed the row since has put its own entries at a later time, and
+its deletes are below its own time, so they never hide a current entry (rule 9).
 """
 
 from __future__ import annotations

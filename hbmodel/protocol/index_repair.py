@@ -1,6 +1,6 @@
-"""Takes away what crashes have left, entries without a row and the markers of deleted rows, as sans-IO generators (rules 4 and 6).
+"""Removes what crashes have left: entries without a row and markers of deleted rows, as sans-IO generators (rules 4 and 6).
 
-Entries of covering indexes that are right but not verified, since a writer was stopped or lost, are put once more.
+Correct entries of covering indexes that are not verified, since a writer was interrupted, are put once more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds what is wrong with an index, in both directions, as sans-IO generators; nothing is changed."""
+"""Compares an index with its table in both directions, as sans-IO generators; nothing is changed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""From an old row and a write to the mutations that carry it out: timestamps, entries, the row itself, stale entries.
+"""Turns an old row and a write into mutations: timestamps, entries, the row itself, stale entries.
 
-The rules are numbered as in the index protocol: the primary row is truth, index entries are a superset, reads verify.
+The rules are numbered as in the index protocol: the primary row is authoritative, index entries are a superset, reads verify.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The write and read protocols as sans-IO generators: they yield storage operations and receive the answers.
 
-A session drives them against a store; the model checker in the tests drives the same code through every interleaving and crash.
+A session runs them against a store; the model checker in the tests runs the same code through every interleaving and crash.
 """
 
 from __future__ import annotations

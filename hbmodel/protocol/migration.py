@@ -1,7 +1,7 @@
-"""Changing the key of a living table: its phases, and the sans-IO generator that copies rows from one layout into another.
+"""Changing the key of a table in use: the phases, and the sans-IO generator that copies rows from one layout to another.
 
-Rows of immutable models never change, and nobody deletes while both tables are read. So each table only ever gains
-rows, and what is in both is the same: whatever order calls land in, the two tables together hold every row that was acknowledged.
+Rows of immutable models never change, and nobody deletes while both tables are read. So each table only
+gains rows, and a row in both is the same: in any order of calls, the two tables together contain every acknowledged row.
 
 Rows of versioned models are sealed and move one by one, see `seal_and_move`; then each object is in one of the tables.
 """

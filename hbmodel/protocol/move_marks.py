@@ -1,6 +1,6 @@
 """The marks of an object that is being moved to another key: a cell in its old row, and one in its new row until the old one is gone.
 
-Both stand among the stamps of writers under way, which no reader looks at, and which no write of the object puts again.
+Both are stored among the stamps of active writers, which no reader uses, and which no write of the object puts again.
 """
 
 from __future__ import annotations

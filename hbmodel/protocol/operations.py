@@ -1,7 +1,7 @@
-"""The storage operations that sans-IO protocol generators yield; whoever drives a generator carries them out and sends back the answer.
+"""The storage operations that sans-IO protocol generators yield; a driver executes them and sends the answers back.
 
-A driver that fails to carry out an operation leaves the generator where it is and may carry out the same operation again later:
-every operation that a protocol yields is safe to repeat, since its timestamps are part of it.
+If an operation fails, the driver leaves the generator where it is and may execute the same operation again later: every operation
+that a protocol yields is safe to repeat, since its timestamps are part of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Writes of rows that have index entries and no system cells, as a sans-IO generator: entries first, then rows as without indexes.
+"""Writes rows with index entries and without system cells, as a sans-IO generator: first entries, then rows as without indexes.
 
-Such rows never change, so an entry can only be one too many: its row was never put, was deleted, or has expired. Nothing but repair
-deletes entries here. A delete that did so could not tell its row's entry from that of a put of the same key which comes after it, since
-the server gives the row its time.
+These rows never change, so an entry can only be superfluous: its row was never put, was deleted, or has expired. Only a repair deletes
+entries here. A delete could not distinguish its row's entry from that of a later put of the same key, since the server sets the row's
+timestamp.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Puts an object before the first live row of a key prefix, as a sans-IO generator.
 
-The row's last key field gets the value before that of the first row, and the key is claimed as every insert claims one. A key that is
-taken is not tried again: the next try is before it and before whatever is the first row by then. So two programs never get one key, and
-what they put follows without a gap, but for keys that were claimed by a program which died.
+The row's last key field gets the value before that of the first row, and the key is claimed as in every insert. A key that is taken is
+not tried again: the next attempt is before it and before the first row at that time. So two programs never get the same key, and their
+rows follow each other without a gap, except for keys that were claimed by a program that died.
 """
 
 from __future__ import annotations

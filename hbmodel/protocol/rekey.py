@@ -1,8 +1,9 @@
 """Moves an object to another key, as a sans-IO generator.
 
 The row under the old key is marked first, so that no two programs move the object to different keys. Then the row is copied to the new
-key, its unique values are claimed for the new row, and the old row is deleted. So whoever looks under the old key and then under the new
-one finds the object, wherever the program that moves it dies; what it leaves says how far it came, and the next call goes on from there.
+key, its unique values are claimed for the new row, and the old row is deleted. So a reader that looks under the old key and then under
+the new one finds the object, even if the program dies at any point. The cells that it leaves show its progress, and the next call
+continues from there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The steps by which an object moves to another key, for rows with system cells: the last write wins, or they are versioned."""
+"""The steps that move an object to another key, for rows with system cells: last-write-wins or versioned."""
 
 from __future__ import annotations
 

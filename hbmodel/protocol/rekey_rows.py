@@ -1,4 +1,4 @@
-"""The steps by which an object moves to another key, for rows without system cells, rows where the last write wins, and versioned ones."""
+"""The steps that move an object to another key, for rows without system cells, last-write-wins rows, and versioned rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Changing the key of a table of versioned models: what says of a row where its object is, and the steps of its move.
+"""Changing the key of a table of versioned models: how a row shows where its object is, and the steps of its move.
 
-The object is where the old row says: as long as that is live, it is in the old table, and afterwards in the new one. A move seals the old
-row, so that nobody changes it any more; copies it; and closes it, by a dead marker that stays sealed. Only then is the new row written.
+The old row determines where the object is: while the row is live, in the old table, and afterwards in the new one. A move seals the old
+row, so that nobody changes it any more; copies it; and closes it, with a deletion marker that stays sealed. Only then is the new row
+written.
 """
 
 from __future__ import annotations

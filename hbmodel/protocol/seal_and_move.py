@@ -1,7 +1,7 @@
 """Moves and writes objects of versioned models while their rows move from one table to another, as sans-IO generators.
 
-Each row moves by itself: it is sealed, copied and closed, see `row_seals`. Readers look into the table that objects come from, and then
-into the other one. Writers go by what the row in the first table says; while rows move they move first what they are about to change.
+Each row moves by itself: it is sealed, copied and closed, see `row_seals`. Readers look in the table that objects come from, and then in
+the other one. Writers follow the state of the row in the first table; while rows move, they first move the rows that they will change.
 """
 
 from __future__ import annotations

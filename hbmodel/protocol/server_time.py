@@ -1,8 +1,8 @@
-"""The time of rows that expire, taken from the server that holds each row, as a sans-IO generator.
+"""The timestamps of rows with a TTL, taken from the server that holds each row, as a sans-IO generator.
 
-A put with a TTL needs a time of its own, since it deletes what is older. It must lie above every delete that was acknowledged
-before, which no read shows, and never ahead of the server's clock, or what is written next would lie below it. Only the region
-server of the row knows such a time, so it is asked: a cell put there without a time, and read back, carries it.
+A put with a TTL needs an explicit timestamp, since it deletes older data. It must be later than every acknowledged delete, which no
+read shows, and never ahead of the server's clock, or the next write would lie below it. Only the region server of the row knows this
+time. To learn it, a cell is put there without a timestamp and read back.
 """
 
 from __future__ import annotations

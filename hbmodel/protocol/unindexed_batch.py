@@ -1,4 +1,4 @@
-"""What writes of models without live indexes become, and the operations that carry it out."""
+"""The mutations for writes of models without live indexes, and the operations that execute them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Plans writes of models without live indexes: no system cells, and the server gives the time.
+"""Plans writes of models without live indexes: no system cells, and the server sets the timestamps.
 
-Only rows that expire carry a time of their own, and a cell that says when they end.
+Only rows with a TTL have an explicit timestamp, and a cell with the time of their expiry.
 """
 
 from __future__ import annotations

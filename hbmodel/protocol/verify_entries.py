@@ -1,4 +1,4 @@
-"""Index entries held against the rows that they stand for."""
+"""Compares index entries with their rows."""
 
 from __future__ import annotations
 

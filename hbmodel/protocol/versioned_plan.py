@@ -1,4 +1,4 @@
-"""From an old row of a versioned model and a write to the conditional change that carries it out."""
+"""Turns an old row of a versioned model and a write into a conditional change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes as they are asked for, and what became of them."""
+"""Requested writes, and their outcomes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ class PutObject:
 
     Attributes:
         subject: the object.
-        row: its row key; a random salt has drawn the bucket.
-        cells: of the ordinary columns.
+        row: its row key; under a random salt, with the drawn bucket.
+        cells: the cells of the ordinary columns.
         entries: row keys of the entries in each declared index, by the index's name.
-        ttl: of the row and its entries in ms, or None.
-        version: that the row must have, or 0 for any.
-        end: when the row expires, in ms since 1970, where that is fixed before its time is; `ttl` only says then that it does.
+        ttl: the TTL of the row and its entries in ms, or None.
+        version: the version that the row must have, or 0 for any.
+        end: the time of the row's expiry, in ms since 1970, if it is fixed before the row's timestamp is; `ttl` then only shows
+            that the row expires.
     """
 
     subject: Any
@@ -38,24 +39,24 @@ class PutObject:
     end: int | None = None
 
     def at(self, timestamp: int) -> PutObject:
-        """The same put at this time: its TTL is what is left until its end, and not positive where that has passed."""
+        """The same put at this time: its TTL is the time left until its end, and not positive if that has passed."""
         return self if self.end is None else evolve(self, ttl=self.end - timestamp)
 
     def over(self, earlier: PutObject) -> PutObject:
-        """This put with the entries of map columns that an earlier one of the same row puts: both count."""
+        """This put combined with the entries of map columns that an earlier put of the same row writes."""
         return evolve(self, cells={**earlier.cells, **self.cells})
 
     def moved_to(self, row: bytes) -> PutObject:
-        """The same put in another bucket of a random salt: its byte begins the row key and ends every entry."""
+        """The same put in another bucket of a random salt: its byte is the first of the row key and the last of every entry."""
         return evolve(self, row=row, entries={name: tuple(e[:-1] + row[:1] for e in entries) for name, entries in self.entries.items()})
 
 
 @frozen(eq=False)
 class UpdateFields:
-    """Write some columns of a row that must exist; with a TTL (ms) the whole row begins a new life.
+    """Write some columns of a row that must exist; with a TTL (ms) the whole row gets a new lifetime.
 
-    The changes are values that nobody else holds, since they are encoded only when the row is known. A row of a versioned model
-    must be of the version, unless that is 0, and satisfy the condition.
+    The changes are values that nothing else refers to, since they are encoded only when the row is known. A row of a versioned
+    model must have the version, unless that is 0, and satisfy the condition.
     """
 
     subject: Any
@@ -69,7 +70,7 @@ class UpdateFields:
 
 @frozen(eq=False)
 class DeleteRow:
-    """Delete a row if it is there; version and condition as for an update."""
+    """Delete a row if it exists; version and condition as for an update."""
 
     subject: Any
     row: bytes
@@ -81,7 +82,7 @@ RowWrite = PutObject | UpdateFields | DeleteRow
 
 
 def put_object(schema: TableSchema, obj: Any, ttl: int | None = None) -> PutObject:
-    """Encodes a whole object: row key, cells and index entries, so that every mistake shows before any call."""
+    """Encodes a whole object: row key, cells and index entries, so that every mistake is detected before any call."""
     if schema.dictionaries:
         with claiming():
             values, row, cells = take(schema, obj)
@@ -98,15 +99,15 @@ def put_object(schema: TableSchema, obj: Any, ttl: int | None = None) -> PutObje
 
 @frozen
 class Outcome:
-    """What became of one write.
+    """The outcome of one write.
 
     Attributes:
         action: `put`, `deleted`, `absent` (there was nothing to delete), `superseded` (a later write of the same commit put the
             same key) or `failed`.
         key: the row key.
-        timestamp: of the cells, in ms; None where the server gave it.
-        error: why it failed.
-        version: of the row of a versioned model that was put.
+        timestamp: the timestamp of the cells, in ms; None if the server set it.
+        error: the error of a failed write.
+        version: the version of the row that was put, for a versioned model.
     """
 
     action: Literal["put", "deleted", "absent", "superseded", "failed"]
@@ -122,5 +123,5 @@ def without_nulls(cells: Mapping[bytes, bytes], optional: Set[bytes]) -> dict[by
 
 
 def not_found(schema: TableSchema, row: bytes) -> RowNotFound:
-    """The error of an update of a row that is not there."""
+    """The error of an update of a row that does not exist."""
     return RowNotFound("There is no such row to update.", table=schema.table, key=row)

@@ -1,1 +1,1 @@
-"""What is asked, the plan for it, its execution, its pages and parts."""
+"""Queries, their plans, and the execution of plans, in pages and parts."""

@@ -1,4 +1,4 @@
-"""What the methods of queries are given, checked."""
+"""Checks of the arguments of query methods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_FORMER_MAPS = "Map columns are not read as of a time."
 
 
 def whole(count: SupportsIndex, what: str, least: int = 0) -> int:
-    """A whole number that was given, of `least` or more; raises `QueryError` for anything else."""
+    """The argument, if it is a whole number of at least `least`; raises `QueryError` for anything else."""
     number = whole_number(count)
     if number is None or not least <= number <= MOST:
         raise QueryError(f"Give a whole number, {'one' if least else 'zero'} or more.", argument=what, found=repr(count))
@@ -27,7 +27,7 @@ def whole(count: SupportsIndex, what: str, least: int = 0) -> int:
 
 
 def given_token(after: str | None, before: str | None) -> tuple[str | None, bool]:
-    """The token that was given, if any, and whether it is of the previous page; raises `QueryError` for two of them."""
+    """The given token, if any, and whether it belongs to the previous page; raises `QueryError` if two were given."""
     if after is not None and before is not None:
         raise QueryError("A page follows one page or precedes one: give after= or before=, not both.")
     return (after, False) if before is None else (before, True)
@@ -51,7 +51,7 @@ def check_field(schema: TableSchema, of: Field) -> None:
 
 
 def check_own(schema: TableSchema, predicate: Predicate) -> None:
-    """Raises `UnknownField` for a predicate that is about a field of another model."""
+    """Raises `UnknownField` for a predicate on a field of another model."""
     parts = getattr(predicate, "parts", None)
     if parts is not None:
         for part in parts:

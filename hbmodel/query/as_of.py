@@ -1,4 +1,4 @@
-"""Queries as of a time: which times there are, and which models and columns can be read so."""
+"""Queries as of a time: the valid times, and the models and columns that support them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _TICK = timedelta(milliseconds=1)
 
 
 def moment(schema: TableSchema, time: Any) -> datetime:
-    """The time that a query is to be read as of, in UTC.
+    """The time to read a query as of, in UTC.
 
     Raises:
-        QueryError: it is no time with a time zone, from 1970 on, or the model moves between tables.
+        QueryError: it is not a time with a time zone, from 1970 on, or the model moves between tables.
     """
     if not isinstance(time, datetime) or time.utcoffset() is None:
         raise QueryError("as_of() takes a datetime with a time zone.", table=schema.table, found=repr(time))
@@ -29,15 +29,15 @@ def moment(schema: TableSchema, time: Any) -> datetime:
 
 
 def before(time: datetime) -> int:
-    """The first millisecond that is left out: what was written in the millisecond of the time itself is seen."""
+    """The first millisecond that is excluded: writes in the millisecond of the time itself are visible."""
     return (time - _EPOCH) // _TICK + 1
 
 
 def check_kept(reader: RowDecoder) -> None:
-    """Raises `QueryError` where what is read has no versions to choose from.
+    """Raises `QueryError` if a column that is read keeps no versions.
 
     Args:
-        reader: decodes all that the query needs.
+        reader: decodes all fields that the query needs.
     """
     schema = reader.schema
     for of in reader.fields:

@@ -1,4 +1,4 @@
-"""Keeps a plan to what comes before or after an object, in the order of the key or index that it reads."""
+"""Restricts a plan to the items before or after an object, in the order of the key or index that it reads."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hbmodel.query.row_bounds import RowBound
 
 
 def within_bounds(plan: Plan, path_backwards: bool) -> Plan:
-    """A plan, kept to what its query's bounds leave.
+    """A plan, restricted to the bounds of its query.
 
     Args:
         plan: to read the query.
-        path_backwards: whether the query, without `reversed()`, runs from the path's last key to its first.
+        path_backwards: whether the query, without `reversed()`, reads the path from its last key to its first.
 
     Raises:
-        QueryError: a bound does not say where its object stands in the path.
+        QueryError: a bound does not determine the position of its object in the path.
     """
     for bound in plan.query._row_bounds:
         above = bound.above != path_backwards
@@ -33,7 +33,7 @@ def within_bounds(plan: Plan, path_backwards: bool) -> Plan:
 
 
 def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
-    """Where an object stands in the order of a plan; of an object under a random salt, behind or before all of its copies."""
+    """The position of an object in the order of a plan; for an object under a random salt, after or before all of its copies."""
     layout, known = plan.path.layout, plan.match.parts
     parts: list[bytes] = []
     missing: list[str] = []
@@ -56,7 +56,7 @@ def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
 
 
 def _values(plan: Plan, given: Mapping[str, Any], at: int) -> Sequence[Any] | None:
-    """The values that an object has at a position of a path's key, more than one in an index of a collection; None if unknown."""
+    """The values of an object at a position of a path's key, several in an index of a collection; None if unknown."""
     schema, index = plan.reader.schema, plan.path.index
     name = plan.path.layout.names[at]
     part = None if index is None or at >= len(index.parts) else index.parts[at]
@@ -66,7 +66,7 @@ def _values(plan: Plan, given: Mapping[str, Any], at: int) -> Sequence[Any] | No
 
 
 def _first(plan: Plan, at: int, packed: Sequence[bytes]) -> bytes:
-    """The bytes of the entry at which the object is an item: the first one that the query asks for."""
+    """The bytes of the entry through which the object is an item: the first entry that matches the query."""
     asked = plan.match.parts[at] if at < len(plan.match.parts) else None
     found = min(packed if asked is None or len(packed) == 1 else set(packed) & set(asked), default=None)
     if found is None:

@@ -1,4 +1,4 @@
-"""Ranges of columns of wide rows: what the conditions on column fields leave of every row that a query reads."""
+"""Column ranges of wide rows: the columns to read of each row, given the conditions on column fields."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class ColumnRanges:
     """The same ranges of columns in each row.
 
     Attributes:
-        ranges: of qualifiers, sorted, disjoint; their bounds do not lie within an object.
+        ranges: ranges of qualifiers, sorted and disjoint; their bounds do not lie within an object.
         fields: names of the column fields that bound them.
-        consumed: the predicates that they settle exactly.
+        consumed: the predicates that they enforce exactly.
     """
 
     ranges: Sequence[Interval]
@@ -40,14 +40,14 @@ class ColumnRanges:
 
 
 def column_ranges(schema: TableSchema, found: KeyConditions) -> ColumnRanges | None:
-    """The ranges of columns that the conditions leave of each row; None where the ranges of keys say as much, or nothing does.
+    """The ranges of columns that match the conditions in each row; None if key ranges are just as narrow, or nothing is excluded.
 
-    They are needed where a field of the row is not fixed, so that key ranges cannot say more of what stands behind it, and where
-    the conditions leave several ranges of one row.
+    They are needed if a field of the row is not fixed, so that key ranges cannot bound the fields after it, or if the conditions
+    leave several ranges of one row.
 
     Args:
-        schema: of the model.
-        found: how the conditions meet the key of the primary table.
+        schema: the schema of the model.
+        found: how the conditions match the key of the primary table.
     """
     layout, wide = schema.layout, schema.wide
     if wide is None or not isinstance(layout, PlaceLayout) or layout.columns is None or found.complete(layout):
@@ -68,7 +68,7 @@ def column_ranges(schema: TableSchema, found: KeyConditions) -> ColumnRanges | N
 
 
 def _matched(layout: PlaceLayout, columns: KeyLayout, schema: TableSchema, found: KeyConditions) -> KeyConditions:
-    """How the conditions meet the column fields by themselves."""
+    """How the conditions match the column fields alone."""
     if layout.halves is None:
         return match(columns, found.conditions, schema.by_name, MAX_COLUMN_RANGES)
     # The offset of a time in its bucket bounds columns, and settles nothing: the bucket is still open.
@@ -84,7 +84,7 @@ def _matched(layout: PlaceLayout, columns: KeyLayout, schema: TableSchema, found
 
 
 def _offsets(layout: PlaceLayout, bounds: Bounds | None) -> Bounds | None:
-    """Bounds on a split time as bounds on its offset: where both are times of one bucket."""
+    """Bounds on a split time as bounds on its offset, if both are times in one bucket."""
     assert layout.halves is not None
     if bounds is None or bounds.low is UNSET or bounds.high is UNSET:
         return None

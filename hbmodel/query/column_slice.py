@@ -41,12 +41,12 @@ Found = tuple[bytes, bytes]
 
 
 def entries_of(schema: TableSchema, of: MapField, row: bytes) -> WideRows:
-    """How the entries of an object's map column lie in its row: each is seen as a row of one cell, and its key as the row key.
+    """How the entries of an object's map column are stored in its row: each is seen as a row of one cell, with its key as the row key.
 
     Args:
-        schema: of the model.
+        schema: the schema of the model.
         of: the map column.
-        row: row key of the object, or its place key.
+        row: the row key of the object, or its place key.
     """
     physical, prefix = (row, b"") if schema.wide is None else schema.wide.form.cut(row)
     lead = prefix + of.qualifier
@@ -62,12 +62,12 @@ class EntryReader:
     """Reads the entries of one object's map column.
 
     Attributes:
-        store: to read from.
-        schema: of the model.
+        store: the store to read from.
+        schema: the schema of the model.
         of: the map column.
-        row: row key of the object, or its place key.
-        exists: whether the object is there; asked before every read, and raises once the session is closed.
-        seal: for continuation tokens, or None.
+        row: the row key of the object, or its place key.
+        exists: whether the object exists; called before every read, and raises once the session is closed.
+        seal: encrypts continuation tokens, or None.
     """
 
     store: Store
@@ -86,8 +86,8 @@ class EntryReader:
 
         Args:
             keys: the range.
-            wanted: how many will be taken, at most, or None.
-            backwards: whether the order is the opposite one.
+            wanted: the maximum number of entries that will be taken, or None.
+            backwards: whether to read in the opposite order.
         """
         if keys.empty or not self.exists():
             return
@@ -130,11 +130,11 @@ class EntryReader:
         return next(iter(entry.columns.values())).value
 
     def digest(self, keys: KeyRange) -> bytes:
-        """What tells the tokens of this slice from others."""
+        """Distinguishes the tokens of this slice from others."""
         return digest_of("map", self.schema.table, self.of.column, self.row, keys.start, keys.stop)
 
     def decoded(self, found: Found) -> tuple[Any, Any]:
-        """Key and value; raises `DecodingError`."""
+        """The decoded key and value; raises `DecodingError`."""
         try:
             return self.of.key_of(found[0]), self.of.value_of(found[1])
         except DecodingError as error:
@@ -145,8 +145,8 @@ class EntryReader:
 class ColumnSlice(Generic[K, V]):
     """Entries of one object's map column, in the order of their keys; every method that refines it returns a new one.
 
-    Iterating it gives pairs of key and value, in bounded memory. Where there is no such object, there are no entries. What is
-    read is no snapshot.
+    Iterating over it gives pairs of key and value, in bounded memory. If the object does not exist, there are no entries. A read is
+    not a snapshot.
     """
 
     reader: EntryReader
@@ -158,10 +158,10 @@ class ColumnSlice(Generic[K, V]):
         return f"ColumnSlice({self.reader.schema.model.__name__}.{self.reader.of.name}{limit})"
 
     def between(self, low: K | None, high: K | None) -> ColumnSlice[K, V]:
-        """Keys from `low` to `high`, both included; None is no bound on that side.
+        """Keys from `low` to `high`, both included; None means no bound on that side.
 
         Raises:
-            EncodingError: a bound is not of the type of the keys.
+            EncodingError: a bound does not have the type of the keys.
         """
         return self._within(Bounds(low=UNSET if low is None else low, high=UNSET if high is None else high))
 
@@ -169,7 +169,7 @@ class ColumnSlice(Generic[K, V]):
         """Text or bytes keys that start with `prefix`.
 
         Raises:
-            QueryError: the keys cannot be searched by a prefix.
+            QueryError: the keys do not support a search by prefix.
         """
         kind = self.reader.of.key.python_type
         if kind not in {str, bytes} or not isinstance(prefix, str | bytes) or not isinstance(prefix, kind):
@@ -184,7 +184,7 @@ class ColumnSlice(Generic[K, V]):
         return evolve(self, range=self.range.intersect(found))
 
     def limit(self, count: int) -> ColumnSlice[K, V]:
-        """At most `count` entries, in pages and `count()` too."""
+        """At most `count` entries, also in pages and in `count()`."""
         return evolve(self, maximum=whole(count, "limit"))
 
     def __iter__(self) -> Iterator[tuple[K, V]]:
@@ -200,7 +200,7 @@ class ColumnSlice(Generic[K, V]):
                 yield from islice(found, self.maximum)
 
     def all(self) -> dict[K, V]:
-        """Every entry, in memory."""
+        """All entries, in memory."""
         return dict(self)
 
     def get(self, key: K, default: D | None = None) -> V | D | None:
@@ -213,28 +213,28 @@ class ColumnSlice(Generic[K, V]):
         return next(iter(self.limit(1 if self.maximum is None else min(self.maximum, 1))), None)
 
     def last(self) -> tuple[K, V] | None:
-        """The last entry, or None: found by bisection, however many there are."""
+        """The last entry, or None; found by bisection, so its cost hardly depends on the number of entries."""
         if self.maximum is not None:
             raise QueryError("last() cannot be combined with limit().", field=self.reader.of.name)
         found = self.reader.last(self.range)
         return None if found is None else self.reader.decoded(found)
 
     def count(self) -> int:
-        """How many entries there are; they are read for it, since removed ones do not count, but not kept."""
+        """The number of entries; they are read, since removed ones do not count, but not kept in memory."""
         with closing(self._found()) as found:
             return sum(1 for _ in found)
 
     def page(self, size: int, after: str | None = None, *, before: str | None = None) -> Page[tuple[K, V]]:
-        """One page: the first one, the one behind a page, or the one before a page.
+        """One page: the first one, the one after a page, or the one before a page.
 
         Args:
-            size: entries on the page, at most.
+            size: the maximum number of entries on the page.
             after: `next_token` of the page before this one.
-            before: `previous_token` of the page behind this one.
+            before: `previous_token` of the page after this one.
 
         Raises:
             QueryError: both tokens are given.
-            TokenError: the token is damaged, belongs to another slice, or is given the wrong way round.
+            TokenError: the token is damaged, belongs to another slice, or was passed as the wrong one of `after` and `before`.
         """
         most, keys = whole(size, "page", 1), self.range
         reader, digest = self.reader, self.reader.digest(keys)

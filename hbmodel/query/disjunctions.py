@@ -1,9 +1,9 @@
-"""What trees of `&` and `|` say of a key: the union of the ranges of their branches, found field by field.
+"""Key ranges of trees of `&` and `|`: the union of the ranges of their branches, found field by field.
 
-A tree is not multiplied out. For the first field of the key its conditions cut the values into points, which equalities name, and
-intervals between them. Each of these leaves a smaller tree of conditions on the fields behind, which is looked at in the same way
-under every point. So the keyset predicate `(a > 1) | ((a == 1) & (b < 2))` becomes the interval above 1 and, under the point 1, the
-interval of `b` below 2.
+A tree is not multiplied out. For the first field of the key its conditions divide the values into points, which equalities name,
+and intervals between them. For each of these a smaller tree of conditions on the following fields is left, which is divided in the
+same way under every point. So the keyset predicate `(a > 1) | ((a == 1) & (b < 2))` becomes the interval above 1 and, under the
+point 1, the interval of `b` below 2.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ MAX_CONDITIONS = 1_000
 
 
 def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions:
-    """The same with the pieces of the key that trees of conditions leave; unchanged where they say no more.
+    """The same match with the key ranges of trees of conditions; unchanged if they exclude nothing more.
 
     Args:
-        layout: of the key.
-        found: how the predicates that stand alone meet the key.
-        most: how many pieces there may be; what would make more of them leaves wider ones.
+        layout: the layout of the key.
+        found: how the single predicates match the key.
+        most: the maximum number of ranges; conditions that would need more of them give wider ones.
     """
     # Behind a field that nothing fixes no condition bounds a key.
     reach = {*layout.names[: len(found.parts) + 1]}
@@ -59,7 +59,7 @@ def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions
 
 
 def _without_not(predicate: Predicate) -> Predicate:
-    """The same with negations at single conditions only, and without those that bounds can say."""
+    """The same tree with negations only at single conditions, and without those that bounds can express."""
     match predicate:
         case And(parts):
             return And(tuple(_without_not(part) for part in parts))
@@ -91,7 +91,7 @@ def _size(predicate: Predicate) -> int:
 
 @frozen(eq=False)
 class _Prefix:
-    """Leading fields that are fixed, and what is left to check behind them."""
+    """Leading fields that are fixed, and the conditions left to check on the fields after them."""
 
     parts: tuple[bytes, ...]
     left: tuple[Left, ...]
@@ -100,7 +100,7 @@ class _Prefix:
 def _pieces(
     layout: KeyLayout, conditions: Sequence[Predicate], most: int
 ) -> tuple[list[tuple[Left, ...]], list[KeyPiece]] | tuple[list[tuple[Left, ...]], None]:
-    """The pieces of a key that conditions leave, and what is left to check in each; no pieces where the first field has too many."""
+    """The ranges of a key under conditions, and the conditions left in each; no ranges if the first field has too many."""
     prefixes = [_Prefix((), tuple(conditions))]
     pieces: list[KeyPiece] = []
     lefts: list[tuple[Left, ...]] = []
@@ -132,19 +132,19 @@ def _pieces(
 
 
 def _behind(parts: Sequence[bytes], segment: Segment) -> KeyRange:
-    """The keys that begin with these parts and go on with a value in a segment."""
+    """The keys that begin with these parts and continue with a value in a segment."""
     prefix = b"".join(parts)
     return KeyRange(prefix + segment.start, prefix_successor(prefix) if segment.stop is None else prefix + segment.stop)
 
 
 @frozen(eq=False)
 class _Level:
-    """What conditions say of one field of a key.
+    """The conditions on one field of a key.
 
     Attributes:
-        segments: of its values, sorted and disjoint, those that no condition excludes.
+        segments: the values that no condition excludes, sorted and disjoint.
         points: the bytes of the values that equalities name, by the range of each.
-        hull: one segment that holds all of them.
+        hull: one segment that contains all of them.
     """
 
     segments: Sequence[Segment]
@@ -153,7 +153,7 @@ class _Level:
 
     @classmethod
     def of(cls, layout: KeyLayout, at: int, left: tuple[Left, ...]) -> _Level:
-        """Looks at the field at a position of a key."""
+        """Examines the field at a position of a key."""
         name = layout.names[at]
         leaves = [leaf for tree in left if not isinstance(tree, bool) for leaf in _leaves(tree) if _field_name(leaf) == name]
         if not leaves:
@@ -168,7 +168,7 @@ class _Level:
 
 
 def _field_name(leaf: Predicate) -> str:
-    """Name of the field that a single condition is about."""
+    """Name of the field of a single condition."""
     (of,) = leaf.fields()
     return of.name
 
@@ -182,7 +182,7 @@ def _leaves(tree: Predicate) -> Iterator[Predicate]:
 
 
 def _joined(segments: Sequence[Segment], points: Mapping[tuple[bytes, bytes | None], bytes]) -> list[Segment]:
-    """The same, neighbours of which the same is left being one, but for points."""
+    """The same segments, with neighbours merged if the same conditions are left in them, except for points."""
     made: list[Segment] = []
     for segment in segments:
         last = made[-1] if made else None
@@ -195,7 +195,7 @@ def _joined(segments: Sequence[Segment], points: Mapping[tuple[bytes, bytes | No
 
 
 def _hull(segments: Sequence[Segment], left: tuple[Left, ...]) -> list[Segment]:
-    """One segment that holds all of these; it settles what its ends settle: bounds that stand alone."""
+    """One segment that contains all of these; its ends enforce the bounds that are single conditions."""
     if not segments:
         return []
     settled = tuple(
@@ -213,13 +213,13 @@ class _Field:
     """A field of a key, with the values that equalities name.
 
     Attributes:
-        layout: of the key.
-        at: where the field stands.
-        name: of the field.
+        layout: the layout of the key.
+        at: the position of the field.
+        name: the name of the field.
         points: as in `_Level`.
-        values: that are named, by their ranges.
-        starts: of these ranges, sorted.
-        stops: of each.
+        values: the named values, by their ranges.
+        starts: the starts of these ranges, sorted.
+        stops: the stop of each.
         named: the ranges of the values that each equality names, by its identity.
     """
 
@@ -234,7 +234,7 @@ class _Field:
 
     @classmethod
     def of(cls, layout: KeyLayout, at: int, name: str, leaves: Sequence[Predicate]) -> _Field:
-        """Finds the values that conditions on it name."""
+        """Finds the values that conditions on the field name."""
         points: dict[tuple[bytes, bytes | None], bytes] = {}
         values: dict[tuple[bytes, bytes | None], Any] = {}
         named: dict[int, list[tuple[bytes, bytes | None]]] = {}
@@ -253,7 +253,7 @@ class _Field:
         return cls(layout, at, name, points, values, [start for start, _ in ordered], [stop for _, stop in ordered], named)
 
     def segments(self, tree: Predicate) -> list[Segment]:
-        """The values that a tree of conditions does not exclude, with what it leaves there."""
+        """The values that a tree of conditions does not exclude, with the conditions left there."""
         if isinstance(tree, And):
             return [as_one(segment) for segment in reduce(both, map(self.segments, tree.parts), [Segment(*EVERY, ())])]
         if isinstance(tree, Or):
@@ -276,7 +276,7 @@ class _Field:
         return [Segment(start, stop, (True,))] if stop is None or start < stop else []
 
     def _outermost(self, start: bytes, stop: bytes | None) -> tuple[bytes, bytes | None]:
-        """The same up to the end of the field where nothing but values stands, so that it meets what follows."""
+        """The same segment, extended to the end of the field if only values follow, so that it meets the next one."""
         of = self.layout.fields[self.at]
         if of.nullable and of.desc:
             return b"" if start == SOME.translate(COMPLEMENT) else start, stop
@@ -291,7 +291,7 @@ class _Field:
         return cut if stop is None or stop <= cut else stop
 
     def decided(self, segment: Segment) -> Segment | None:
-        """A segment with what its one value decides, if it is a point; None where that excludes it."""
+        """A segment with the conditions decided that depend on its one value, if it is a point; None if they exclude it."""
         place = segment[:2]
         if place not in self.values:
             return segment
@@ -300,7 +300,7 @@ class _Field:
         return None if len(settled) < len(left) else Segment(*place, tuple(settled))
 
     def _at(self, tree: Predicate, value: Any) -> bool | Predicate:
-        """What is left of a tree where the field has a value."""
+        """The rest of a tree if the field has a value."""
         if self.name not in tree.names():
             return tree
         if not isinstance(tree, And | Or):
@@ -312,7 +312,7 @@ class _Field:
 
 
 def _named(layout: KeyLayout, at: int, leaf: Predicate) -> Sequence[Any] | None:
-    """The values that an equality names, without None where no key has it; None for other conditions."""
+    """The values that an equality names, without None if no key has it; None for other conditions."""
     equal = equalities(leaf)
     if equal is None:
         return None
@@ -320,7 +320,7 @@ def _named(layout: KeyLayout, at: int, leaf: Predicate) -> Sequence[Any] | None:
 
 
 def _bounds(leaf: Predicate) -> Bounds | None:
-    """What a condition on one field says of it as bounds, or None where bounds cannot say it."""
+    """The bounds that are equivalent to a condition on one field, or None if there are none."""
     match leaf:
         case Comparison(_, ">" | ">=" as operator, value):
             return Bounds(low=value, low_inclusive=operator == ">=")

@@ -1,4 +1,4 @@
-"""Down-sampling while reading: the values of an ordered query in spans of time, each with what they come to, in bounded memory."""
+"""Down-sampling during a read: aggregates the values of an ordered query per span of time, in bounded memory."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ SUMMABLE: Final = (int, float, Decimal, timedelta)
 
 @frozen
 class TimeSpan(Generic[V]):
-    """The values of one span of time; there is at least one.
+    """The aggregated values of one span of time; there is at least one value.
 
     Attributes:
         start: its beginning; it ends before the beginning of the next.
-        count: how many values.
+        count: the number of values.
         total: their sum.
-        least: of them.
-        greatest: of them.
-        first: by time.
-        last: by time.
+        least: the smallest value.
+        greatest: the largest value.
+        first: the earliest value.
+        last: the latest value.
     """
 
     start: AnyTime
@@ -52,19 +52,19 @@ class TimeSpan(Generic[V]):
 
 
 def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: FieldExpression[V | None]) -> Iterator[TimeSpan[V]]:
-    """The values of a query in spans of time, one span in memory at a time. Spans without a value are left out, and so is None.
+    """Aggregates the values of a query per span of time, one span in memory at a time.
 
-    Only the two fields are read. The spans come in the order of the time, newest first where the query says so:
-    `query.order_by(Reading.at.desc())`.
+    Spans without a value are omitted, and None values are ignored. Only the two fields are read. The spans have the order of the
+    time, newest first if the query has that order: `query.order_by(Reading.at.desc())`.
 
     Args:
-        query: over one series: what its key holds before the time is fixed. A limit counts its values, not the spans.
-        at: the field of the time: datetimes, dates or integers.
+        query: a query on one series: it fixes the key fields before the time. A limit counts its values, not the spans.
+        at: the time field: datetimes, dates or integers.
         every: length of a span, counted from 1970 (UTC), or from 0: a timedelta, or an integer.
         value: a field of numbers or timedeltas.
 
     Raises:
-        QueryError: the fields or the length do not fit each other, or the query has another order.
+        QueryError: the types of the fields and the length do not match, or the query has another order.
         OrderNotAvailable: no path gives the order of the time.
     """
     for given in (at, value):
@@ -87,7 +87,7 @@ def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: F
 
 
 def _spans(items: Iterator[tuple[Any, Any]], origin: Any, every: Any) -> Iterator[TimeSpan[Any]]:
-    """The spans of pairs of time and value, which are in either order of time."""
+    """The spans for pairs of time and value in ascending or descending order of time."""
     start: Any = None
     count = 0
     total = least = greatest = first = last = earliest = latest = None

@@ -1,4 +1,4 @@
-"""Carries out plans: gets, merged scans over salt buckets, verified index scans, and pages of them."""
+"""Executes plans: gets, merged scans over salt buckets, verified index scans, and pages."""
 
 from __future__ import annotations
 
@@ -57,14 +57,15 @@ def _nothing() -> None:
 
 @frozen(eq=False)
 class PlanExecutor:
-    """Reads what a plan says from a store.
+    """Reads the items of a plan from a store.
 
     Attributes:
-        store: to read from.
-        plan: to carry out.
-        wanted: how many items will be taken at most, or None; sizes the requests, does not cut the result.
-        check: called whenever rows have come, and at the end of every scan, before anything is made of them; raises where the plan
-            no longer tells how the table is to be read.
+        store: the store to read from.
+        plan: the plan to execute.
+        wanted: the maximum number of items that will be taken, or None; determines the size of requests, does not truncate the
+            result.
+        check: called whenever rows have arrived, and at the end of every scan, before the rows are used; raises if the plan no
+            longer matches the way the table is read.
     """
 
     store: Store
@@ -73,7 +74,7 @@ class PlanExecutor:
     check: Callable[[], None] = _nothing
 
     def items(self, after: bytes | None = None) -> Generator[Found, None, None]:
-        """Every item of the plan, or of what follows the position `after`, in the path's order."""
+        """Every item of the plan, or those after the position `after`, in the path's order."""
         plan = self.plan
         if plan.rows is not None:
             return self._decoded(self._got(self._remaining(plan.rows, after)))
@@ -83,7 +84,7 @@ class PlanExecutor:
         return self._decoded(self.merged(ranges, plan.filter, plan.reader.columns))
 
     def taken(self, count: int, after: bytes | None = None) -> list[Found]:
-        """The first items, `count` at most, of the plan or of what follows the position `after`."""
+        """The first items, at most `count`, of the plan or after the position `after`."""
         plan = self.plan
         found: list[Found] = []
         # Most often one scan of one range has them all, and asking it directly is quicker than going through the general case.
@@ -106,7 +107,7 @@ class PlanExecutor:
             return found + list(itertools.islice(items, count))
 
     def count(self) -> int:
-        """How many items the plan has; reads keys only, where nothing else decides."""
+        """The number of items of the plan; reads only keys, if nothing else is needed."""
         plan = self.plan
         checked = plan.accepts is not None or plan.path.salt.random or plan.reader.adopting
         if plan.path.index is not None or plan.rows is not None or checked:
@@ -145,7 +146,7 @@ class PlanExecutor:
                 return
 
     def _get_sizes(self, width: int = 1) -> Iterator[int]:
-        """How many rows each multi-get asks for: what is wanted first, then ever more, since many may be absent or not match."""
+        """The number of rows of each multi-get: at first as many as wanted, then more and more, since many may be absent or not match."""
         # What the limit of an index scan leaves out would cost another scan.
         least = 1 if self.plan.path.index is not None and self.scans_exactly else FIRST_GET
         size = GET_CHUNK if self.wanted is None else min(GET_CHUNK, max(least, self.wanted * width))
@@ -155,7 +156,7 @@ class PlanExecutor:
 
     @property
     def scans_exactly(self) -> bool:
-        """Whether the rows of the key ranges are items, but for rows that are no objects and entries that are not current."""
+        """Whether all rows in the key ranges are items, except for rows that are not objects and entries that are not current."""
         return self.plan.settled and not self.plan.path.salt.random
 
     def _scan(self, of: KeyRange, table_filter: Any, columns: Sequence[bytes]) -> Scan:
@@ -167,14 +168,14 @@ class PlanExecutor:
         return Scan(of, reversed=self.plan.backwards, columns=columns, filter=table_filter, limit=limit, batch_size=batch)
 
     def started(self, scans: Sequence[Scan]) -> Started:
-        """These scans of the path's table, begun."""
+        """These scans of the path's table, already begun."""
         table, columns = self.plan.path.table, self.plan.columns
         return self.store.scan(table, scans) if columns is None else scan_columns(self.store, table, scans, columns.ranges)
 
     def merged(
         self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes], started: Started | None = None
     ) -> Generator[Iterable[Row], None, None]:
-        """Batches of the rows of all buckets, in the order of their unsalted keys; scans are closed with the iterator.
+        """Batches of the rows of all buckets, in the order of their unsalted keys; closing the iterator closes the scans.
 
         `started` are the scans of `first_scans`, if they were begun already.
         """
@@ -189,12 +190,12 @@ class PlanExecutor:
                 yield heapq.merge(*rows, key=own, reverse=self.plan.backwards)
 
     def _one_by_one(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> Iterator[Sequence[Row]]:
-        """Batches of the rows of all buckets, one bucket behind the other; scans are closed with the iterator."""
+        """Batches of the rows of all buckets, one bucket after the other; closing the iterator closes the scans."""
         with self._runs(buckets, table_filter, columns) as runs:
             yield from itertools.chain.from_iterable(runs)
 
     def first_scans(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> list[Scan]:
-        """The scans with which reading these buckets begins, one for each that has any ranges."""
+        """The first scan of each bucket that has any ranges."""
         at = -1 if self.plan.backwards else 0
         return [self._scan(bucket.ranges[at], table_filter, columns) for bucket in buckets if bucket.ranges]
 
@@ -202,7 +203,7 @@ class PlanExecutor:
     def _runs(
         self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes], started: Started | None = None
     ) -> Iterator[Sequence[Generator[Sequence[Row], None, None]]]:
-        """The batches of each bucket that has any ranges; every scan is closed at the end, also one that nobody has read yet."""
+        """The batches of each bucket that has any ranges; every scan is closed at the end, even if nothing was read from it."""
         live = [bucket for bucket in buckets if bucket.ranges]
         if not live:
             yield ()
@@ -223,10 +224,10 @@ class PlanExecutor:
             yield runs
 
     def _run(self, first: Iterator[Sequence[Row]], scans: Sequence[Scan]) -> Generator[Sequence[Row], None, None]:
-        """The batches of one scan after the other, of which the first is started already.
+        """The batches of successive scans; the first scan is started already.
 
-        A limit counts rows that are no objects too, so whoever asks for more than it gets what follows, ever more of it: of a covering
-        index without the marks that have taken up the room.
+        A limit also counts rows that are not objects. If more rows are needed than it gives, the rest of the scan is read in
+        growing portions. For a covering index, the rest is read without the marks that used up the limit.
         """
         batches, started = first, True
         try:
@@ -265,7 +266,7 @@ class PlanExecutor:
                     yield row.row[width:], found
 
     def _distinct(self, batches: Iterable[Iterable[Row]]) -> Iterator[Iterable[Row]]:
-        """Of rows with the same key in several buckets the newest."""
+        """The newest of the rows with the same key in several buckets."""
         rows = filter(self.plan.reader.exists, itertools.chain.from_iterable(batches))
         yield (newest(same) for _, same in itertools.groupby(rows, key=lambda row: self.plan.path.position(row.row)))
 
@@ -281,12 +282,12 @@ class PlanExecutor:
                 yield from [(entry.row[width:], values) for entry, values in zip(kept, answers, strict=True) if values is not None]
 
     def entries(self, batches: Iterable[Iterable[Row]]) -> Iterator[Row]:
-        """The entries of an index in these batches, without bare ones."""
+        """The index entries in these batches, without bare ones."""
         entries = itertools.chain.from_iterable(batches)
         return entries if self.plan.covering is None else itertools.filterfalse(partial(is_bare, self.plan.reader.schema), entries)
 
     def entry_reader(self) -> Callable[[Sequence[Row]], Protocol[list[Values | None]]]:
-        """What reads the rows that entries of the plan's index stand for: the values, or None for an entry that must not be returned."""
+        """A function that reads the row of an entry of the plan's index: its values, or None for an entry that must not be returned."""
         plan = self.plan
         assert plan.path.index is not None
         every = plan.accepts
@@ -298,7 +299,7 @@ class PlanExecutor:
 
 
 def _behind(scan: Scan, last: bytes) -> Scan | None:
-    """What is left of a scan after the row `last`, or None; twice as many rows of it, since those before were no objects."""
+    """The rest of a scan after the row `last`, or None, with twice as many rows, since the rows before were not objects."""
     rest = KeyRange(scan.range.start, last) if scan.reversed else KeyRange(last + b"\x00", scan.range.stop)
     if rest.empty or scan.limit is None:
         return None
@@ -318,7 +319,7 @@ def _anything(values: Values) -> bool:
 
 
 def shape(query: Query[Any], plan: Plan) -> Callable[[Values], Any]:
-    """Makes an item of the query out of field values: an object, or a tuple of the selected fields."""
+    """Makes an item of the query from field values: an object, or a tuple of the selected fields."""
     if query._selection is None:
         return plan.reader.make
     takers = tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in query._selection)
@@ -334,9 +335,9 @@ def read_page(
     seal: Seal | None,
     check: Callable[[], None] = _nothing,
 ) -> Page[Any]:
-    """One page: `size` items at most, and a token unless the end is reached.
+    """One page: at most `size` items, and a token unless the end is reached.
 
-    One item more than the page holds is read to tell whether something follows. `check` is as for `PlanExecutor`.
+    One item more than the page holds is read to see whether anything follows. `check` is as for `PlanExecutor`.
     """
     window = PageWindow.of(size, token, query._maximum, query._skipped)
     reader = PlanExecutor(store, plan.opposite if window.backwards else plan, window.wanted, check)
@@ -349,7 +350,7 @@ def read_page(
 
 
 def page_of(query: Query[Any], plan: Plan, window: PageWindow, found: Sequence[Found], seal: Seal | None) -> Page[Any]:
-    """The page of what was read of a window, in the order it was read."""
+    """The page made from the items of a window, in the order in which they were read."""
     make = shape(query, plan)
 
     def token(position: bytes | None, passed: int | None, backwards: bool) -> str:
@@ -359,17 +360,17 @@ def page_of(query: Query[Any], plan: Plan, window: PageWindow, found: Sequence[F
 
 
 def read_token(text: str, query: Query[Any], plan_for: Callable[[str], Plan], seal: Seal | None, backwards: bool) -> tuple[Token, Plan]:
-    """Decodes a token and finds the plan that it continues: the same path while that is readable.
+    """Decodes a token and finds the plan that it continues: on the same path while that is readable.
 
     Args:
         text: the token.
-        query: that the page is asked of.
-        plan_for: gives the query's plan on the path of a name.
-        seal: for tokens, or None.
-        backwards: whether it is given as that of a previous page.
+        query: the query of the page.
+        plan_for: returns the query's plan on the path with a name.
+        seal: encrypts tokens, or None.
+        backwards: whether the token was passed as one of a previous page.
 
     Raises:
-        TokenError: the token is damaged, of another query or of the other direction, or its path cannot be read any more.
+        TokenError: the token is damaged, belongs to another query or the other direction, or its path is no longer readable.
     """
     unchecked = decode_token(text, None, seal)
     if query._index_name not in {None, unchecked.path}:

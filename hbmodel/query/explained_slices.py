@@ -1,4 +1,4 @@
-"""What `explain()` says of wide models: which slices of which rows a plan reads, in the values of the fields, and in how many calls."""
+"""The part of `explain()` for wide models: the slices of rows that a plan reads, in field values, and the number of calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BACKWARDS_BY_KEYS = 3
 
 
 def slices_of(made: Plan) -> Slices | None:
-    """The slices of a plan; None where it reads an index, rows by their keys, nothing, or a model that is not wide."""
+    """The slices of a plan; None if it reads an index, rows by their keys, nothing, or a model that is not wide."""
     schema = made.query.schema
     layout, wide = schema.layout, schema.wide
     if wide is None or not isinstance(layout, PlaceLayout) or made.path.index is not None or made.rows is not None or not made.buckets:
@@ -46,12 +46,12 @@ def slices_of(made: Plan) -> Slices | None:
 
 
 def calls_of_gets(made: Plan, one_call_gets: bool) -> int:
-    """The calls that read the first objects of a wide model by their keys.
+    """The number of calls that read the first objects of a wide model by their keys.
 
     Args:
-        made: the plan; it does not say which objects an index leads to, so of them one is counted.
-        one_call_gets: whether one call reads other columns of each row. Else it reads the same columns of several rows, and a scan
-            reads an object whose columns are not named.
+        made: the plan; it does not contain the objects that an index leads to, so for an index one object is counted.
+        one_call_gets: whether one call can read different columns of each row. Otherwise a call reads the same columns of several
+            rows, and a scan reads an object whose columns are not named.
     """
     schema, wide = made.query.schema, made.query.schema.wide
     whole = not all(b":" in column for column in made.reader.columns_of_gets)
@@ -80,7 +80,7 @@ def _text(made: Plan, names: Set[str]) -> str:
 
 
 def _said(predicate: Predicate) -> str:
-    """A condition that bounds a key, with its values."""
+    """A condition that bounds a key, as text with its values."""
     match predicate:
         case Comparison(of, operator, value):
             return f"{of.name} {'==' if operator == '=' else operator} {_value(value)}"

@@ -1,6 +1,6 @@
-"""What `explain()` answers: how a query is carried out, as a value and as text.
+"""The result of `explain()`: how a query is executed, as a value and as text.
 
-It has none of the query's values, but for those that say which slices of wide rows are read.
+It contains none of the query's values, except those that describe the slices of wide rows that are read.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Covering = Literal["verified", "incomplete", "copy"]
 
 @frozen
 class Slices:
-    """What a plan reads of wide rows.
+    """The slices of wide rows that a plan reads.
 
     Attributes:
         rows: the rows, as text with values.
-        columns: the columns of each, as text with values.
-        number: how many slices: each is the same ranges of columns in one row, or in each of a range of rows.
-        ranges: of columns in a slice.
-        scans: to the first item, of all buckets together.
-        turns: how often scans are waited for.
+        columns: the columns of each row, as text with values.
+        number: the number of slices: each is the same ranges of columns in one row, or in each row of a range of rows.
+        ranges: the number of column ranges in a slice.
+        scans: the number of scans up to the first item, over all buckets.
+        turns: how often the query waits for scans.
     """
 
     rows: str
@@ -44,41 +44,43 @@ class Slices:
 
 @frozen
 class Explanation:
-    """What `explain()` returns; its text is made for reading.
+    """The result of `explain()`; print it to read it.
 
     Attributes:
         path: `primary` or the name of the index.
-        table: that is read first.
-        kinds: what an index is beyond the plain kind (`where state == ...`, `each of tags`, ...).
-        access: `get`, `scan`, through an index `scan + get`, or `nothing` where the conditions contradict each other.
+        table: the table that is read first.
+        kinds: what distinguishes the index from a plain one (`where state == ...`, `each of tags`, ...).
+        access: `get`, `scan`, through an index `scan + get`, or `nothing` if the conditions contradict each other.
         equalities: names of the leading key fields that the query fixes.
         range_field: the next key field, if the query bounds it.
-        buckets: salt buckets read.
-        of_buckets: how many the table has.
-        ranges: key ranges scanned, over all buckets.
+        buckets: the number of salt buckets that are read.
+        of_buckets: the number of salt buckets of the table.
+        ranges: the number of key ranges that are scanned, over all buckets.
         backwards: whether the scans run backwards.
-        server: what the server filters by, or None.
-        client: what the client checks on every row.
-        calls: to the store, up to the first item; those of different buckets are under way together.
-        round_trips: how often their answers are waited for.
+        server: the filter on the server, or None.
+        client: the conditions that the client checks on every row.
+        calls: the number of calls to the store up to the first item; calls for different buckets run concurrently.
+        round_trips: how often the query waits for their answers.
         calls_saved: how many of the calls a store with one-call scans would save (`Capabilities.one_call_scans`).
-        full_scan: whether nothing bounds the scan.
+        full_scan: whether the scan is unbounded.
         scan_calls: how many of the calls are for scans; a page costs as many, unless it is longer than a batch of rows.
-        gets: how many are multi-gets. A query that verified entries answer takes none, but one more where it meets unverified ones.
-            Of objects that share rows the first gateway takes one for each set of columns; an index that is filtered there takes more.
-        covering: of an index that covers columns: `verified` (its verified entries answer the query without a read of the row),
-            `incomplete` (entries lack fields that the query needs, so rows are read) or `copy` (rows are read always); else None.
+        gets: how many of the calls are multi-gets. A query that verified entries answer needs none, but one more call if it meets
+            unverified entries. For objects that share rows, the Thrift1 gateway needs one for each set of columns; an index that is
+            filtered there needs more.
+        covering: for an index that covers columns: `verified` (its verified entries answer the query without a read of the row),
+            `incomplete` (entries lack fields that the query needs, so rows are read) or `copy` (rows are always read); otherwise
+            None.
         lacking: names of the fields that the entries lack.
-        state: of the index that is used, else None.
+        state: the state of the index that is used, otherwise None.
         unreadable: the declared indexes that no query can use, each with its state.
         lease: seconds after which a running session notices that the state of an index has changed, or None.
-        slices: of the rows of a wide model, where they are scanned, else None.
-        limit: rows that are read of each bucket, where nothing but the query's limit bounds the scan, else None.
-        merged: the fields with several values each whose ranges are merged for the order of the fields behind them.
-        dropping: the conditions that the client alone tests. A batch of rows may hold no item then, so `calls` and `round_trips` are
-            the least that the first item takes; as also where `ranges` of one bucket are read one after the other.
-        at_least: whether they are.
-        as_of: the time as of which the rows are read, else None.
+        slices: the slices of rows of a wide model, if they are scanned, otherwise None.
+        limit: the number of rows read from each bucket, if only the query's limit bounds the scan, otherwise None.
+        merged: the fields with several values each whose ranges are merged for the order of the fields after them.
+        dropping: the conditions that only the client tests. A batch of rows may then contain no item, so `calls` and `round_trips`
+            are the minimum for the first item; likewise if the `ranges` of one bucket are read one after the other.
+        at_least: whether `calls` and `round_trips` are such a minimum.
+        as_of: the time as of which the rows are read, otherwise None.
     """
 
     path: str

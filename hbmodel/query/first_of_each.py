@@ -1,4 +1,4 @@
-"""The first item of each of many prefixes of a key: one short scan for each, of which many are begun together."""
+"""The first item for each of many prefixes of a key: one short scan for each, many of them started together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Key = tuple[Any, ...]
 
 @frozen(eq=False)
 class Portion:
-    """What a plan reads for one key.
+    """The part of a plan for one key.
 
     Attributes:
         buckets: as in the plan.
@@ -43,7 +43,7 @@ class Portion:
 
 
 def in_plans(keys: Iterable[Key]) -> Iterator[list[Key]]:
-    """Keys in lists that one plan serves each: their values do not multiply to more than a number of ranges."""
+    """Splits keys into lists with one plan each: the values of a list give no more than a maximum number of ranges."""
     some: list[Key] = []
     values: list[set[Any]] = []
     for key in keys:
@@ -62,16 +62,16 @@ def in_plans(keys: Iterable[Key]) -> Iterator[list[Key]]:
 
 
 def conditions_of(fields: Sequence[Any], keys: Sequence[Key]) -> list[In]:
-    """What a query says to be planned for some keys at once."""
+    """The conditions to plan a query for some keys together."""
     return [In(of, tuple(dict.fromkeys(key[at] for key in keys))) for at, of in enumerate(fields)]
 
 
 def portions_of(plan: Plan, names: Sequence[str], keys: Sequence[Key]) -> list[Portion]:
-    """What a plan reads for each key.
+    """The portion of a plan for each key.
 
     Args:
-        plan: for all of them.
-        names: of the fields by which its items are read apart; the plan fixes them to the values of all keys.
+        plan: the plan for all keys.
+        names: the fields by which its items are read apart; the plan fixes them to the values of all keys.
         keys: their values.
     """
     layout, match, schema = plan.path.layout, plan.match, plan.reader.schema
@@ -95,11 +95,11 @@ def portions_of(plan: Plan, names: Sequence[str], keys: Sequence[Key]) -> list[P
 
 
 def first_of_each(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found | None]:
-    """The first item of each portion of a plan, or None where it has none.
+    """The first item of each portion of a plan, or None if it has none.
 
     Args:
-        executor: of the plan; one item is wanted of it.
-        portions: of the plan.
+        executor: the executor of the plan; one item of it is wanted.
+        portions: the portions of the plan.
     """
     plan = executor.plan
     if plan.rows is not None:
@@ -117,7 +117,7 @@ def first_of_each(executor: PlanExecutor, portions: Sequence[Portion]) -> list[F
 
 
 def _got(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found | None]:
-    """By one multi-get, where the key is wholly given."""
+    """The items by one multi-get, if the whole key is given."""
     plan = executor.plan
     wanted = list(dict.fromkeys(row for portion in portions for row in portion.rows or ()))
     answers = executor.store.get(plan.path.table, wanted, plan.reader.columns_of_gets) if wanted else ()
@@ -141,7 +141,7 @@ def _scanned(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found 
 
 
 def _first(executor: PlanExecutor, buckets: Sequence[Bucket], columns: Sequence[bytes], started: Started) -> Found | None:
-    """The first item in some buckets of the primary table, whose first scans are begun."""
+    """The first item in some buckets of the primary table, whose first scans are started."""
     begun: Started | None = started
     plan = executor.plan
     if executor.scans_exactly and len(buckets) == 1 and len(buckets[0].ranges) == 1:
@@ -162,7 +162,7 @@ def _first(executor: PlanExecutor, buckets: Sequence[Bucket], columns: Sequence[
 
 
 def _started(executors: Sequence[PlanExecutor], portions: Sequence[Portion], columns: Sequence[bytes], closed: ExitStack) -> list[Started]:
-    """The first scans of all buckets of all portions, begun together but for those that read ranges of columns."""
+    """The first scans of all buckets of all portions, started together, except those that read ranges of columns."""
     scans = [each.first_scans(of.buckets, each.plan.filter, columns) for each, of in zip(executors, portions, strict=True)]
     plain = [scan for of, own in zip(portions, scans, strict=True) if of.columns is None for scan in own]
     store, table = executors[0].store, executors[0].plan.path.table
@@ -176,7 +176,7 @@ def _started(executors: Sequence[PlanExecutor], portions: Sequence[Portion], col
 
 
 def _first_entries(executor: PlanExecutor, streams: Sequence[Iterator[Row]]) -> list[Found | None]:
-    """The first entry of each stream that stands for a row: one multi-get for one entry of each, then for the next one of those left."""
+    """The first entry of each stream that belongs to a row: one multi-get for one entry of each, then for the next entry of the rest."""
     read, key_test, width = executor.entry_reader(), executor.plan.entry_test, executor.plan.path.salt.width
     found: list[Found | None] = [None] * len(streams)
     left = list(range(len(streams)))

@@ -1,4 +1,4 @@
-"""Whether an index has an entry of every row that satisfies a query, which some kinds have of some rows only."""
+"""Whether an index has an entry for every row that satisfies a query, since some kinds have entries for some rows only."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hbmodel.query.key_conditions import values_left
 
 @frozen(eq=False)
 class Fit:
-    """How the conditions of a query meet an index that can answer it.
+    """How the conditions of a query match an index that can answer it.
 
     Attributes:
-        conditions: the query's, with what they mean for entries.
+        conditions: the query's conditions, with their meaning for entries.
         settled: those that every row with an entry satisfies.
-        narrowed: whether the index holds some rows only.
+        narrowed: whether the index contains some rows only.
     """
 
     conditions: Sequence[Condition]
@@ -28,7 +28,7 @@ class Fit:
 
 
 def fit(index: Index | None, predicates: Sequence[Predicate]) -> Fit | None:
-    """How predicates that must all hold meet an index, or the primary table; None where rows without entries may satisfy them."""
+    """How predicates that must all hold match an index, or the primary table; None if rows without entries may satisfy them."""
     if index is None:
         return Fit([Condition(predicate, predicate) for predicate in predicates])
     conditions = index.on_entries(predicates)
@@ -39,7 +39,7 @@ def fit(index: Index | None, predicates: Sequence[Predicate]) -> Fit | None:
 
 
 def misfit(index: Index | None, predicates: Sequence[Predicate]) -> str | None:
-    """What the query would have to say for the index to answer it, as text without values; None if it can."""
+    """The condition that the query lacks for the index to answer it, as text without values; None if it lacks none."""
     if index is None or fit(index, predicates) is not None:
         return None
     missing = [describe(condition) for condition in index.conditions if not implied(condition, predicates)]
@@ -49,8 +49,8 @@ def misfit(index: Index | None, predicates: Sequence[Predicate]) -> str | None:
 def implied(condition: Predicate, predicates: Sequence[Predicate]) -> bool:
     """Whether predicates that must all hold plainly imply a condition.
 
-    They do where it is among them, where every alternative of one of them implies it, or where what they say about its one field
-    leaves only values that satisfy it.
+    They do if it is among them, if every alternative of one of them implies it, or if those on its one field allow only values that
+    satisfy it.
     """
     said = condition.canonical()
     if any(predicate.canonical() == said for predicate in predicates):
@@ -75,7 +75,7 @@ def implied(condition: Predicate, predicates: Sequence[Predicate]) -> bool:
 
 
 def _excluded(condition: Predicate) -> Sequence[object] | None:
-    """The few values that a condition excludes, if that is all that it does."""
+    """The few values that a condition excludes, if it does nothing else."""
     if isinstance(condition, Comparison) and condition.operator == "!=":
         return (condition.value,)
     if isinstance(condition, Not) and isinstance(condition.parts[0], In):

@@ -1,4 +1,4 @@
-"""How the conditions of a query meet the fields of a key: fixed leading fields, then bounds on the next one."""
+"""How the conditions of a query match the fields of a key: fixed leading fields, then bounds on the next one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from hbmodel.store.ranges import KeyRange
 
 @frozen
 class KeyPiece:
-    """A range of keys that a query leaves.
+    """A range of keys that match a query.
 
     Attributes:
         parts: the bytes of the leading fields that are fixed in it.
-        range: of keys, without salt.
-        bounded: whether it bounds the field behind them.
+        range: the range of keys, without salt.
+        bounded: whether it bounds the field after them.
     """
 
     parts: Sequence[bytes]
@@ -34,18 +34,19 @@ class KeyPiece:
 
 @frozen(eq=False)
 class KeyConditions:
-    """What a query says about the leading fields of one key.
+    """The conditions of a query on the leading fields of one key.
 
     Attributes:
-        parts: for each fixed leading field the packed values that it may have, in key order; none where the conditions on
-            a field contradict each other.
-        bounds: on the field behind them, or None; None where there are pieces.
-        conditions: all of the query's, with what they mean for the key.
-        consumed: the predicates that parts and bounds settle exactly, as the query has them.
-        unordered: name of the field behind the fixed ones, if the query bounds it but its bytes cannot be searched so.
-        excess: name of the field behind the fixed ones, if the query gives it more values than there may be key ranges.
-        narrowed: whether the keys are those of an index that holds some rows only.
-        pieces: the ranges of keys where not every combination of the parts is left, or several ranges behind one; else None.
+        parts: for each fixed leading field its possible packed values, in key order; none if the conditions on a field contradict
+            each other.
+        bounds: the bounds on the next field, or None; None if there are pieces.
+        conditions: all conditions of the query, with their meaning for the key.
+        consumed: the predicates that parts and bounds enforce exactly, as in the query.
+        unordered: name of the field after the fixed ones, if the query bounds it but its bytes do not keep its order.
+        excess: name of the field after the fixed ones, if the query gives it more values than the maximum number of key ranges.
+        narrowed: whether the keys are those of an index that contains some rows only.
+        pieces: the ranges of keys if not every combination of the parts matches, or if there are several ranges after one;
+            otherwise None.
     """
 
     parts: Sequence[Sequence[bytes]]
@@ -59,22 +60,22 @@ class KeyConditions:
 
     @property
     def bounded(self) -> bool:
-        """Whether the field behind the fixed ones is bounded."""
+        """Whether the field after the fixed ones is bounded."""
         if self.pieces is None:
             return self.bounds is not None
         return bool(self.pieces) and all(piece.bounded or len(piece.parts) > len(self.parts) for piece in self.pieces)
 
     @property
     def open(self) -> bool:
-        """Whether nothing bounds the key, nor which rows have one."""
+        """Whether nothing bounds the key or restricts the rows that have one."""
         return not self.parts and not self.bounded and not self.narrowed
 
     def fixed(self, layout: KeyLayout) -> Sequence[str]:
-        """The leading fields of a key that it gives some values each."""
+        """The leading fields of a key that the query fixes to some values each."""
         return layout.names[: len(self.parts)]
 
     def names(self, layout: KeyLayout) -> Sequence[str]:
-        """The fields of a key that it fixes or bounds."""
+        """The fields of a key that the query fixes or bounds."""
         return layout.names[: len(self.parts) + self.bounded]
 
     def complete(self, layout: KeyLayout) -> bool:
@@ -82,7 +83,7 @@ class KeyConditions:
         return len(self.parts) == len(layout.names)
 
     def all_pieces(self, layout: KeyLayout) -> Iterable[KeyPiece]:
-        """The ranges of keys, one for each combination of parts where there are no pieces; some may be empty."""
+        """The ranges of keys, one for each combination of parts if there are no pieces; some may be empty."""
         if self.pieces is not None:
             return self.pieces
         combined = itertools.product(*self.parts)
@@ -96,14 +97,14 @@ def match(
     max_ranges: int,
     leading: Sequence[Sequence[bytes]] = (),
 ) -> KeyConditions:
-    """Matches conditions that must all hold with the fields of `layout`, from the first on.
+    """Matches conditions that must all hold with the fields of `layout`, starting with the first.
 
     Args:
-        layout: of the key.
-        conditions: of the query.
-        operands: what stands at each place of the layout, by its name there.
-        max_ranges: how many ranges the values of the fixed fields may multiply to.
-        leading: what the first fields are fixed to, where that is known already.
+        layout: the layout of the key.
+        conditions: the conditions of the query.
+        operands: the operand at each position of the layout, by its name there.
+        max_ranges: the maximum number of ranges, the product of the numbers of values of the fixed fields.
+        leading: the values of the first fields, if they are known already.
     """
     found = KeyConditions(leading, None, conditions, [])
     ranges = math.prod(max(len(values), 1) for values in leading)
@@ -122,7 +123,7 @@ def match(
 
 
 def values_left(own: Sequence[Predicate], name: str) -> Sequence[Any] | None:
-    """The values that a field may have, if the predicates on it alone leave some few: those that satisfy every one of them."""
+    """The possible values of a field, if the predicates on it alone leave only a few: those that satisfy every one of them."""
     given = min((equal[1] for p in own if (equal := equalities(p)) is not None), key=len, default=None)
     if given is None:
         return None
@@ -131,7 +132,7 @@ def values_left(own: Sequence[Predicate], name: str) -> Sequence[Any] | None:
 
 
 def _bounded(layout: KeyLayout, at: int, own: Sequence[Condition], of: Field, found: KeyConditions) -> KeyConditions:
-    """Adds the bounds on the field at a position to what was found before it."""
+    """Adds the bounds on the field at a position to the match of the fields before it."""
     bounds, settling = bounds_of([c.on_entry for c in own], of)
     settled = [c.asked for c in own if any(c.on_entry is p for p in settling)]
     if bounds is not None:
@@ -147,7 +148,7 @@ _BOUNDLESS = {False: ((),), True: ((None,),)}
 
 
 def bounds_of(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[Predicate]]:
-    """The tightest bounds that comparisons, a prefix or `~is_(None)` put on a field, and the predicates that they settle."""
+    """The tightest bounds of comparisons, a prefix or `~is_(None)` on a field, and the predicates that they enforce exactly."""
     low: Comparison | None = None
     high: Comparison | None = None
     prefix: StartsWith | None = None

@@ -1,4 +1,4 @@
-"""The key ranges of each salt bucket that can hold what a query asks for, and the rows to get where the key is wholly given."""
+"""The key ranges of each salt bucket that can contain results of a query, and the rows to get if the whole key is given."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def buckets_and_rows(
     backwards: bool,
     order: MergedOrder | None = None,
 ) -> tuple[Sequence[Bucket], Sequence[bytes] | None]:
-    """The ranges of each bucket that can hold a match, and the rows to get where the key is wholly given.
+    """The ranges of each bucket that can contain a match, and the rows to get if the whole key is given.
 
     Args:
-        schema: of the model.
-        path: to read.
-        found: how the conditions meet its key.
-        columns: of each row, where the key ranges alone would read more of it.
+        schema: the schema of the model.
+        path: the path to read.
+        found: how the conditions match its key.
+        columns: the columns of each row, if the key ranges alone would read more of it.
         backwards: the direction.
-        order: that ranges with several values of leading fields are merged in, or None.
+        order: the order in which ranges with several values of leading fields are merged, or None.
     """
     if columns is not None and not columns.ranges:
         gathered: Mapping[tuple[int, bytes], list[KeyRange]] = {}
@@ -50,19 +50,19 @@ def buckets_and_rows(
 
 
 def located(path: Path, fixed: Sequence[str]) -> bool:
-    """Whether these fields decide the bucket."""
+    """Whether these fields determine the bucket."""
     return not path.salt.random and set(path.salt.by) <= set(fixed)
 
 
 def scans_of(path: Path, found: KeyConditions) -> int:
-    """How many ranges the pieces of a key are over all buckets; none where there are no pieces."""
+    """The number of ranges of the pieces of a key over all buckets; 0 if there are no pieces."""
     names = path.layout.names
     depths = Counter(len(piece.parts) for piece in found.pieces or ())
     return sum(count * (1 if located(path, names[:depth]) else path.salt.buckets) for depth, count in depths.items())
 
 
 def _of_rows(schema: TableSchema, found: KeyConditions) -> KeyConditions:
-    """What the conditions say of the fields of the row, where column ranges say the rest."""
+    """The conditions on the fields of the row, if column ranges express the rest."""
     rows = schema.layout.rows if isinstance(schema.layout, PlaceLayout) else 0
     return found if len(found.parts) < rows else evolve(found, parts=found.parts[:rows], bounds=None)
 

@@ -1,4 +1,4 @@
-"""Map columns that a query reads together with its objects."""
+"""Map columns that are loaded together with the objects of a query."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CHUNKS = (1, 10, 100)
 
 
 def with_maps(store: Store, query: Query[Any], items: Iterator[Any]) -> Iterator[Any]:
-    """The objects of a query, some read ahead and given the map columns that it loads.
+    """The objects of a query with the map columns that it loads; some objects are read ahead.
 
     Args:
-        store: to read from, as the model sees it.
-        query: that loads map columns.
+        store: the store to read from, as the model sees it.
+        query: a query that loads map columns.
         items: its objects.
     """
     number = 0
@@ -31,7 +31,7 @@ def with_maps(store: Store, query: Query[Any], items: Iterator[Any]) -> Iterator
 
 
 def load_maps(store: Store, query: Query[Any], objects: Sequence[Any]) -> Sequence[Any]:
-    """The same objects, given the map columns that a query loads, by one call to the store.
+    """The same objects with the map columns that a query loads, read by one call to the store.
 
     Raises:
         DecodingError: an entry cannot be read.

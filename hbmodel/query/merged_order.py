@@ -1,7 +1,7 @@
-"""The order of a path, and of ranges that are merged: "two users, newest first" reads each user's rows in a scan of its own.
+"""The order of a path, and of merged ranges: "two users, newest first" reads each user's rows in a separate scan.
 
-Where leading fields of a key have several values, the rows of each combination of them follow their other fields. Merged by these,
-as salt buckets are merged, the scans give an order that the table itself has not.
+If leading fields of a key have several values, the rows of each combination of values are sorted by their other fields. Merged by
+these, as salt buckets are merged, the scans give an order that the table itself does not have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Direction:
     """How a path gives an order.
 
     Attributes:
-        backwards: whether from its last key to its first.
+        backwards: whether the path is read from its last key to its first.
         merged: positions of the leading fields whose values are read apart and merged, in key order.
     """
 
@@ -41,11 +41,11 @@ class Direction:
 def direction(
     layout: KeyLayout, found: KeyConditions, ordering: Sequence[Ordering], never_none: Set[str], each: Set[str] = frozenset()
 ) -> Direction | None:
-    """How a path gives an order; None where it does not give it at all.
+    """How a path gives an order; None if it does not.
 
-    Fields that the query fixes to one value may stand anywhere in an order, or be left out; those that it fixes to several may be
-    left out if what they have is merged. None comes before every value, and behind them where the order descends; fields in
-    `never_none` do not have it. Those in `each` have one value at a time.
+    Fields that the query fixes to one value may be anywhere in an order, or omitted; those that it fixes to several values may be
+    omitted if their ranges are merged. None sorts before every value, or after them if the order is descending; fields in
+    `never_none` are never None. Those in `each` have one value at a time.
     """
     if not ordering:
         return Direction(False)
@@ -73,7 +73,7 @@ def direction(
 
 
 def combinations(found: KeyConditions, positions: Sequence[int]) -> int:
-    """How many combinations of values the fields at some positions of a key have, all of them being fixed."""
+    """The number of combinations of values of the fields at some positions of a key, all of them being fixed."""
     if found.pieces is not None:
         return len({tuple(piece.parts[at] for at in positions) for piece in found.pieces})
     return math.prod(len(found.parts[at]) for at in positions)
@@ -81,11 +81,12 @@ def combinations(found: KeyConditions, positions: Sequence[int]) -> int:
 
 @frozen(eq=False)
 class MergedOrder:
-    """The order in which runs of keys are merged: by all fields but some leading ones, then by these.
+    """The order in which runs of keys are merged: by all fields except some leading ones, then by these.
 
     Attributes:
         merged: positions of the fields that come last, in key order.
-        runs: by the bytes of the fields that all keys of a run have in common, those of the ones that come first, and of the others.
+        runs: by the bytes of the fields that all keys of a run have in common: the bytes of those that come first, and of the
+            others.
     """
 
     merged: Sequence[int]
@@ -93,7 +94,7 @@ class MergedOrder:
 
     @classmethod
     def of(cls, layout: KeyLayout, found: KeyConditions, merged: Sequence[int]) -> MergedOrder | None:
-        """The order of a key's pieces; None where nothing is merged."""
+        """The order of a key's pieces; None if nothing is merged."""
         if not merged:
             return None
         made = cls(merged, {})
@@ -102,11 +103,11 @@ class MergedOrder:
 
     @property
     def cut(self) -> int:
-        """How many leading fields all keys of a run have in common."""
+        """The number of leading fields that all keys of a run have in common."""
         return self.merged[-1] + 1
 
     def place(self, parts: Sequence[bytes]) -> tuple[bytes, bytes]:
-        """What the place of a key with these fields is decided by; it need not lie in a run."""
+        """The sort key of a key with these fields; it need not be in a run."""
         return b"".join(part for at, part in enumerate(parts) if at not in self.merged), b"".join(parts[at] for at in self.merged)
 
     @cached_property
@@ -114,10 +115,10 @@ class MergedOrder:
         return sorted({len(lead) for lead in self.runs})
 
     def key(self, position: bytes) -> tuple[bytes, bytes]:
-        """What the place of a key, given without its salt, is decided by.
+        """The sort key of a key that is given without its salt.
 
         Raises:
-            TokenError: the key is in none of the runs, as only an altered token says.
+            TokenError: the key is in none of the runs, which only happens for an altered token.
         """
         for length in self._lengths:
             found = self.runs.get(position[:length])
@@ -129,10 +130,10 @@ class MergedOrder:
         """The part of a range whose keys lie above a place, or below it.
 
         Args:
-            of: keys of one run.
-            prefix: of their bucket.
-            lead: of the run.
-            place: as `key` gives it.
+            of: a range of keys of one run.
+            prefix: the prefix of their bucket.
+            lead: the common bytes of the run.
+            place: as `key` returns it.
             above: which part.
         """
         (rest, last), (first, own) = place, self.runs[lead]

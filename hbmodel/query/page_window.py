@@ -1,4 +1,4 @@
-"""Which items a page holds, by its token and the query's limit and offset, and the tokens of the pages next to it."""
+"""The items of a page, given its token and the query's limit and offset, and the tokens of the neighbouring pages."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from hbmodel.query.paging import Page, Token
 F = TypeVar("F", bound=tuple[bytes, Any])
 
 WriteToken = Callable[[bytes | None, int | None, bool], str]
-"""Makes a token of a position, of how many items stand before it, and of whether it is of what precedes it."""
+"""Makes a token from a position, the number of items before it, and whether it is for the items before it."""
 
 
 @frozen
 class PageWindow:
-    """What is read for one page.
+    """The items to read for one page.
 
     Attributes:
-        skip: how many of the items that are read to leave out first, by the query's offset.
-        take: how many items the page holds, at most.
-        position: the key that the page begins behind, or ends before; None for the query's own edge.
-        backwards: whether the page ends there, so that it is read towards the query's first item.
-        passed: how many of the query's items stand before the position, or None where no limit or offset counts them.
+        skip: the number of items at the start of the read that are skipped, for the query's offset.
+        take: the maximum number of items on the page.
+        position: the key that the page begins after, or ends before; None for the query's own edge.
+        backwards: whether the page ends at the position, so that it is read towards the query's first item.
+        passed: the number of the query's items before the position, or None if no limit or offset counts them.
         maximum: the query's limit, or None.
     """
 
@@ -38,7 +38,7 @@ class PageWindow:
 
     @classmethod
     def of(cls, size: int, token: Token | None, maximum: int | None = None, skipped: int = 0) -> PageWindow:
-        """The window of a page of at most `size` items; whatever an altered token says, the query's own limit holds."""
+        """The window of a page of at most `size` items; the query's own limit also applies to an altered token."""
         if token is None:
             passed = None if maximum is None and not skipped else 0
             return cls(skipped, size if maximum is None else min(size, maximum), None, False, passed, maximum)
@@ -52,15 +52,15 @@ class PageWindow:
 
     @property
     def wanted(self) -> int:
-        """How many items to read; one more than the page holds shows whether there are any further."""
+        """The number of items to read; one more than on the page shows whether there are any further."""
         return self.skip + self.take + 1 if self.take else 0
 
     def page(self, found: Sequence[F], item: Callable[[F], Any], token: WriteToken) -> Page[Any]:
-        """The page of the items that were read, in the order they were read, without skipped ones.
+        """The page made from the items in the order in which they were read, without skipped ones.
 
         Args:
-            found: positions and whatever belongs to them.
-            item: makes an item of one of them.
+            found: positions and their data.
+            item: makes an item from one of them.
             token: makes tokens.
         """
         taken, more = list(found[: self.take]), len(found) > self.take
@@ -82,7 +82,7 @@ class PageWindow:
 
 
 def check_direction(token: Token, backwards: bool) -> Token:
-    """Raises `TokenError` for the token of a next page where that of a previous one is due, or the other way round."""
+    """Raises `TokenError` for the token of a next page if that of a previous one is expected, or the other way round."""
     if token.backwards != backwards:
         raise TokenError("Give next_token as page(size, after=...) and previous_token as page(size, before=...).")
     return token

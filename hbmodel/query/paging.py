@@ -1,10 +1,10 @@
-"""Pages and the continuation tokens between them: where a page begins or ends and of which query, never an offset.
+"""Pages and the continuation tokens between them: a token contains the position and query of a page, never an offset.
 
-A token is, before base64: version (1 byte), digest of the query (8), direction (1), items before the position, where the query
-has a limit or an offset (8, all ones where they are not counted), length of the path's name (1), the name, the position (an entry
-or row key, without salt), checksum (4). The direction is 0 for what follows the position and 1 for what precedes it; 2 and 3 are
-the same from the query's first and last item on, without a position. With a token key the whole is encrypted and authenticated
-instead of checksummed.
+A token is, before base64: version (1 byte), digest of the query (8), direction (1), items before the position, if the query has a
+limit or an offset (8, all ones if they are not counted), length of the path's name (1), the name, the position (an entry or row
+key, without salt), checksum (4). The direction is 0 for the items after the position and 1 for those before it; 2 and 3 are the
+same without a position, starting from the query's first and last item. With a token key, the whole token is encrypted and
+authenticated instead of having a checksum.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BACKWARDS, _FROM_THE_EDGE = 1, 2
 
 @frozen
 class Page(Generic[R_co]):
-    """A run of items and the tokens of the pages next to it; it can be iterated and has a length.
+    """The items of a page and the tokens of the neighbouring pages; it can be iterated and has a length.
 
     Attributes:
         items: in the query's order.
@@ -50,25 +50,25 @@ class Page(Generic[R_co]):
 
     @property
     def at_start(self) -> bool:
-        """Whether nothing precedes."""
+        """Whether no item precedes this page."""
         return self.previous_token is None
 
     @property
     def at_end(self) -> bool:
-        """Whether nothing follows."""
+        """Whether no item follows this page."""
         return self.next_token is None
 
 
 @frozen
 class Token:
-    """What a continuation token says.
+    """A decoded continuation token.
 
     Attributes:
         query: digest of the query with its values.
         path: name of the path that was read, `primary` or an index.
-        position: the last key of the page before, or the first of the page behind, without its salt; None for the query's own edge.
-        passed: how many of the query's items stand before the position, or None where no limit or offset counts them.
-        backwards: whether it is of what precedes the position.
+        position: the last key of the page before, or the first of the page after, without its salt; None for the query's own edge.
+        passed: the number of the query's items before the position, or None if no limit or offset counts them.
+        backwards: whether it is for the items before the position.
     """
 
     query: bytes
@@ -82,11 +82,11 @@ class Seal(Protocol):
     """Encrypts and authenticates tokens."""
 
     def encrypt(self, data: bytes) -> bytes:
-        """Seals `data`."""
+        """Encrypts `data`."""
         ...
 
     def decrypt(self, data: bytes) -> bytes:
-        """Opens what `encrypt` sealed; raises `TokenError` for anything else."""
+        """Decrypts data from `encrypt`; raises `TokenError` for anything else."""
         ...
 
 
@@ -110,7 +110,7 @@ def decode_token(text: str, query: bytes | None, seal: Seal | None = None) -> To
     """Reads a token and checks that it belongs to the query with that digest (None leaves that check to the caller).
 
     Raises:
-        TokenError: the token is damaged, sealed with another key, of another version or of another query.
+        TokenError: the token is damaged, encrypted with another key, of another version, or belongs to another query.
     """
     if not isinstance(text, str) or not text.isascii():
         raise TokenError("A continuation token is the text that an earlier page gave.")
@@ -148,10 +148,10 @@ def _unchecked(data: bytes) -> bytes:
 
 
 class FernetSeal:
-    """Seals tokens with Fernet (AES-128-CBC and HMAC-SHA256) from the `cryptography` package.
+    """Encrypts tokens with Fernet (AES-128-CBC and HMAC-SHA256) from the `cryptography` package.
 
     Args:
-        key: 32 bytes in URL-safe base64, as `cryptography.fernet.Fernet.generate_key()` makes them.
+        key: 32 bytes in URL-safe base64, as returned by `cryptography.fernet.Fernet.generate_key()`.
     """
 
     def __init__(self, key: bytes | str) -> None:
@@ -163,11 +163,11 @@ class FernetSeal:
             raise TokenError("A token key is 32 bytes in URL-safe base64, as Fernet.generate_key() makes them.") from None
 
     def encrypt(self, data: bytes) -> bytes:
-        """Seals `data`."""
+        """Encrypts `data`."""
         return base64.urlsafe_b64decode(self._fernet.encrypt(data))
 
     def decrypt(self, data: bytes) -> bytes:
-        """Opens what `encrypt` sealed; raises `TokenError` for anything else."""
+        """Decrypts data from `encrypt`; raises `TokenError` for anything else."""
         from cryptography.fernet import InvalidToken
 
         try:

@@ -1,4 +1,4 @@
-"""Parts of a query: values that another process can read, made of bytes, names and a reference to the model's class."""
+"""Parts of a query: values that another process can read, consisting of bytes, names and a reference to the model's class."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 
 @frozen
 class QueryPart(Generic[R_co]):
-    """One of the parts that `Query.split` gives; `Session.read(part)` is the query of it, in any process.
+    """One of the parts that `Query.split` returns; `Session.read(part)` is the query for it, in any process.
 
-    It can be pickled: the model goes by reference to its class, fields by name, values by their bytes.
+    It can be pickled: the model is pickled as a reference to its class, fields as names, values as bytes.
 
     Attributes:
         model: the class.
-        layout: digest of the table's and the index's layout, which must be the same where the part is read.
-        path: what is read, `primary` or the name of an index.
+        layout: digest of the table's and the index's layout, which must be the same in the process that reads the part.
+        path: the path to read, `primary` or the name of an index.
         table: its table.
-        predicate: the query's, see `described`; None for no predicate.
+        predicate: the query's predicate, see `described`; None for no predicate.
         selection: names of the selected fields, or None for whole objects.
         backwards: whether it is read from its last key to its first.
         full_scan: whether the query may read a whole table.
@@ -60,7 +60,7 @@ class QueryPart(Generic[R_co]):
 
 
 def layout_digest(schema: TableSchema, path: str) -> bytes:
-    """A digest of what rows and entries look like, the same in every process that declares the same."""
+    """A digest of the layout of rows and entries, the same in every process with the same declarations."""
     specs = [schema.layout_spec, None if path == PRIMARY else schema.index(path).spec]
     return digest_of(schema.table, schema.family, json.dumps(specs, sort_keys=True))
 
@@ -89,7 +89,7 @@ def rebuilt(schema: TableSchema, description: object) -> Predicate:
     """The predicate of a description.
 
     Raises:
-        QueryError: it is none of this model.
+        QueryError: it is not a predicate of this model.
     """
     try:
         return _rebuilt(schema, description)

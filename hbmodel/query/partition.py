@@ -1,4 +1,4 @@
-"""Cuts what a plan reads into parts along region bounds, and keeps a plan to one part."""
+"""Splits the key ranges of a plan into parts along region boundaries, and restricts a plan to one part."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Unit = Sequence[KeyRange]
 
 
 def partition(plan: Plan, region_starts: Sequence[bytes], count: int) -> list[Sequence[KeyRange]]:
-    """The key ranges of at most `count` parts, which hold every key of the plan once.
+    """The key ranges of at most `count` parts, which contain every key of the plan once.
 
-    Parts are runs of whole units, of equal numbers but for one: a unit is what a range and a region have in common, or a row that
-    is got by its key. So there are fewer parts than asked for where there are fewer units.
+    A unit is the intersection of a range and a region, or a row that is read by its key. Parts are runs of whole units; the numbers
+    of units in two parts differ by at most one. There are fewer parts than requested if there are fewer units.
 
     Args:
-        plan: of the query.
+        plan: the plan of the query.
         region_starts: first keys of the regions of the path's table.
-        count: of parts.
+        count: the number of parts.
 
     Returns:
-        In the direction of the plan, none of them empty.
+        The parts in the direction of the plan, none of them empty.
     """
     units = _units(plan, sorted(set(region_starts)))
     parts = min(count, len(units))
@@ -56,7 +56,7 @@ def _units(plan: Plan, region_starts: Sequence[bytes]) -> list[Unit]:
 
 
 def _cut_bucket(bucket: Bucket, cuts: Sequence[bytes]) -> Sequence[Sequence[KeyRange]]:
-    """What each stretch between two cuts has of a bucket, the last one's stretch being open; cuts are without the bucket's prefix."""
+    """The part of a bucket in each interval between two cuts, the last interval being open; cuts are without the bucket's prefix."""
     starts = [bucket.prefix + cut for cut in cuts]
     pieces: list[list[KeyRange]] = [[] for _ in cuts]
     for of in bucket.ranges:
@@ -66,14 +66,14 @@ def _cut_bucket(bucket: Bucket, cuts: Sequence[bytes]) -> Sequence[Sequence[KeyR
 
 
 def _cut(of: KeyRange, cuts: Sequence[bytes]) -> list[KeyRange]:
-    """A range in pieces that begin where it does and at every one of the sorted `cuts` inside it."""
+    """A range in pieces that begin at its start and at every one of the sorted `cuts` inside it."""
     last = len(cuts) if of.stop is None else bisect_left(cuts, of.stop)
     bounds = [of.start, *cuts[bisect_right(cuts, of.start) : last]]
     return [KeyRange(low, high) for low, high in itertools.pairwise([*bounds, of.stop]) if low is not None]
 
 
 def _common(ranges: Sequence[KeyRange], limits: Sequence[KeyRange]) -> list[KeyRange]:
-    """The keys of both, each being sorted and disjoint."""
+    """The intersection of two lists of ranges, each sorted and disjoint."""
     starts = [limit.start for limit in limits]
     found: list[KeyRange] = []
     for of in ranges:
@@ -84,10 +84,10 @@ def _common(ranges: Sequence[KeyRange], limits: Sequence[KeyRange]) -> list[KeyR
 
 
 def within(plan: Plan, part: QueryPart[object]) -> Plan:
-    """The plan, kept to the keys of one part.
+    """The plan, restricted to the keys of one part.
 
     Raises:
-        QueryError: the plan reads another table, since the index was built anew after the query was split.
+        QueryError: the plan reads another table, since the index was rebuilt after the query was split.
     """
     if (plan.path.name, plan.path.table) != (part.path, part.table):
         raise QueryError(

@@ -1,4 +1,4 @@
-"""How a query is carried out: the path it takes and what is read of each bucket."""
+"""How a query is executed: its path, and the ranges of each bucket to read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hbmodel.store.ranges import KeyRange
 
 @frozen(eq=False)
 class Path:
-    """A table that holds a model's rows in some order: the primary table or an index."""
+    """A table that contains a model's rows in some order: the primary table or an index."""
 
     name: str
     table: str
@@ -37,18 +37,18 @@ class Path:
     index: Index | None
 
     def position(self, row: bytes) -> bytes:
-        """The part of a row key that the order over all buckets is decided by: the key without its salt."""
+        """The part of a row key that determines the order over all buckets: the key without its salt."""
         return row[self.salt.width :]
 
 
 @frozen(eq=False)
 class Bucket:
-    """What is read of one salt bucket: disjoint ranges in key order, salt prefix included.
+    """The ranges to read in one salt bucket: disjoint, in key order, salt prefix included.
 
     Attributes:
-        prefix: of the bucket.
-        ranges: of its keys.
-        lead: what these begin with, behind the salt, where the runs of several values are merged.
+        prefix: the prefix of the bucket.
+        ranges: the ranges of its keys.
+        lead: the common bytes of these keys after the salt, if the runs of several values are merged.
     """
 
     prefix: bytes
@@ -58,22 +58,22 @@ class Bucket:
 
 @frozen(eq=False)
 class Plan:
-    """How a query is carried out.
+    """How a query is executed.
 
     Attributes:
-        query: that it is for.
+        query: the query of the plan.
         path: the table that is read first.
-        buckets: its salt buckets that can hold matches.
+        buckets: its salt buckets that can contain matches.
         backwards: whether scans run from the last key to the first.
         reader: decodes primary rows, with every field that items or predicates need.
         filter: evaluated by the server while it scans the path's table, or None.
-        residual: predicates that the key ranges do not settle; the client tests them on every row.
-        rows: the exact row keys to get where the key is wholly given, instead of scans.
-        match: how the query meets the path's key.
-        asked: `buckets` of the whole query, where they are those of a part.
-        columns: of each row of a wide model, where the key ranges alone would read more of it.
-        order: that the buckets are merged in, where it is not that of their keys.
-        bounds: places that what is read lies above (True) or below.
+        residual: predicates that the key ranges do not enforce exactly; the client tests them on every row.
+        rows: the exact row keys to get instead of scans, if the whole key is given.
+        match: how the query matches the path's key.
+        asked: `buckets` of the whole query, if this plan's are those of a part.
+        columns: the columns of each row of a wide model, if the key ranges alone would read more of it.
+        order: the order in which the buckets are merged, if it differs from that of their keys.
+        bounds: places that all items lie above (True) or below.
     """
 
     query: Query[Any] = field(repr=False)
@@ -92,13 +92,13 @@ class Plan:
 
     @cached_property
     def scope(self) -> EntryScope:
-        """The entries that the whole query asks for."""
+        """The entries that the whole query covers."""
         ranges = [of for bucket in self.asked for of in bucket.ranges]
         return EntryScope(ranges, self.path.salt.width, self.entry_test)
 
     @cached_property
     def entry_prefix(self) -> bytes | None:
-        """What every entry that the query asks for begins with, where the rest of each is the key of its row; else None."""
+        """The common prefix of all entries of the query, if the rest of each is the key of its row; otherwise None."""
         index, schema, parts = self.path.index, self.reader.schema, self.match.parts
         if index is None or not index.is_plain or schema.salt.width or schema.wide is not None or len(self.buckets) != 1:
             return None
@@ -109,9 +109,9 @@ class Plan:
 
     @cached_property
     def entry_test(self) -> Callable[[bytes], bool] | None:
-        """Tests an entry's own key for the conditions on it, so that rows that cannot match are not fetched.
+        """Tests an entry's own key for the conditions on it, so that rows that cannot match are not read.
 
-        Safe for entries too: a row's current entry holds the row's own values.
+        Correct for entries too: a row's current entry contains the row's own values.
         """
         names, settled = frozenset(self.path.layout.names), self.match.consumed
         open_ = [c.on_entry for c in self.match.conditions if not any(c.asked is done for done in settled)]
@@ -128,7 +128,7 @@ class Plan:
 
     @cached_property
     def covering(self) -> EntryDecoder | None:
-        """Decodes verified entries where they hold all that the query needs; None where rows must be read."""
+        """Decodes verified entries if they contain all that the query needs; None if rows must be read."""
         query, index = self.query, self.path.index
         if index is None or self.lacking or index.name not in query.schema.covering:
             return None
@@ -136,32 +136,32 @@ class Plan:
 
     @cached_property
     def _needed(self) -> frozenset[str]:
-        """Names of the fields that must be known of a verified entry."""
+        """Names of the fields that the query needs from a verified entry."""
         query = self.query
         asked = query.schema.fields if query._selection is None else query._selection
         return frozenset[str]().union(*(f.reads for f in asked), *(p.reads() for p in self._open_on_entries))
 
     @cached_property
     def lacking(self) -> Sequence[str]:
-        """Names of the fields that the query needs and the entries of its index do not hold."""
+        """Names of the fields that the query needs and the entries of its index do not contain."""
         index = self.path.index
         return () if index is None else sorted(self._needed - fields_held(self.query.schema, index))
 
     @cached_property
     def _open_on_entries(self) -> Sequence[Predicate]:
-        """The conditions that neither the key ranges nor the tests of an entry's key settle."""
+        """The conditions that neither the key ranges nor the tests of an entry's key check."""
         names, settled = frozenset(self.path.layout.names), self.match.consumed
         tested = [c.asked for c in self.match.conditions if c.on_entry.names() <= names]
         return [p for p in self.residual if not any(p is done for done in (*settled, *tested))]
 
     @cached_property
     def accepts_entry(self) -> Test | None:
-        """What is left to test of a verified entry, over the values that it holds; None where there is nothing."""
+        """The rest of the test of a verified entry, on the values that it contains; None if there is nothing to test."""
         return And(tuple(self._open_on_entries)).test() if self._open_on_entries else None
 
     @cached_property
     def entry_columns(self) -> Sequence[bytes]:
-        """What is read of index entries."""
+        """The columns to read of index entries."""
         schema, index = self.reader.schema, self.path.index
         if self.covering is not None:
             return self.covering.scanned
@@ -171,21 +171,21 @@ class Plan:
 
     @cached_property
     def filter_of_rest(self) -> Filter | None:
-        """What the server filters the rest of a covering scan by, where marks of deleted entries took up the room of its beginning.
+        """The server's filter for the rest of a covering scan, if marks of deleted entries used up the limit at its beginning.
 
-        Not from the beginning: most scans meet no mark, and this filter costs more than a few of them.
+        It is not used from the start: most scans meet no mark, and this filter costs more than a few of them.
         """
         whole = ValueFilter(self.reader.schema.version_column, "!=", b"")
         return whole if self.filter is None else AllOf((self.filter, whole))
 
     @cached_property
     def accepts(self) -> Test | None:
-        """The residual predicates as one function, or None where there are none."""
+        """The residual predicates as one function, or None if there are none."""
         return And(tuple(self.residual)).test() if self.residual else None
 
     @cached_property
     def digest(self) -> bytes:
-        """What a continuation token is bound to: the model, the query with its values, the path's key layout and the direction."""
+        """The digest that a token is bound to: the model, the query with its values, the path's key layout and the direction."""
         query, path = self.query, self.path
         predicate = None if query._predicate is None else query._predicate.canonical()
         order = tuple((part.field.name, part.desc) for part in query._ordering)
@@ -196,23 +196,23 @@ class Plan:
 
     @cached_property
     def settled(self) -> bool:
-        """Whether the key ranges settle every condition: what they hold are items, but for rows that are no objects and stale entries."""
+        """Whether the key ranges enforce every condition: they contain only items, rows that are not objects, and stale entries."""
         settled = self.match.consumed if self.path.index is not None else ()
         return all(any(p is done for done in settled) for p in self.residual)
 
     @property
     def limited(self) -> bool:
-        """Whether the query's limit bounds what is read."""
+        """Whether the query's limit bounds the read."""
         return self.query._maximum is not None and self.settled
 
     @property
     def full_scan(self) -> bool:
-        """Whether nothing bounds the scan."""
+        """Whether the scan is unbounded."""
         return self.match.open and not self.limited and not self.bounds
 
     @cached_property
     def place(self) -> Callable[[bytes], KeyPlace]:
-        """From a key without its salt to what the order over all buckets is decided by."""
+        """The function from a key without its salt to its sort key in the order over all buckets."""
         return _itself if self.order is None else self.order.key
 
     @cached_property
@@ -223,19 +223,19 @@ class Plan:
 
     @cached_property
     def opposite(self) -> Plan:
-        """The same items in the opposite order; not of the reversed query, whose tokens are others."""
+        """The same items in the opposite order; not a plan of the reversed query, whose tokens differ."""
         return evolve(self, backwards=not self.backwards, rows=None if self.rows is None else self.rows[::-1])
 
     def after(self, position: bytes) -> Sequence[Bucket]:
-        """The part of every bucket that lies behind `position` in the direction of the scan."""
+        """The part of every bucket after `position` in the direction of the scan."""
         return self.beyond(self.place(position), above=not self.backwards)
 
     def beyond(self, place: KeyPlace, above: bool) -> Sequence[Bucket]:
-        """The part of every bucket that lies above a place, or below it."""
+        """The part of every bucket above a place, or below it."""
         return [evolve(bucket, ranges=list(self._beyond(bucket, place, above))) for bucket in self.buckets]
 
     def rows_beyond(self, rows: Sequence[bytes], place: Any, above: bool) -> Sequence[bytes]:
-        """Those of some row keys that lie above a place, or below it."""
+        """The row keys among these that lie above a place, or below it."""
         return [row for row in rows if (self.row_place(row) > place if above else self.row_place(row) < place)]
 
     def _beyond(self, bucket: Bucket, place: KeyPlace, above: bool) -> Iterator[KeyRange]:

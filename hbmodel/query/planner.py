@@ -1,4 +1,4 @@
-"""From a query to scans: which path is read, which key ranges of which salt buckets, and what is filtered where."""
+"""Plans queries: the path to read, the key ranges of salt buckets, and the filters on the server and the client."""
 
 from __future__ import annotations
 
@@ -49,23 +49,23 @@ def plan(
 ) -> Plan:
     """Chooses a path and turns the query into gets or scans of it.
 
-    A whole primary key is got at once. Else the path with the longest bounded prefix of its key wins: more fixed leading
-    fields, then a bounded next field or an index that holds some rows only; a tie goes to the primary table, then to an index
-    that holds some rows only, then to the index declared first.
+    A whole primary key is read by a get. Otherwise the path with the longest bounded prefix of its key wins: more fixed leading
+    fields, then a bounded next field or an index that contains some rows only. A tie goes to the primary table, then to an index
+    that contains some rows only, then to the index declared first.
 
     Args:
-        query: to plan.
+        query: the query to plan.
         readable: indexes that may be read, with their live tables.
-        indexed: whether rows carry system cells.
+        indexed: whether rows have system cells.
         adopting: whether rows without them exist too.
         path_name: the path to take (a continuation token's), instead of choosing.
-        each: fields by whose values the items will be read apart: each must stand in the path's key where the query fixes it, and
-            has one value as far as the order is concerned.
+        each: fields by whose values the items will be read apart: each must be among the leading fields of the path's key that the
+            query fixes, and has one value as far as the order is concerned.
 
     Raises:
-        UnknownIndex, IndexUnavailable: `use_index` names an index that is not there or cannot be read yet.
+        UnknownIndex, IndexUnavailable: `use_index` names an index that does not exist or cannot be read yet.
         OrderNotAvailable: no path gives the order.
-        FullScanRefused: nothing bounds the scan, no limit either that counts every row of it, and the query does not allow that.
+        FullScanRefused: the scan is unbounded, no limit counts every row of it, and the query does not allow a full scan.
         QueryError: a range on a key field whose bytes do not keep its order.
     """
     schema = query.schema
@@ -128,7 +128,7 @@ def plan(
 
 
 def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> KeyConditions | None:
-    """How the conditions meet the path's key; None for an index that may lack rows that satisfy them."""
+    """How the conditions match the path's key; None for an index that may lack rows that satisfy them."""
     met = fit(path.index, predicates)
     if met is None:
         return None
@@ -144,7 +144,7 @@ def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> 
 
 
 def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequence[Predicate]) -> None:
-    """Raises `QueryError` where the one path that may be taken is an index that may lack rows of the query."""
+    """Raises `QueryError` if the only path that may be taken is an index that may lack rows of the query."""
     if len(paths) == 1 and (missing := misfit(paths[0].index, predicates)) is not None:
         raise QueryError(
             "The index holds some rows only, and the query may ask for others: repeat the index's own condition in the query.",
@@ -153,7 +153,7 @@ def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequ
 
 
 def _mention_apart(schema: TableSchema, ways: Sequence[tuple[KeyLayout, KeyConditions]], each: Set[str]) -> None:
-    """Raises `QueryError` where no path can read the items apart by the values of some fields."""
+    """Raises `QueryError` if no path can read the items apart by the values of some fields."""
     if each and not any(each <= set(found.fixed(layout)) for layout, found in ways):
         raise QueryError(
             "Items are read apart by fields that lead the key of the table or of an index; fields before them must be fixed by where().",
@@ -168,7 +168,7 @@ _UNBUILT = (
 
 
 def _mention_unreadable(query: Query[Any], readable: Sequence[Index]) -> None:
-    """Raises `IndexUnavailable` where an index that is declared but cannot be read yet would have served the query."""
+    """Raises `IndexUnavailable` if a declared index that cannot be read yet would have answered the query."""
     if query._moment is not None:
         return
     schema, known = query.schema, {index.name for index in readable}
@@ -194,7 +194,7 @@ def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
 
 
 def _mention_none(query: Query[Any], ways: Sequence[tuple[KeyLayout, KeyConditions]], never_none: Set[str]) -> None:
-    """Raises `OrderNotAvailable` where a path would give the order but for the place of None in it."""
+    """Raises `OrderNotAvailable` if a path would give the order except for the place of None in it."""
     wrong = [part.field.name for part in query._ordering if part.field.nullable and part.field.name not in never_none]
     if wrong and any(direction(layout, found, query._ordering, never_none | set(wrong)) is not None for layout, found in ways):
         raise OrderNotAvailable(
@@ -205,13 +205,13 @@ def _mention_none(query: Query[Any], ways: Sequence[tuple[KeyLayout, KeyConditio
 
 
 def _never_none(parts: Sequence[Predicate]) -> Set[str]:
-    """The fields whose None satisfies no row's conditions."""
+    """The fields that are not None in any row that satisfies the conditions."""
     alone = [(next(iter(part.names())), part.test()) for part in parts if len(part.names()) == 1]
     return {name for name, test in alone if not test({name: None})}
 
 
 def _scans_to_merge(path: Path, found: KeyConditions, way: Direction, each: Set[str] = frozenset()) -> int:
-    """How many scans are merged for an order that the keys themselves do not have; of rows that are got by their keys none."""
+    """The number of scans to merge for an order that the keys themselves do not have; 0 for rows that are read by their keys."""
     if not way.merged or (path.index is None and found.complete(path.layout)):
         return 0
     leading = path.layout.names[: way.merged[-1] + 1]
@@ -220,7 +220,7 @@ def _scans_to_merge(path: Path, found: KeyConditions, way: Direction, each: Set[
 
 
 def _mention_merging(query: Query[Any], ways: Sequence[tuple[Path, KeyConditions, Direction]]) -> None:
-    """Raises `QueryError` where a path would give the order if it did not take too many scans to merge."""
+    """Raises `QueryError` if a path could give the order only by merging too many scans."""
     for path, found, way in ways:
         raise QueryError(
             "The order would be merged from more scans than may be read together, one for each combination of values and salt bucket: "
@@ -286,12 +286,12 @@ def explain(
     """Describes a plan.
 
     Args:
-        query: that it is for.
+        query: the query of the plan.
         made: the plan.
         one_call_scans: whether a scan of the store is one call (see `Capabilities`).
-        states: of the declared indexes, by name.
+        states: the states of the declared indexes, by name.
         lease: seconds after which a session notices that they have changed.
-        one_call_gets: whether one call of the store reads other columns of each row.
+        one_call_gets: whether one call of the store can read different columns of each row.
     """
     ranges = sum(len(bucket.ranges) for bucket in made.buckets)
     through_index = made.path.index is not None
@@ -346,7 +346,7 @@ def explain(
 
 
 def _covering(made: Plan) -> Covering | None:
-    """What the covered columns of the index that a plan takes are to its query."""
+    """How the covered columns of a plan's index serve its query."""
     index = made.path.index
     if index is None or not index.covers:
         return None

@@ -1,8 +1,8 @@
-"""Which predicates the server can evaluate while it scans, as filter values; the client checks them all again.
+"""The predicates that the server can evaluate while it scans, as filter values; the client checks them all again.
 
-A filter may let too much pass, never too little. Five traps decide what is left to the client: an empty cell (None) sorts below
-every value, where None is not allowed it reads as the default, a counter compares wrongly when negative, a filtered column must be
-among those read, and a filter that strips values hides the liveness cell.
+A filter may pass too many rows, never too few. Five traps decide which conditions are left to the client: an empty cell (None)
+sorts below every value, it reads as the default if None is not allowed, a counter compares wrongly when negative, a filtered column
+must be among those read, and a filter that strips values hides the liveness cell.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def server_filter(
     """A filter for the scan of a path, or None.
 
     Args:
-        schema: of the model.
-        layout: of the path's key.
-        residual: what the key ranges leave open.
-        on_index: whether an index is scanned; then only its key is filtered, since covered cells of a writer that crashed
-            hold values that the row does not.
-        indexed: whether rows carry system cells; dead rows then stay on the server.
+        schema: the schema of the model.
+        layout: the layout of the path's key.
+        residual: the conditions that the key ranges leave open.
+        on_index: whether an index is scanned; then only its key is filtered, since covered cells of a writer that crashed contain
+            values that the row does not.
+        indexed: whether rows have system cells; dead rows are then filtered out on the server.
         adopting: whether rows without system cells exist too.
     """
     filters = [made for made in (_filter(p, layout, on_index) for p in residual) if made is not None]
@@ -51,7 +51,7 @@ def server_filter(
 
 
 def dropped_by_client(made: Plan) -> list[Predicate]:
-    """The conditions by which the client drops rows that it has read: neither key ranges nor the filter of the scan settle them."""
+    """The conditions by which the client drops rows after reading them: neither key ranges nor the scan's filter check them exactly."""
     schema, layout, on_index = made.query.schema, made.path.layout, made.path.index is not None
     settled = made.match.consumed if on_index else ()
     server = made.rows is None and made.filter is not None and schema.wide is None and not made.path.salt.random
@@ -60,7 +60,7 @@ def dropped_by_client(made: Plan) -> list[Predicate]:
 
 
 def _filtered(predicate: Predicate, layout: KeyLayout) -> bool:
-    """Whether the filter of a predicate lets nothing pass that does not satisfy it."""
+    """Whether the filter of a predicate passes only rows that satisfy it."""
     if isinstance(predicate, And | Or):
         few = len(predicate.parts) <= MAX_ALTERNATIVES or isinstance(predicate, And)
         return few and all(_filtered(part, layout) for part in predicate.parts)
@@ -102,7 +102,7 @@ def _accepts_missing(predicate: Predicate, of: Field) -> bool:
 
 
 def _key_filter(predicate: Comparison | In | StartsWith, layout: KeyLayout) -> Filter | None:
-    """An equality on ASCII text in a key: its bytes stand in the key as they are, so the key must contain them.
+    """An equality on ASCII text in a key: its bytes are stored unchanged, so the key must contain them.
 
     Not for descending fields, whose bytes are complemented; those are left to the client.
     """

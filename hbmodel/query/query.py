@@ -1,4 +1,4 @@
-"""The immutable query: what to read, built step by step; a session's reader carries it out."""
+"""The immutable query: describes what to read, built step by step; a session's reader runs it."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ E = TypeVar("E")
 
 
 class Source(Protocol):
-    """Carries out queries."""
+    """Runs queries."""
 
     def stream(self, query: Query[Any]) -> Iterator[Any]:
-        """The items, as they come, in bounded memory."""
+        """Iterates over the items, in bounded memory."""
         ...
 
     def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
-        """At most `size` items behind the token `at`, or those before it."""
+        """At most `size` items after the token `at`, or before it."""
         ...
 
     def count(self, query: Query[Any]) -> int:
-        """How many items there are."""
+        """The number of items."""
         ...
 
     def delete(self, query: Query[Any], batch_size: int, progress: Callable[[int], object] | None) -> int:
-        """Deletes the items, and returns how many there were."""
+        """Deletes the items and returns their number."""
         ...
 
     def explain(self, query: Query[Any]) -> Explanation:
-        """How the query would be carried out."""
+        """How the query would be executed."""
         ...
 
     def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
@@ -57,17 +57,18 @@ class Source(Protocol):
         ...
 
     def first_of_each(self, query: Query[Any], fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """The first item with each of these values of some fields, or None."""
+        """The first item for each of these values of some fields, or None."""
         ...
 
 
 @frozen(eq=False, repr=False)
 class Query(Generic[R_co]):
-    """A query over one model; every method that refines it returns a new one.
+    """A query on one model; every method that refines it returns a new one.
 
-    Names that begin with an underscore are for the modules that carry queries out.
+    Names that begin with an underscore are for the modules that run queries.
 
-    Iterating it streams the items in bounded memory. Without `order_by` their order is the chosen path's and not promised.
+    Iterating over it streams the items in bounded memory. Without `order_by` the items have the order of the chosen path, which is
+    not guaranteed.
     """
 
     schema: TableSchema
@@ -101,11 +102,11 @@ class Query(Generic[R_co]):
         return f"Query({', '.join(told)})"
 
     def where(self, *predicates: Predicate) -> Query[R_co]:
-        """Keeps what satisfies every predicate, these and earlier ones.
+        """Keeps the items that satisfy all predicates, including those of earlier calls.
 
         Raises:
-            QueryError: something else than a predicate was given.
-            UnknownField: a predicate is about a field of another model.
+            QueryError: an argument is not a predicate.
+            UnknownField: a predicate refers to a field of another model.
         """
         parts = list(conjuncts(self._predicate))
         for predicate in predicates:
@@ -118,39 +119,43 @@ class Query(Generic[R_co]):
         return evolve(self, predicate=And(tuple(parts)) if parts else None)
 
     def limit(self, count: int) -> Query[R_co]:
-        """At most `count` items, in pages and `count()` too; a query whose every condition the keys settle is then no full scan."""
+        """At most `count` items, also in pages and in `count()`.
+
+        A query with a limit is not a full scan if the keys decide all its conditions.
+        """
         return evolve(self, maximum=whole(count, "limit"))
 
     def offset(self, count: int) -> Query[R_co]:
-        """Leaves out the first `count` items; they are read all the same, so prefer pages."""
+        """Skips the first `count` items; they are still read, so prefer pages."""
         return evolve(self, skipped=whole(count, "offset"))
 
     def reversed(self) -> Query[R_co]:
-        """The opposite order, by a reversed scan."""
+        """Reverses the order, with a reversed scan."""
         return evolve(self, backwards=not self._backwards)
 
     def before(self, item: object) -> Query[R_co]:
-        """Keeps what comes before an object in the order of the query; see `after`."""
+        """Keeps the items before an object in the order of the query; see `after`."""
         return evolve(self, row_bounds=(*self._row_bounds, row_bound(self.schema, item, above=self._backwards)))
 
     def after(self, item: object) -> Query[R_co]:
-        """Keeps what comes after an object in the order of the query: that of the key, or of the index, that it reads.
+        """Keeps the items after an object in the order of the query: that of the key, or of the index, that it reads.
 
-        The order is the one that `order_by` asserts, and where items are equal in it the rest of the key decides. `reversed()` before
-        this call turns the comparison round; after it, it turns round what is kept. The object need not be stored any more.
+        The order is the one that `order_by` asserts; items that are equal in it are ordered by the rest of the key. If `reversed()`
+        is called before this method, the comparison uses the reversed order; if it is called afterwards, it only reverses the order
+        of the items that are kept. The object need not be stored any more.
 
         Args:
-            item: an object of the model, or a mapping of its fields' values, or the values of its key in key order. Of a mapping the
-                fields of the key that is read suffice, without those that the query fixes to one value.
+            item: an object of the model, or a mapping of its field values, or the values of its key in key order. A mapping needs
+                only the fields of the key that is read, without those that the query fixes to one value.
 
         Raises:
-            QueryError: something else was given; when the query is carried out, if it does not say where the object stands.
-            EncodingError: a value cannot be one of its field.
+            QueryError: the argument is something else; or, when the query runs, it does not determine the position of the object.
+            EncodingError: a value is not valid for its field.
         """
         return evolve(self, row_bounds=(*self._row_bounds, row_bound(self.schema, item, above=not self._backwards)))
 
     def order_by(self, *fields: FieldExpression[Any] | Ordering) -> Query[R_co]:
-        """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` where no path gives it."""
+        """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` if no path gives it."""
         if not fields:
             raise QueryError("order_by() takes at least one field.")
         ordering = tuple(part if isinstance(part, Ordering) else Ordering(field_of(part), False) for part in fields)
@@ -159,7 +164,7 @@ class Query(Generic[R_co]):
         return evolve(self, ordering=ordering)
 
     def use_index(self, name: str | Index | None) -> Query[R_co]:
-        """Reads through that index, given by name or as `Model.by_name`.
+        """Reads through this index, given by name or as `Model.by_name`.
 
         `"primary"` reads the primary table, None leaves the choice to the planner.
         """
@@ -172,17 +177,18 @@ class Query(Generic[R_co]):
         return evolve(self, index_name=name)
 
     def as_of(self, time: datetime) -> Query[R_co]:
-        """Reads every column as of a time, in the versions that its family keeps, see `hb.column(versions=n)`.
+        """Reads every column as of a time, from the versions that its family keeps, see `hb.column(versions=n)`.
 
-        Conditions are tested on what was there then. What a delete hides, or has expired, does not come back. The primary table is
-        read, since indexes hold no former values. Later versions than the columns keep are gone: what they hid is not there either.
+        Conditions are tested on the values at that time. Deleted and expired data does not reappear. The primary table is read,
+        since indexes contain no former values. Columns keep a limited number of versions, so a column has no value as of a time
+        before the oldest version that is kept.
 
         Args:
-            time: with a time zone; what was written in its millisecond is seen.
+            time: a time with a time zone; writes in its millisecond are visible.
 
         Raises:
-            QueryError: no such time, or the query uses an index, or loads map columns. When it is carried out: a column that it reads
-                keeps no versions, or is a counter.
+            QueryError: the time is invalid, or the query uses an index or loads map columns. When the query runs: a column that it
+                reads keeps no versions, or is a counter.
         """
         if self._index_name not in {None, PRIMARY}:
             raise QueryError(NO_FORMER_ENTRIES, table=self.schema.table, index=self._index_name)
@@ -221,7 +227,7 @@ class Query(Generic[R_co]):
         *more: FieldExpression[Any],
     ) -> Query[tuple[Any, ...]]: ...
     def select(self, *fields: FieldExpression[Any]) -> Query[Any]:
-        """Tuples of these fields instead of objects; only their cells (and those that predicates need) are read."""
+        """Returns tuples of these fields instead of objects; only their cells (and those that predicates need) are read."""
         if not fields:
             raise QueryError("select() takes at least one field.")
         chosen = tuple(field_of(part) for part in fields)
@@ -232,11 +238,11 @@ class Query(Generic[R_co]):
         return evolve(self, selection=chosen)
 
     def load(self, *maps: MapColumns[Any, Any] | Mapping[Any, Any]) -> Query[R_co]:
-        """Reads these map columns with the objects, all of their entries; without it they are `NotLoaded`.
+        """Reads these map columns with the objects, with all of their entries; without it they are `NotLoaded`.
 
         Raises:
-            QueryError: something else was given, or fields are selected.
-            UnknownField: a map column of another model.
+            QueryError: an argument is not a map column, or fields are selected.
+            UnknownField: a map column belongs to another model.
         """
         if self._selection is not None:
             raise QueryError("load() is for whole objects, not for select().", table=self.schema.table)
@@ -248,11 +254,11 @@ class Query(Generic[R_co]):
         return self._source.stream(self)
 
     def all(self) -> list[R_co]:
-        """Every item, in memory."""
+        """All items, in memory."""
         return list(self)
 
     def first(self) -> R_co | None:
-        """The first item, or None; as with `limit`, no full scan where the keys settle every condition."""
+        """The first item, or None; as with `limit`, not a full scan if the keys decide all conditions."""
         maximum = 1 if self._maximum is None else min(self._maximum, 1)
         return next(iter(self.limit(maximum)), None)
 
@@ -281,18 +287,19 @@ class Query(Generic[R_co]):
     @overload
     def first_of_each(self, fields: Sequence[FieldExpression[Any]], values: Iterable[Sequence[Any]], /) -> list[R_co | None]: ...
     def first_of_each(self, fields: Any, values: Iterable[Any], /) -> list[R_co | None]:
-        """For each value of a field the first item that has it, or None: what `where(field == value).first()` gives, for many at once.
+        """The first item for each value of a field, or None: the result of `where(field == value).first()`, for many values at once.
 
-        One short scan for each value and salt bucket; hundreds of them are under way together. In an order of newest first that is the
-        latest item of each: `order_by(Reading.at.desc()).first_of_each(Reading.metric, metrics)`.
+        Needs one short scan for each value and salt bucket; hundreds of them run concurrently. With an order of newest first, the
+        result is the latest item of each: `order_by(Reading.at.desc()).first_of_each(Reading.metric, metrics)`.
 
         Args:
-            fields: a field, or several. They lead the key of the table or of an index, but for fields that `where` fixes.
-            values: of the field; of several fields, a sequence with a value of each. Repeated values are read once.
+            fields: a field, or several. They are the leading fields of the key of the table or of an index, apart from fields that
+                `where` fixes.
+            values: values of the field; for several fields, sequences with a value of each. Repeated values are read once.
 
         Raises:
-            QueryError: no key leads to the items so, or the query has a limit, an offset or is a part.
-            EncodingError: a value cannot be one of the field.
+            QueryError: no key leads to the items in this way, or the query has a limit, an offset or is a part.
+            EncodingError: a value is not valid for its field.
         """
         if self._maximum is not None or self._skipped or self._part is not None or self._row_bounds:
             raise QueryError("first_of_each() cannot be combined with limit(), offset(), before() or after(), nor read from a part.")
@@ -321,53 +328,53 @@ class Query(Generic[R_co]):
         return next(iter(evolve(self, selection=(), maximum=at_most)), None) is not None
 
     def count(self) -> int:
-        """How many items there are; rows are counted by reading keys, never on the client's memory."""
+        """The number of items; only keys are read if they suffice, and no rows are kept in memory."""
         return self._source.count(self)
 
     def delete(self, *, batch_size: int = 1000, progress: Callable[[int], object] | None = None) -> int:
-        """Deletes every item, with its index entries, and returns how many were deleted; runs at once, in bounded memory.
+        """Deletes every item, with its index entries, and returns the number of deleted items; runs immediately, in bounded memory.
 
-        The items are read and deleted page by page, apart from what is pending in the session. What is added meanwhile may be
-        deleted or not. A row of a versioned model that no longer satisfies the query when it is deleted stays; a row of another
-        model that was changed after it was read is deleted all the same. Repeating a delete that failed is safe.
+        The items are read and deleted page by page, independently of the pending writes of the session. Items that are added
+        meanwhile may be deleted or not. For a versioned model, a row that no longer satisfies the query at its delete is kept. For
+        other models, a row is deleted even if it was changed after it was read. Repeating a failed delete is safe.
 
         Args:
-            batch_size: objects per page, at most.
+            batch_size: the maximum number of objects per page.
             progress: called with the number of objects deleted so far, after each page.
 
         Raises:
-            PartialWrite: something failed after the first page; `deleted` objects are certainly deleted.
+            PartialWrite: an error occurred after the first page; `deleted` objects are certainly deleted.
             QueryError: the query selects fields, or reads as of a time.
         """
         return self._source.delete(self, whole(batch_size, "batch_size", 1), progress)
 
     def page(self, size: int, after: str | None = None, *, before: str | None = None) -> Page[R_co]:
-        """One page: the first one, the one behind a page, or the one before a page.
+        """One page: the first one, the one after a page, or the one before a page.
 
         Args:
-            size: items on the page, at most.
+            size: the maximum number of items on the page.
             after: `next_token` of the page before this one.
-            before: `previous_token` of the page behind this one, which then holds the items right before that page's first.
+            before: `previous_token` of the page after this one; the result is the items right before that page.
 
         Raises:
             QueryError: both tokens are given.
-            TokenError: the token is damaged, belongs to another query, or is given the wrong way round.
+            TokenError: the token is damaged, belongs to another query, or was passed as the wrong one of `after` and `before`.
         """
         return self._source.page(self, whole(size, "size of the page", 1), *given_token(after, before))
 
     def explain(self) -> Explanation:
-        """How the query would be carried out; print it."""
+        """How the query would be executed; print the result."""
         return self._source.explain(self)
 
     def split(self, count: int) -> list[QueryPart[R_co]]:
-        """At most `count` parts, which together hold each item of the query once; `Session.read(part)` reads one, in any process.
+        """At most `count` parts, which together contain each item of the query once; `Session.read(part)` reads one, in any process.
 
-        Parts are cut along the bounds of regions (and so of salt buckets, where the table is split by them) and of the key ranges
-        of an `in_`; there are fewer where there are fewer of these. They hold equal numbers of them, not of items. Without writes
-        meanwhile the parts are exactly the query; with them, each part is a query of its own.
+        Parts are cut along the boundaries of regions (and so of salt buckets, if the table is split by them) and of the key ranges
+        of an `in_`; there are fewer parts if there are fewer of these ranges. Parts have equal numbers of ranges, not of items.
+        Without concurrent writes the parts are exactly the query; with them, each part is a separate query.
 
         Raises:
-            QueryError: the query has a limit, an offset or an order, which no part could keep, or is a part itself.
+            QueryError: the query has a limit, an offset or an order, which parts cannot keep, or is a part itself.
         """
         parts = whole(count, "split", 1)
         if self._maximum is not None or self._skipped:

@@ -1,4 +1,4 @@
-"""Objects that the items of a query are compared with: what comes before them, or after them."""
+"""Objects that bound the items of a query, which keeps the items before or after them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class RowBound:
     """An object that a query's items are compared with.
 
     Attributes:
-        values: of fields, by their names: all of an object's, or those that are given.
-        above: whether items behind it are kept, in the order that the query has without `reversed()`; else those before it.
+        values: field values by name: all of an object's, or the given ones.
+        above: whether items after it are kept, in the order that the query has without `reversed()`; otherwise those before it.
     """
 
     values: Mapping[str, Any]
@@ -26,7 +26,7 @@ class RowBound:
 
 
 def row_bound(schema: TableSchema, item: object, above: bool) -> RowBound:
-    """The bound that an object, a mapping of fields or the values of a key are.
+    """The bound for an object, a mapping of fields or the values of a key.
 
     Raises:
         QueryError: it is something else.

@@ -1,4 +1,4 @@
-"""Values of one field of a key as ranges of bytes, each with what is left to check of the conditions of a query there."""
+"""Values of one field of a key as ranges of bytes, each with the conditions of a query that are left to check there."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 from hbmodel.mapping.predicates import And, Or, Predicate
 
 Left = bool | Predicate
-"""What is left to check of a condition: nothing (True), or this. Nothing satisfies False, which stands in no segment."""
+"""The rest of a condition to check: nothing (True), or this. Nothing satisfies False, which occurs in no segment."""
 
 
 class Segment(NamedTuple):
-    """Values of one field, as a range of bytes, and what is left to check of each condition there."""
+    """Values of one field, as a range of bytes, and the rest of each condition to check there."""
 
     start: bytes
     stop: bytes | None
@@ -24,19 +24,19 @@ EVERY = (b"", None)
 
 
 def as_one(segment: Segment) -> Segment:
-    """A segment of one condition, which all that is left makes up."""
+    """A segment of one condition, which combines all conditions that are left."""
     left = [tree for tree in segment.left if not isinstance(tree, bool)]
     found = all_of(left)
     return Segment(segment.start, segment.stop, (found,))
 
 
 def all_of(trees: Sequence[Predicate]) -> Left:
-    """What is left where all of these are."""
+    """The condition that is left if all of these must hold."""
     return True if not trees else trees[0] if len(trees) == 1 else And(tuple(trees))
 
 
 def any_of(trees: Sequence[Predicate]) -> Left:
-    """What is left where any of these is enough, and nothing else is."""
+    """The condition that is left if any of these is enough, and nothing else is."""
     return False if not trees else trees[0] if len(trees) == 1 else Or(tuple(trees))
 
 
@@ -46,7 +46,7 @@ def _below(stop: bytes | None, other: bytes | None) -> bool:
 
 
 def both(left: Sequence[Segment], right: Sequence[Segment]) -> list[Segment]:
-    """The values in both, with what both leave."""
+    """The values in both, with the conditions of both."""
     found: list[Segment] = []
     at = to = 0
     while at < len(left) and to < len(right):
@@ -62,7 +62,7 @@ def both(left: Sequence[Segment], right: Sequence[Segment]) -> list[Segment]:
 
 
 def either(sides: Sequence[Sequence[Segment]]) -> list[Segment]:
-    """The values in any of some, of one condition each, with what is left where they overlap."""
+    """The values in any of these segments of one condition each, with the combined conditions where they overlap."""
     events: dict[bytes, list[tuple[int, Left | None]]] = {}
     for number, segments in enumerate(sides):
         for segment in segments:

@@ -1,1 +1,1 @@
-"""What a program holds in its hand: sessions, the unit of work, bulk loads and `connect`."""
+"""Sessions, the unit of work, bulk loads and `connect`."""

@@ -1,4 +1,4 @@
-"""Pending writes, and the batches in which a commit carries them out: each touches a row once."""
+"""Pending writes, and the batches in which a commit executes them: a batch writes each row once."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ BATCH_ROWS = 5_000
 
 @define(eq=False)
 class Pending:
-    """One call of a session: the writes it stands for (several under a random salt) and what became of it.
+    """One call of a session: its writes (several under a random salt) and their result.
 
     Attributes:
-        copy: the object that is given the version which the row of a versioned model has then, or None.
+        copy: the object that is given the version of the row after the write, for a versioned model, or None.
     """
 
     schema: TableSchema
@@ -36,9 +36,10 @@ class Pending:
     copy: Any = None
 
     def settle(self, outcome: Outcome) -> None:
-        """Takes the outcome of one of the writes; a failure stays, and a delete that found something outweighs those that did not.
+        """Records the outcome of one of the writes.
 
-        The earlier put that this one replaced shares its fate, so that it counts as pending until this one is written.
+        A failure stays, and a delete that found a row takes precedence over one that did not. The earlier put that this one
+        replaced has the same result, so it counts as pending until this one is written.
         """
         self.remaining -= 1
         if self.outcome is None or outcome.action == "failed" or (self.outcome.action == "absent" and outcome.action == "deleted"):
@@ -56,13 +57,14 @@ class Pending:
 
 @define(eq=False)
 class Batch:
-    """Writes of one model, each row at most once, and the protocol that carries them out.
+    """Writes of one model, each row at most once, and the protocol that executes them.
 
     Attributes:
         sent: the changes of versioned rows that were sent, by table.
-        deleted: the outcomes of deletes that were carried out, by row.
-        together: the rows of the batch, of objects, that are written at once with others of it or of another batch.
-        phase: of the migration of versioned objects between two tables, by which the batch is written.
+        deleted: the outcomes of deletes that were executed, by row.
+        together: for objects that share rows, the rows of the batch that are written together with others of this batch or of
+            another one.
+        phase: for versioned objects that migrate between two tables, the phase in which the batch is written.
     """
 
     schema: TableSchema
@@ -77,7 +79,7 @@ class Batch:
 
     @property
     def wrote(self) -> bool:
-        """Whether anything was sent that may have changed a table."""
+        """Whether anything that may have changed a table was sent."""
         return self.running is not None and self.running.wrote
 
     def sent_to(self, table: str) -> SentChanges:
@@ -86,7 +88,7 @@ class Batch:
 
 
 def split_batches(pending: Sequence[Pending]) -> list[Batch]:
-    """Puts writes into batches: order between writes of one row is kept, and a put followed by a put of the same row is dropped.
+    """Splits writes into batches. The order of writes to one row is kept, and a put followed by a put of the same row is dropped.
 
     Sets how many outcomes each pending call waits for.
     """

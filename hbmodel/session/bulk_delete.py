@@ -1,4 +1,4 @@
-"""Deletes what a query finds, page by page, in bounded memory."""
+"""Deletes the results of a query, page by page, in bounded memory."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class BulkDelete:
     """Deletes the items of a query; see `Query.delete`.
 
     Attributes:
-        work: carries out the deletes, and nothing else.
-        read: reads a page: of a query, with at most so many items, behind a token.
+        work: the unit of work that executes the deletes, and nothing else.
+        read: reads a page, given the query, the page size and a token.
         progress: called with the number of objects deleted so far.
     """
 
@@ -35,11 +35,11 @@ class BulkDelete:
     progress: Progress | None = None
 
     def run(self, query: Query[Any], batch_size: int) -> int:
-        """Deletes them all and returns how many there were.
+        """Deletes all items and returns their number.
 
         Raises:
             QueryError: the query selects fields, or reads as of a time.
-            PartialWrite: something failed after the first batch; `deleted` objects are deleted.
+            PartialWrite: an error occurred after the first batch; `deleted` objects are deleted.
         """
         schema = query.schema
         if query._selection is not None:
@@ -67,7 +67,7 @@ class BulkDelete:
                 return deleted
 
     def _delete(self, query: Query[Any], keys: list[dict[str, Any]]) -> int:
-        """Deletes some objects, in one commit; of a versioned model those that the query still finds then."""
+        """Deletes some objects in one commit; for a versioned model, those that still satisfy the query at that time."""
         calls = [call for key in keys if (call := _call(query, query.schema, key)) is not None]
         for call in calls:
             self.work.add(call)

@@ -1,4 +1,4 @@
-"""Bulk loading: streams objects into a store in batches bounded in rows and bytes."""
+"""Bulk loading: streams objects into a store in batches with a limited number of rows and bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Loader:
         self._begun = False  # whether a batch is written; under shuffling that makes no position certain
 
     def load(self, objs: Iterable[Any]) -> int:
-        """Writes them all and returns how many there were."""
+        """Writes all objects and returns their number."""
         for batch, position in self._batches(self._windows(objs)):
             for call in batch:
                 self._work.add(call)
@@ -72,7 +72,7 @@ class Loader:
             yield Pending(schema, obj, [write], copy=obj)
 
     def _windows(self, objs: Iterable[Any]) -> Iterator[tuple[Pending, bool]]:
-        """Calls in the order they are written, each with whether all that was read so far came out with it."""
+        """Calls in the order in which they are written, each with whether it completes everything that was read so far."""
         encoded = self._encoded(objs)
         if not self._shuffle:
             for call in encoded:
@@ -96,7 +96,7 @@ class Loader:
             yield mixed[-1], True
 
     def _batches(self, windows: Iterator[tuple[Pending, bool]]) -> Iterator[tuple[list[Pending], int]]:
-        """Batches with the position that is certain once they are written."""
+        """Batches, each with the position up to which all objects are written once the batch is."""
         batch: list[Pending] = []
         size = certain = 0
         for call, ends in windows:
@@ -112,7 +112,7 @@ class Loader:
 
 
 def _identity(call: Pending) -> Any:
-    """What makes two calls the same key: not the row under a random salt, where each draws a bucket."""
+    """The identity of the key of a call. It is not the row under a random salt, since each call draws its own bucket."""
     (write,) = call.writes
     return write.row[call.schema.salt.width :]
 

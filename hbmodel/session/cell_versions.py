@@ -1,4 +1,4 @@
-"""What a session does with the versions of cells: reads an object as of a time, and the versions of one of its columns."""
+"""Methods of a session for cell versions: reads an object as of a time, and the versions of one of its columns."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class CellVersion(NamedTuple, Generic[V]):
     """One version of a column of an object.
 
     Attributes:
-        time: when it was written, in UTC, in whole milliseconds.
-        value: what was written.
+        time: the time of the write, in UTC, in whole milliseconds.
+        value: the value that was written.
     """
 
     time: datetime
@@ -38,7 +38,7 @@ class CellVersion(NamedTuple, Generic[V]):
 
 
 class CellVersionCalls:
-    """The calls of a session that are about versions of cells."""
+    """The methods of a session for versions of cells."""
 
     _view: Callable[[TableSchema], Store]
     _bind: Callable[[TableSchema], Binding]
@@ -49,13 +49,14 @@ class CellVersionCalls:
     def versions(self, model: type[Any], of: FieldExpression[V], /, **key: Any) -> list[CellVersion[V]]:
         """The versions of one column of one object, newest first, each with the time when it was written.
 
-        As many as the column keeps, see `hb.column(versions=n)`; none where there is no such object. What is older than the object,
-        because another of its key was deleted before, is not among them.
+        Returns as many as the column keeps, see `hb.column(versions=n)`, and none if there is no such object. Versions from before
+        a delete of an earlier object with the same key are not included.
 
         Args:
-            model: its class.
-            of: the column as it stands on the class.
-            **key: every key field of the object by name; and `limit` (unless a key field is called so), how many are read at most.
+            model: the model class.
+            of: the column, as an attribute of the class.
+            **key: every key field of the object by name; and `limit` (unless a key field has this name), the maximum number of
+                versions.
 
         Raises:
             IncompleteKey: names the missing fields.
@@ -71,7 +72,7 @@ class CellVersionCalls:
         return [] if not rows else _versions(self._view(schema), self._bind(schema), schema, of.of, rows[0], most)
 
     def _get_as_of(self, schema: TableSchema, key: dict[str, Any]) -> Any:
-        """`get`, as of the time that stands among the fields of the key."""
+        """`get` as of the time given among the fields of the key."""
         time = key.pop("as_of")
         if not known_rows(schema, key):
             return None
@@ -82,12 +83,12 @@ class CellVersionCalls:
 
 
 def asks_as_of(schema: TableSchema) -> bool:
-    """Whether `as_of` among the fields of a key says as of when to read, and is no field."""
+    """Whether `as_of` among the fields of a key is the time to read as of, and not a field."""
     return "as_of" not in schema.layout.names
 
 
 def _most(schema: TableSchema, of: object, limit: Any) -> int:
-    """How many versions of a field are read."""
+    """The maximum number of versions of a field to read."""
     if not isinstance(of, FieldExpression) or schema.by_name.get(of.of.name) is not of.of:
         raise UnknownField("versions() takes a column as it stands on the model class.", table=schema.table)
     asked: Field = of.of

@@ -1,4 +1,4 @@
-"""What a session does with map columns: slices of their entries, and writes of entries."""
+"""Methods of a session for map columns: slices of their entries, and writes of entries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ V = TypeVar("V")
 
 
 class MapColumnCalls:
-    """The calls of a session that are about map columns."""
+    """The methods of a session for map columns."""
 
     store: Store
     _view: Callable[[TableSchema], Store]
@@ -40,10 +40,10 @@ class MapColumnCalls:
     def columns(self, of: Mapping[K, V], /, **key: Any) -> ColumnSlice[K, V]: ...
     @guarded
     def columns(self, of: Any, /, **key: Any) -> ColumnSlice[Any, Any]:
-        """The entries of one object's map column; refine them with `between` and its like, and read them by iterating, `page`, ...
+        """The entries of one object's map column; refine them with `between` and others, and read them by iterating, `page`, ...
 
         Args:
-            of: the map column as it stands on the model class.
+            of: the map column, as an attribute of the model class.
             **key: every key field of the object by name.
 
         Raises:
@@ -53,13 +53,14 @@ class MapColumnCalls:
 
     @guarded
     def put_columns(self, obj: Any, of: MapColumns[K, V] | Mapping[K, V], entries: Mapping[K, V], /) -> None:
-        """Puts entries of a map column at the next commit, over those with the same keys; takes only the key and the version from `obj`.
+        """Puts entries of a map column at the next commit; uses only the key and version of `obj`.
 
-        A versioned object has the row's version after the commit; what one commit writes to it belongs into one call.
+        Existing entries with the same keys are overwritten. A versioned object has the row's version after the commit. All changes
+        that one commit makes to such an object must be in one call.
 
         Args:
-            obj: whose key says which row. If that is absent when the commit runs, that is `RowNotFound`.
-            of: the map column as it stands on the model class.
+            obj: the object whose key identifies the row. If the row is absent at the commit, that is a `RowNotFound`.
+            of: the map column, as an attribute of the model class.
             entries: keys and values.
 
         Raises:
@@ -69,7 +70,7 @@ class MapColumnCalls:
 
     @guarded
     def remove_columns(self, obj: Any, of: MapColumns[K, V] | Mapping[K, V], keys: Iterable[K], /) -> None:
-        """Removes entries of a map column at the next commit, whether they are there or not; otherwise as `put_columns`."""
+        """Removes entries of a map column at the next commit, whether they exist or not; otherwise like `put_columns`."""
         self._add_entries(obj, remove_changes(obj, of, keys))
 
     def _add_entries(self, obj: Any, changes: dict[str, Any]) -> None:
@@ -89,12 +90,12 @@ def _slice_of(
     """The entries of one object's map column; see `Session.columns`.
 
     Args:
-        of: the map column as it stands on the model class.
-        key: of the object.
-        store: with the table.
+        of: the map column, as an attribute of the model class.
+        key: the key of the object.
+        store: the store with the table.
         view: the store as a model sees it.
-        bind: gives a model's binding, and raises once the session is closed.
-        seal: for continuation tokens, or None.
+        bind: returns a model's binding, and raises once the session is closed.
+        seal: encrypts continuation tokens, or None.
     """
     schema = schema_of(getattr(of, "model", None))  # type: ignore[arg-type]
     entries = map_of(schema, of)

@@ -1,4 +1,4 @@
-"""Conditions of writes of versioned models, and what is tried again after a conflict."""
+"""Conditions for writes of versioned models, and retries after a conflict."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from hbmodel.store.checks.numbers import whole_number
 T = TypeVar("T")
 
 RETRIES = 30
-"""How often `Session.retry` runs its function, at most, unless it is told otherwise."""
+"""The default maximum number of runs of `Session.retry`."""
 
 FIRST_WAIT = 0.005
 LONGEST_WAIT = 0.5
-"""Seconds; the bounds of the waits between attempts, of which each is drawn between nothing and its bound."""
+"""The maximum waits between attempts, in seconds; each wait is random, between zero and its maximum."""
 
 
 def check_condition(schema: TableSchema, condition: object) -> None:
-    """Checks what was given as `if_`.
+    """Checks the value of `if_`.
 
     Raises:
-        SessionError: it is no predicate, or the model has no version.
+        SessionError: it is not a predicate, or the model has no version.
         UnknownField: it reads a field that the model does not have.
     """
     if condition is None:
@@ -43,10 +43,10 @@ def check_condition(schema: TableSchema, condition: object) -> None:
 
 
 def waits_between(attempts: int) -> Iterator[float]:
-    """The waits between so many attempts, in seconds ("full jitter", Brooker, Exponential Backoff And Jitter, 2015).
+    """The waits between this many attempts, in seconds ("full jitter", Brooker, Exponential Backoff And Jitter, 2015).
 
     Raises:
-        SessionError: it is no number of attempts.
+        SessionError: the number of attempts is invalid.
     """
     number = whole_number(attempts)
     if number is None or number < 1:
@@ -55,7 +55,7 @@ def waits_between(attempts: int) -> Iterator[float]:
 
 
 class Retried(Protocol):
-    """What a function that is tried again is given: a session."""
+    """The argument of a function that is retried: a session."""
 
     def commit(self) -> object:
         """See `Session.commit`."""
@@ -70,7 +70,7 @@ R = TypeVar("R", bound=Retried)
 
 
 def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[float]) -> T:
-    """Runs a function and commits, after each of these waits once more as long as that ends in `ConflictError`; see `Session.retry`."""
+    """Runs a function and commits, and repeats both after each wait while the result is `ConflictError`; see `Session.retry`."""
     while True:
         try:
             result = function(session)

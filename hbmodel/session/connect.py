@@ -1,4 +1,4 @@
-"""From a store URL to a store that sessions use."""
+"""Opens the store that a URL names."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from hbmodel.store.port import Store
 
 
 def connect(url: str | None = None, *, token_key: bytes | str | None = None, on_call: OnCall | None = None) -> Store:
-    """Opens the store that a URL names; a context manager that closes it. A gateway is first called when it is first needed.
+    """Opens the store that a URL names; a context manager that closes it. A gateway is first called when it is needed.
 
     Args:
-        url: `embedded:path/to/file.db` (one local file), `memory:` (private to this process), `hbase://host:9090` (HBase's
-            first Thrift gateway) or `hbase+thrift2://host:9091` (its second), with options such as `?timeout=10&pool=4`;
-            several gateways of one HBase are separated by commas. None takes the one that the environment variable
-            `HBMODEL_URL` holds. A gateway's options that the URL does not give are taken from the environment, too, `timeout`
-            from `HBMODEL_TIMEOUT` and so on.
-        token_key: seals the continuation tokens of sessions on this store, so that row keys are not legible in them; 32 bytes
-            in URL-safe base64, as `cryptography.fernet.Fernet.generate_key()` makes them. None takes `HBMODEL_TOKEN_KEY`, if
-            there is one.
-        on_call: told of every call that reads or writes rows, whoever makes it; see `hb.Session`.
+        url: `embedded:path/to/file.db` (one local file), `memory:` (private to this process), `hbase://host:9090` (HBase's Thrift1
+            gateway) or `hbase+thrift2://host:9091` (its Thrift2 gateway), with options such as `?timeout=10&pool=4`; several
+            gateways of one HBase are separated by commas. With None, the URL is read from the environment variable `HBMODEL_URL`.
+            Gateway options that the URL does not contain are read from the environment, too: `timeout` from `HBMODEL_TIMEOUT` and
+            so on.
+        token_key: the key that encrypts the continuation tokens of sessions on this store, so that row keys cannot be read from
+            them; 32 bytes in URL-safe base64, as returned by `cryptography.fernet.Fernet.generate_key()`. With None, the key is
+            read from `HBMODEL_TOKEN_KEY`, if it is set.
+        on_call: called after every call that reads or writes rows, by any part of the library; see `hb.Session`.
 
     Raises:
-        StoreURLError: the URL cannot be understood.
-        TokenError: the token key is not one.
-        DeclarationError: `on_call` cannot be called.
+        StoreURLError: the URL cannot be parsed.
+        TokenError: the token key is invalid.
+        DeclarationError: `on_call` is not callable.
     """
     if url is None and not (url := os.environ.get("HBMODEL_URL")):
         raise StoreURLError("Give a store URL, or set the environment variable HBMODEL_URL.")

@@ -1,4 +1,4 @@
-"""Many short sessions on one store, which share what each would otherwise have to ask for itself."""
+"""Many short sessions on one store that share cached metadata."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hbmodel.tables.registration import LEASE
 
 
 class Sessions:
-    """Opens sessions on a store, one for each web request for example.
+    """Opens sessions on a store, for example one for each web request.
 
-    They share what they learn: what the registry says of a model, for its lease, and how far the server's clock is off, so that
-    only the first of them asks. Thread-safe; the sessions are not.
+    The sessions share what they read about the store: the registry's entry of each model, for the duration of the lease, and the
+    offset of the server's clock. Only the first session reads them. `Sessions` is thread-safe; its sessions are not.
 
     Args:
         store: as for `Session`.
-        **options: of each session, as for `Session`.
+        **options: the options of each session, as for `Session`.
 
     Raises:
         SessionError: as for `Session`.
@@ -32,5 +32,5 @@ class Sessions:
         self._knowledge = MetadataCache(options.get("lease", LEASE))
 
     def __call__(self) -> Session:
-        """A new session."""
+        """Opens a new session."""
         return Session(self._store, **self._options, knowledge=self._knowledge)

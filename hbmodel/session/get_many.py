@@ -14,7 +14,7 @@ from hbmodel.store.port import Store
 
 
 def known_rows(schema: TableSchema, key: Mapping[str, Any] | Sequence[Any]) -> list[bytes]:
-    """The rows that an object of a key may be stored under; none where a dictionary has no id for a name in the key."""
+    """The rows under which an object of a key may be stored; none if a dictionary has no id for a name in the key."""
     try:
         return KeyMapper.rows_code(schema)(key)
     except UnknownName:
@@ -24,13 +24,13 @@ def known_rows(schema: TableSchema, key: Mapping[str, Any] | Sequence[Any]) -> l
 def get_many(
     store: Store, schema: TableSchema, keys: Iterable[Mapping[str, Any] | Sequence[Any]], reader: Callable[[], RowDecoder]
 ) -> list[Any]:
-    """The objects under many keys, in their order, None for each that is absent.
+    """The objects under many keys, in the order of the keys, with None for each absent object.
 
     Args:
-        store: to read from, as the model sees it.
-        schema: of the model.
+        store: the store to read from, as the model sees it.
+        schema: the schema of the model.
         keys: each a mapping of key fields, or their values in key order.
-        reader: gives what decodes the rows; asked once the keys are known to be right.
+        reader: returns the decoder of the rows; called after the keys are checked.
     """
     if schema.dictionaries:
         homes = [known_rows(schema, key) for key in keys]

@@ -1,4 +1,4 @@
-"""Increments of counters, at once and atomic on the server."""
+"""Increments of counters: immediate, and atomic on the server."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def increment(store: Store, bind: Callable[[TableSchema], Binding], obj: Any, co
     """Adds to a counter and returns its new value; see `Session.increment`.
 
     Args:
-        store: to write to.
-        bind: gives the current binding of a model.
-        obj: whose key says which row.
-        counter: as it stands on the model class.
-        amount: to add.
+        store: the store to write to.
+        bind: returns the current binding of a model.
+        obj: the object whose key identifies the row.
+        counter: the counter, as an attribute of the model class.
+        amount: the amount to add.
     """
     schema = schema_of(type(obj))
     if not isinstance(counter, FieldExpression) or schema.by_name.get(counter.of.name) is not counter.of:

@@ -1,4 +1,4 @@
-"""Chooses the protocol by which an object is put only if its key is free, and carries it out."""
+"""Chooses and runs the protocol that puts an object only if its key is free."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ T = TypeVar("T")
 
 @define(eq=False)
 class Inserter:
-    """What inserts of objects go by.
+    """The dependencies of inserts.
 
     Attributes:
-        store: to write to.
-        bind: gives the current binding of a model.
-        clock: for rows whose time does not come from the server.
-        work: opens a unit of work, for a row whose indexes have changed under it.
+        store: the store to write to.
+        bind: returns the current binding of a model.
+        clock: the clock for rows whose time does not come from the server.
+        work: opens a unit of work, for a row whose indexes have changed during the insert.
     """
 
     store: Store
@@ -54,7 +54,7 @@ class Inserter:
 
         Args:
             obj: the object.
-            ttl: of its row in ms, or None.
+            ttl: the TTL of its row in ms, or None.
         """
         schema = schema_of(type(obj))
         if schema.salt.random:
@@ -65,12 +65,12 @@ class Inserter:
         return self.carry_out(schema, attempt.protocol, lambda: attempt)
 
     def carry_out(self, schema: TableSchema, begin: Callable[[Binding], Protocol[Any]], latest: Callable[[], Attempt[T]]) -> T:
-        """Drives the protocol of an insert, and begins it again where its table is written otherwise by then.
+        """Runs the protocol of an insert, and restarts it if the way its table is written has changed.
 
         Args:
-            schema: of the model.
-            begin: makes the protocol, by a binding.
-            latest: gives the attempt to insert that the protocol is at, or has ended with.
+            schema: the schema of the model.
+            begin: makes the protocol, given a binding.
+            latest: returns the current or last attempt of the protocol.
         """
         for _ in range(RESTARTS):
             binding = self.bind(schema)
@@ -90,7 +90,7 @@ class Inserter:
 
 
 class _Outdated(Exception):
-    """The table is written otherwise by now than an insert was planned."""
+    """The way the table is written has changed since an insert was planned."""
 
 
 @define(eq=False)
@@ -98,7 +98,7 @@ class Attempt(Generic[T]):
     """One object that is put if its key is free.
 
     Attributes:
-        by: what it goes by.
+        by: the inserter.
         obj: the object.
         write: its put.
         sent: the changes of a versioned row that were sent.
@@ -110,7 +110,7 @@ class Attempt(Generic[T]):
     sent: SentChanges = field(factory=dict)
 
     def protocol(self, binding: Binding) -> Protocol[Any]:
-        """The protocol that puts the object; raises `CapabilityError` where the store has none for the model."""
+        """The protocol that puts the object; raises `CapabilityError` if the store supports none for the model."""
         schema, write, clock = binding.schema, self.write, self.by.clock
         if schema.versioned:
             _need_check_and_mutate(self.by.store, schema)
@@ -139,10 +139,10 @@ class Attempt(Generic[T]):
         return insert_claimed(planner, write, column, clock.grace, can, lambda: os.urandom(8))
 
     def finished_otherwise(self, error: SchemaMismatch) -> T:
-        """Writes the object as its table is kept now: the lease ran out once its row was in place, or its key was claimed.
+        """Writes the object in the current way of its table: the lease expired after its row was put, or after its key was claimed.
 
         Raises:
-            SchemaMismatch: the `error`, where nothing of a versioned row was sent.
+            SchemaMismatch: the `error`, if nothing of a versioned row was sent.
         """
         by, schema = self.by, schema_of(type(self.obj))
         if not schema.versioned:
@@ -160,7 +160,7 @@ class Attempt(Generic[T]):
         raise error
 
     def inserted(self, outcome: Any) -> T:
-        """The object once it is in place, with its version."""
+        """The object after it is inserted, with its version."""
         schema = schema_of(type(self.obj))
         if not schema.versioned:
             return self.obj
@@ -170,14 +170,14 @@ class Attempt(Generic[T]):
 
 
 def insert_between(work: UnitOfWork, obj: T) -> T:
-    """Puts an object of a versioned model whose objects move between two tables, if its key is free.
+    """Puts an object if its key is free, for a versioned model whose objects move between two tables.
 
     Args:
-        work: in which a live row is an error.
+        work: a unit of work in which a live row is an error.
         obj: the object.
 
     Raises:
-        UnknownOutcome: the store could not be reached any more after something was sent.
+        UnknownOutcome: the store became unreachable after something was sent.
     """
     schema = schema_of(type(obj))
     work.add(Pending(schema, obj, [put_object(schema, obj)]))
@@ -190,7 +190,7 @@ def insert_between(work: UnitOfWork, obj: T) -> T:
 
 
 def never_empty_column(schema: TableSchema, call: str) -> bytes:
-    """A column by which a row without system cells shows that it is there; raises `CapabilityError`, which names the call."""
+    """A column that proves the existence of a row without system cells; raises `CapabilityError`, which names the call."""
     column = schema.exists_column or next(
         (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
     )

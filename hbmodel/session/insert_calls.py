@@ -1,4 +1,4 @@
-"""What a session puts only under keys that are free, at once: new objects, before the first of a prefix, and objects that move."""
+"""Methods of a session that put objects only under free keys, immediately: `insert`, `prepend` and `rekey`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class InsertCalls:
-    """The calls of a session that insert, or move."""
+    """The methods of a session that insert or move objects."""
 
     _view: Callable[[TableSchema], Store]
     _bind: Callable[[TableSchema], Binding]
@@ -33,18 +33,18 @@ class InsertCalls:
 
     @guarded
     def insert(self, obj: T, *, ttl: timedelta | None = None) -> T:
-        """Puts an object if its key is free and returns it; atomic, runs at once.
+        """Puts an object if its key is free and returns it; atomic, runs immediately.
 
-        A versioned object has the row's version then; of one that is frozen a copy is returned.
+        A versioned object then has the row's version; for a frozen class a copy with this version is returned.
 
         Args:
             obj: the object.
             ttl: as for `add`.
 
         Raises:
-            RowExists: it is not.
-            CapabilityError: the model has no column that is never empty; or the store has no check-and-mutate, and the model has indexes,
-                a version, or several columns and no existence flag, or a TTL is given.
+            RowExists: the key is not free.
+            CapabilityError: the model has no column that is never empty; or the store has no check-and-mutate, and the model has
+                indexes, a version, or several columns and no existence flag, or a TTL is given.
         """
         schema = schema_of(type(obj))
         life = milliseconds(schema, ttl)
@@ -54,18 +54,19 @@ class InsertCalls:
 
     @guarded
     def prepend(self, model: type[T], /, **fields: Any) -> T:
-        """Puts an object before the first row of its key prefix and returns it; runs at once.
+        """Puts an object before the first row of its key prefix and returns it; runs immediately.
 
-        The last key field, of whole numbers, gets the value before that of the first live row, or the last of all where the prefix is
-        empty, and the key is claimed as by `insert`. No two programs get one key. Without deletes the keys of a prefix follow each
-        other, but for one gap for each program that died while it held a claim. The key of a first row that was deleted is used again.
+        The last key field must hold whole numbers. It gets the value before that of the first live row, or the greatest value if
+        the prefix is empty, and the key is claimed as in `insert`. No two programs get the same key. Without deletes the keys of a
+        prefix are consecutive, except for one gap for each program that died while it held a claim. The key of a deleted first row
+        is reused.
 
         Args:
-            model: its class.
-            **fields: every field but the last of the key.
+            model: the model class.
+            **fields: every field except the last of the key.
 
         Raises:
-            CapabilityError: as `insert`; or the last key field has no whole number before another.
+            CapabilityError: as for `insert`; or the last key field has no whole number before another.
             IncompleteKey: names the missing fields.
             EncodingError: there is no value before the first row's.
         """
@@ -73,22 +74,23 @@ class InsertCalls:
 
     @guarded
     def rekey(self, obj: T, /, **key: Any) -> T:
-        """Moves an object to another key and returns it as it is there; runs at once, and takes only key and version from `obj`.
+        """Moves an object to another key and returns it with that key; runs immediately, and uses only the key and version of `obj`.
 
-        All that is stored of it moves: columns, counters, the entries of map columns, and when it expires. Whoever looks under the
-        old key and then under the new one finds it; for a while it is under both. If the program dies meanwhile, the same call ends
-        the move.
+        Everything stored for the object moves: columns, counters, the entries of map columns, and its time of expiry. A reader who
+        looks under the old key and then under the new one always finds it; for a while it is under both. If the program dies during
+        the move, the same call completes it.
 
         Args:
-            obj: whose key says which row. An object of a versioned model that was read demands the version that it was read with.
+            obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still have the
+                version that was read.
             **key: new values of key fields by name; the others stay.
 
         Raises:
             RowNotFound: there is no such object.
-            RowExists: there is another one under the new key.
-            ConflictError: the object is on its way to another key, or of another version.
+            RowExists: there is another object under the new key.
+            ConflictError: the object is being moved to a different key, or has another version.
             CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty; or the objects of
-                the model move to another table.
+                the model are moving to another table.
         """
         schema = schema_of(type(obj))
         self._moves.check_insert(schema)

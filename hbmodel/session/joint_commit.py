@@ -1,4 +1,4 @@
-"""Writes of one or several models into rows that their objects share: each model's protocol goes its way, and each row changes at once."""
+"""Commits of objects that share rows: the protocol of each model runs on its own, and each row changes in one atomic mutation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from hbmodel.store.values import ConditionalChange, Delete, Put
 
 
 class _SeveralTimes(Exception):
-    """Objects of one row were planned at several times."""
+    """Objects of one row were planned with different times."""
 
     def __init__(self, latest: int) -> None:
         super().__init__()
@@ -42,19 +42,19 @@ class _SeveralTimes(Exception):
 
 @define(eq=False)
 class Part:
-    """The writes of one model: their protocol, and how far it has come.
+    """The writes of one model, and the state of their protocol.
 
     Attributes:
-        schema: of the model.
+        schema: the schema of the model.
         view: the store as the model sees it.
         begin: makes the protocol.
-        check: raises `SchemaMismatch` where the protocol must be begun again.
-        protocol: under way, or None where it is not begun.
-        operation: that it waits for.
-        again: whether that was tried before.
-        gathered: whether changes of rows that it counts as done are not carried out yet.
-        timed: whether it has read the clock, so that its changes of rows have times that follow from that.
-        outcomes: what has been acknowledged, or None as long as nothing has.
+        check: raises `SchemaMismatch` if the protocol must be restarted.
+        protocol: the running protocol, or None before its start.
+        operation: the operation whose result it waits for.
+        again: whether that operation was tried before.
+        gathered: whether some row changes that the protocol regards as done are not executed yet.
+        timed: whether it has read the clock, so that its row changes have times that depend on it.
+        outcomes: the acknowledged outcomes, or None while there are none.
     """
 
     schema: TableSchema
@@ -69,7 +69,7 @@ class Part:
     outcomes: Sequence[Outcome] | None = None
 
     def start(self) -> None:
-        """Begins the protocol, unless it is under way or over."""
+        """Starts the protocol, unless it is running or finished."""
         if self.protocol is None:
             self.protocol = self.begin()
             self.step(None)
@@ -87,7 +87,7 @@ class Part:
             raise
 
     def forget(self, error: SchemaMismatch | None = None) -> None:
-        """Gives the protocol up, to be begun again, unless it has acknowledged."""
+        """Drops the protocol so that it restarts, unless it has acknowledged."""
         if self.outcomes is not None:
             return
         if error is not None and self.protocol is not None and isinstance(self.operation, CheckAndMutateRows) and not self.again:
@@ -96,7 +96,7 @@ class Part:
         self.protocol, self.operation, self.again, self.gathered, self.timed = None, None, False, False, False
 
     def changes_of_rows(self) -> list[Put | Delete] | None:
-        """What the operation changes in rows of the model, if it does nothing else and tells nothing by its answer."""
+        """The row changes of the operation, if it does nothing else and its answer has no information."""
         operation = self.operation
         each = operation.operations if isinstance(operation, Together) else [operation]
         found: list[Put | Delete] = []
@@ -113,11 +113,11 @@ class Part:
         return None if self._asks_for_time(found) else found
 
     def _asks_for_time(self, mutations: Sequence[Put | Delete]) -> bool:
-        """Whether they put nothing but stamps, by which a protocol learns the time of a row before it changes it."""
+        """Whether they only put stamps, which a protocol uses to learn the time of a row before it changes the row."""
         return all(isinstance(m, Put) and all(column.startswith(self.schema.stamp_prefix) for column in m.cells) for m in mutations)
 
     def of_rows(self, mutations: Sequence[Put | Delete]) -> Sequence[Put | Delete]:
-        """Mutations of objects as those of the rows that hold them."""
+        """Mutations of objects, translated to mutations of the rows that hold them."""
         return self.view.of_rows(self.schema.table, mutations) if isinstance(self.view, FoldedStore) else mutations
 
     def conditional(self, change: ConditionalChange) -> ConditionalChange:
@@ -126,23 +126,24 @@ class Part:
 
 
 class JointCommit:
-    """Drives the protocols of several parts against a store; what they change in rows of the table is carried out row by row.
+    """Runs the protocols of several parts against a store; their changes to rows of the table are executed row by row.
 
-    A protocol that changes rows is answered at once, and the change is gathered. When every protocol has gathered its changes and
-    goes on to something else, or asks for conditional ones, those of all parts are carried out, each row by one atomic mutation.
-    Nothing lies between that a protocol could have asked for: what it does next waits until its changes are carried out.
+    A protocol that changes rows is answered immediately, and the change is gathered. When every protocol has gathered its changes
+    and continues with something else, or requests conditional ones, the changes of all parts are executed, each row by one atomic
+    mutation. No protocol can have read anything in between: its next operation waits until its changes are executed.
 
-    What is written into one row at times of the clock has one time. Else another commit could come between them by its time, and part
-    of this one would lie above it and part below. Where an object needs a later time than others, all are planned once more at that.
+    All writes to one row that use the clock have the same time. Otherwise another commit could come between them by its time, and
+    part of this one would lie above it and part below. If an object needs a later time than others, all are planned again with that
+    time.
 
-    As a `Resumable` it can be run again after an error of the store, and goes on where it stopped.
+    As a `Resumable` it can be run again after an error of the store, and continues where it stopped.
 
     Args:
-        store: with the table.
-        table: of the rows.
+        store: the store with the table.
+        table: the table of the rows.
         parts: the writes of each model, and their protocols.
-        shared: the rows of which several objects are written: each of these rows changes at once, or not at all.
-        clock: answers the protocols' questions of time, all of them alike until rows have changed.
+        shared: the rows with several written objects: each of these rows changes completely, or not at all.
+        clock: answers the protocols' requests for the time, all with the same time until rows have changed.
     """
 
     def __init__(self, store: Store, table: str, parts: Sequence[Part], shared: frozenset[bytes], clock: ServerClock) -> None:
@@ -161,16 +162,16 @@ class JointCommit:
 
     @property
     def outcomes(self) -> Sequence[Sequence[Outcome]] | None:
-        """What has been acknowledged, by part; None until all of them have."""
+        """The acknowledged outcomes, by part; None until there are outcomes of all parts."""
         found = [part.outcomes for part in self._parts if part.outcomes is not None]
         return found if len(found) == len(self._parts) else None
 
     def run(self, _: Store | None = None) -> None:
-        """Goes on until all protocols end.
+        """Continues until all protocols end.
 
         Raises:
-            SchemaMismatch: the indexes of the table have changed; what has not been acknowledged begins again at the next call.
-            CapabilityError: the store cannot change a row at once; no row is changed.
+            SchemaMismatch: the indexes of the table have changed; parts without an acknowledgement restart at the next call.
+            CapabilityError: the store cannot change a row in one mutation; no row is changed.
         """
         while True:
             try:
@@ -215,7 +216,7 @@ class JointCommit:
         self._times.clear()
 
     def _until_rows_change(self, part: Part) -> None:
-        """Goes on with one part up to where the others must have come too."""
+        """Continues one part up to the point where the others must have arrived too."""
         while (operation := part.operation) is not None:
             if part.outcomes is None and (changes := part.changes_of_rows()) is not None:
                 self._gather(part, part.of_rows(changes))
@@ -266,7 +267,7 @@ class JointCommit:
             part.gathered = False
 
     def _change_if(self, parts: Sequence[Part]) -> None:
-        """Changes rows under their conditions: those of one row at once, whichever parts they are of."""
+        """Changes rows under their conditions. Changes of one row are made together, across all parts."""
         asked = [part.operation.changes if isinstance(part.operation, CheckAndMutateRows) else () for part in parts]
         changes = [part.conditional(change) for part, of_part in zip(parts, asked, strict=True) for change in of_part]
         try:

@@ -1,4 +1,4 @@
-"""What a session writes to rows that are named by their keys, without an object."""
+"""Methods of a session that write rows by key, without an object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hbmodel.session.update import update_key_call
 
 
 class KeyCalls:
-    """The calls of a session that take a key."""
+    """The methods of a session that take a key."""
 
     _guard: Guard
     _work: UnitOfWork
@@ -22,12 +22,12 @@ class KeyCalls:
 
     @guarded
     def update_key(self, model: type[Any], /, *, if_: Predicate | None = None, **fields: Any) -> None:
-        """`update` by key: writes some fields of the row under a key at the next commit, whatever version it has.
+        """`update` by key: writes some fields of the row under a key at the next commit, whatever its version.
 
         Args:
-            model: its class.
+            model: the model class.
             if_: as for `update`.
-            **fields: every key field by name, which says which row, and the new values of others, as for `update`.
+            **fields: every key field by name, to identify the row, and the new values of other fields, as for `update`.
 
         Raises:
             IncompleteKey: names the missing key fields.
@@ -36,6 +36,6 @@ class KeyCalls:
 
     @guarded
     def delete_key(self, model: type[Any], /, **key: Any) -> None:
-        """`delete` by key; under a random salt in every bucket."""
+        """`delete` by key; under a random salt, in every bucket."""
         schema = schema_of(model)
         self._delete(schema, dict(key), KeyMapper(schema).complete(key))

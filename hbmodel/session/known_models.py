@@ -1,4 +1,4 @@
-"""What a session knows of its models: their bindings, and the store as each of them sees it."""
+"""The models that a session has used: their bindings, and the store as each of them sees it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class KnownModels:
     """Bindings and views, by model.
 
     Args:
-        store: that holds the tables.
-        registry: says how each model's table is kept.
-        knowledge: what sessions have learnt from it.
+        store: the store with the tables.
+        registry: records the state of each model's table.
+        knowledge: the metadata cache that sessions share.
     """
 
     def __init__(self, store: Store, registry: Registry, knowledge: MetadataCache) -> None:
@@ -27,10 +27,10 @@ class KnownModels:
         self._views: dict[TableSchema, Store] = {}
 
     def bind(self, schema: TableSchema) -> Binding:
-        """The binding of a model, read again where its lease has run out.
+        """The binding of a model, read again if its lease has expired.
 
         Raises:
-            SchemaMismatch: it cannot be used as it is declared, or its objects are still in the table that it replaces.
+            SchemaMismatch: it cannot be used as declared, or its objects are still in the table that it replaces.
         """
         if schema.replaces is not None and not self._in_use(schema, schema.replaces):
             raise SchemaMismatch(
@@ -41,7 +41,7 @@ class KnownModels:
         return binding
 
     def _in_use(self, schema: TableSchema, replaced: TableSchema) -> bool:
-        """Whether the table of a model that replaces another is read by now."""
+        """Whether the table of a model that replaces another is already read."""
         phase = phase_of(schema, self.bind(replaced).phase)
         return phase is not None and "new" in phase.reads and (schema.immutable or schema.versioned or phase.name == DONE)
 
@@ -55,10 +55,10 @@ class KnownModels:
         return view
 
     def lease_valid(self) -> bool:
-        """Whether every model's binding is current: where a lease ran out it is read again and must say the same.
+        """Whether every model's binding is current: an expired one is read again and must be unchanged.
 
         Raises:
-            SchemaMismatch: it does not; the next commit begins again, by the new binding.
+            SchemaMismatch: it has changed; the next commit restarts with the new binding.
         """
         for schema, binding in list(self._bindings.items()):
             if schema.replaces is not None and not self._in_use(schema, schema.replaces):

@@ -1,4 +1,4 @@
-"""Writes of entries of map columns, as they are asked for."""
+"""Requested writes of entries of map columns."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def remove_changes(obj: object, of: object, keys: Iterable[Any]) -> dict[str, An
 
 
 class Removed(dict[Any, None]):
-    """Keys of entries that are removed."""
+    """Keys of entries to remove."""
 
 
 def merged_entries(schema: TableSchema, held: Any, name: str, entries: object, row: bytes) -> tuple[dict[Any, Any], Any]:
-    """Entries as they are written, None for removed ones, and the map column as the object has it then.
+    """Entries to write, with None for removed ones, and the resulting map column of the object.
 
     Args:
-        schema: of the model.
-        held: the entries that the object has, or `NotLoaded`.
-        name: of the map column.
-        entries: that are put or removed.
-        row: key of the object.
+        schema: the schema of the model.
+        held: the entries of the object, or `NotLoaded`.
+        name: the name of the map column.
+        entries: the entries to put or remove.
+        row: the key of the object.
 
     Raises:
         EncodingError: an entry cannot be stored; names the field.

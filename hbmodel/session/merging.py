@@ -1,4 +1,4 @@
-"""Queries over a model whose key is being changed: of the old table, of the new one, or of both, merged in the new key's order."""
+"""Queries on a model whose key is being changed: on the old table, the new one, or both, merged in the new key's order."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ Position = Callable[[Values], bytes | None]
 T = TypeVar("T")
 
 _END: Any = object()
-"""Stands behind the last item."""
+"""Marks the end of the items."""
 
 
 @frozen(eq=False)
 class MergingQueries:
-    """Carries out the queries of models that replace others; the `Source` of such queries.
+    """Runs the queries of models that replace others; the `Source` of these queries.
 
     Attributes:
-        runner: carries out queries of one table.
-        moves: says which tables are read.
+        runner: runs queries on one table.
+        moves: decides which tables are read.
     """
 
     runner: QueryRunner
     moves: Moves
 
     def stream(self, query: Query[Any]) -> Iterator[Any]:
-        """The items, as they come."""
+        """Iterates over the items."""
         if query.schema.versioned:
             return self._watched(query)
         return self._items(query)
@@ -55,7 +55,7 @@ class MergingQueries:
         return self._merged_items(query) if alone is None else self.runner.stream(alone)
 
     def _watched(self, query: Query[Any]) -> Iterator[Any]:
-        """The items of a versioned model, as long as no other one can have been missed before them."""
+        """The items of a versioned model, as long as no earlier item can have been missed."""
         moment = self.moves.moment(query.schema)
         for item in itertools.chain(self._items(query), (_END,)):
             if not self.moves.lasts(query.schema, moment):
@@ -64,7 +64,7 @@ class MergingQueries:
                 yield item
 
     def _whole(self, query: Query[Any], read: Callable[[], T]) -> T:
-        """What is read at once, until no object can have been missed."""
+        """The items of one complete read, repeated until no object can have been missed."""
         while True:
             moment = self.moves.moment(query.schema)
             found = read()
@@ -72,7 +72,7 @@ class MergingQueries:
                 return found
 
     def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
-        """One page; a token is good as long as the same tables are read."""
+        """One page; a token is valid as long as the same tables are read."""
         return self._whole(query, lambda: self._page(query, size, at, backwards))
 
     def _page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
@@ -91,7 +91,7 @@ class MergingQueries:
         return self.runner.delete_pages(query, batch_size, progress, self.page)
 
     def count(self, query: Query[Any]) -> int:
-        """How many items there are."""
+        """The number of items."""
         return self._whole(query, lambda: self._count(query))
 
     def _count(self, query: Query[Any]) -> int:
@@ -99,7 +99,7 @@ class MergingQueries:
         return sum(1 for _ in self._merged_items(query)) if alone is None else self.runner.count(alone)
 
     def explain(self, query: Query[Any]) -> Explanation:
-        """How the query would be carried out, in the new table where both are read."""
+        """The plan of the query, on the new table if both are read."""
         alone = self._alone(query)
         return self.runner.explain(query if alone is None else alone)
 
@@ -126,7 +126,7 @@ class MergingQueries:
     # --- one table ----------------------------------------------------------------------------------------------------
 
     def _alone(self, query: Query[Any]) -> Query[Any] | None:
-        """The query of the one table that is read, or None where both are."""
+        """The query on the one table that is read, or None if both are read."""
         layouts = self.moves.read(query.schema)
         if len(layouts) > 1:
             return None
@@ -159,10 +159,10 @@ class MergingQueries:
 
     @contextmanager
     def _merged(self, query: Query[Any], made: Plan, wanted: int | None, after: bytes | None) -> Iterator[Iterator[Found]]:
-        """What both tables hold, each object once, in the order of the new table's path.
+        """The objects of both tables, each once, in the order of the new table's path.
 
-        A row stands at one place in that order, whichever table it is read from, and neither table loses any. So one that is copied
-        meanwhile is found, and two of the same place are the same.
+        A row has the same place in that order in both tables, and neither table loses rows. So an object that is copied during the
+        query is found, and two rows with the same place are the same object.
         """
         replaced = query.schema.replaces
         assert replaced is not None
@@ -179,9 +179,9 @@ class MergingQueries:
             yield (next(same) for _, same in itertools.groupby(merged, key=lambda found: found[0]))
 
     def _one_by_one(self, query: Query[Any], made: Plan, wanted: int | None, after: bytes | None) -> Generator[Found, None, None]:
-        """The same of objects that move from one table to the other: the one that they come from is read to the end first.
+        """The same for objects that move from one table to the other: the source table is read to the end first.
 
-        So one that moves meanwhile is found, and one that was found already is passed over in the other table.
+        So an object that moves during the query is found, and the second table skips objects that were found already.
         """
         replaced, names = query.schema.replaces, query.schema.layout.names
         assert replaced is not None
@@ -197,7 +197,7 @@ class MergingQueries:
     def _old_items(
         self, query: Query[Any], made: Plan, replaced: TableSchema, wanted: int | None, after: bytes | None
     ) -> Generator[Found, None, None]:
-        """What the old table holds, by the places in the new table's path."""
+        """The items of the old table, by their places in the new table's path."""
         # Whole objects: any field may be needed to say where it stands.
         asked = _in_layout(evolve(query, selection=None, maximum=None, skipped=0, index_name=None), replaced)
         alike = _alike(made, replaced)
@@ -221,7 +221,7 @@ class MergingQueries:
 
 
 def _in_layout(query: Query[Any], layout: TableSchema) -> Query[Any]:
-    """The same query of the table that the model replaces."""
+    """The same query on the table that the model replaces."""
     return evolve(
         query,
         schema=layout,
@@ -233,7 +233,7 @@ def _in_layout(query: Query[Any], layout: TableSchema) -> Query[Any]:
 
 
 def _alike(made: Plan, layout: TableSchema) -> bool:
-    """Whether the old table has the path of a plan too, in the same order."""
+    """Whether the old table also has the path of a plan, in the same order."""
     path = made.path
     if path.index is None:
         return layout.layout.spec == path.layout.spec
@@ -242,7 +242,7 @@ def _alike(made: Plan, layout: TableSchema) -> bool:
 
 
 def _position(made: Plan) -> Position:
-    """Where an object of these values stands in the path of a plan; None where it has no place there."""
+    """The place of an object with these values in the path of a plan; None if it has none."""
     path, schema = made.path, made.query.schema
     keys, names = KeyMapper(schema), schema.layout.names
 

@@ -1,4 +1,4 @@
-"""What sessions learn of a store and may share: how models are bound to its live tables, for a lease, and how its clock goes."""
+"""Metadata of a store that sessions may share: the bindings of models to live tables, for a lease, and the offset of its clock."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ UNWRITABLE = 1.0
 
 
 class MetadataCache:
-    """Bindings, each read once in a lease, the offset of the server's clock, and names with their ids.
+    """Bindings, each read once per lease, the offset of the server's clock, and names with their ids.
 
-    Thread-safe without locks: at worst two threads learn the same at the same time.
+    Thread-safe without locks: at worst, two threads read the same metadata at the same time.
 
     Args:
         lease: seconds for which a binding is trusted.
@@ -30,7 +30,7 @@ class MetadataCache:
         self.names = NameCache()
 
     def binding(self, schema: TableSchema, registry: Registry) -> Binding:
-        """The binding of a model, from the registry if the last one is too old; raises what `Registry.bind` raises."""
+        """The binding of a model, read from the registry if the cached one is too old; raises the errors of `Registry.bind`."""
         known = self._bindings.get(schema)
         now = time.monotonic()
         if known is not None and now - known[1] < (min(self.lease, UNWRITABLE) if known[0].unknown else self.lease):

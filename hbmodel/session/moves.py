@@ -1,4 +1,4 @@
-"""Where a session reads and writes the objects of a model whose key is being changed, phase by phase."""
+"""Decides where a session reads and writes the objects of a model whose key is being changed, by phase."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class Moves:
     """The tables of models that replace others.
 
     Args:
-        bind: gives the current binding of a model; that of an earlier layout says which phase its migration is in.
-        view: gives the store as a model sees it.
+        bind: returns the current binding of a model; the binding of an earlier layout has the phase of its migration.
+        view: returns the store as a model sees it.
     """
 
     def __init__(self, bind: Callable[[TableSchema], Binding], view: Callable[[TableSchema], Store]) -> None:
         self._bind, self._view = bind, view
 
     def phase(self, schema: TableSchema) -> Phase:
-        """Of the migration into the table of a model.
+        """The phase of the migration into the table of a model.
 
         Raises:
-            SchemaMismatch: programs are refused until it is over.
+            SchemaMismatch: programs are refused until the migration ends.
         """
         assert schema.replaces is not None, "only such a model has a phase"
         name = self._bind(schema.replaces).phase
@@ -55,7 +55,7 @@ class Moves:
         return phase
 
     def read(self, schema: TableSchema) -> list[TableSchema]:
-        """The layouts to read objects of a model from, in this order."""
+        """The layouts to read objects of a model from, in reading order."""
         return [schema] if schema.replaces is None else [_of(schema, side) for side in self.phase(schema).reads]
 
     def get_many(self, schema: TableSchema, keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[Any]:
@@ -70,12 +70,12 @@ class Moves:
                 return found
 
     def moment(self, schema: TableSchema) -> Moment:
-        """The phase, and since when it is."""
+        """The phase, and the time of its start."""
         assert schema.replaces is not None
         return self.phase(schema), self._bind(schema.replaces).phase_since
 
     def lasts(self, schema: TableSchema, moment: Moment) -> bool:
-        """Whether nothing was missed by who began to read at a moment: objects of a versioned model leave a table at some time."""
+        """Whether a read that began at a moment missed nothing: objects of a versioned model leave a table at some time."""
         if not schema.versioned:
             return True
         phase, since = self.moment(schema)
@@ -111,11 +111,11 @@ class Moves:
         return _of(schema, phase.writes)
 
     def inserts(self, schema: TableSchema) -> bool:
-        """Whether objects are inserted as they are written: they are versioned, and may be in the other table."""
+        """Whether objects are inserted when they are written: they are versioned, and may be in the other table."""
         return schema.replaces is not None and schema.versioned and self.phase(schema).name != DONE
 
     def check_insert(self, schema: TableSchema) -> None:
-        """Raises `CapabilityError` where one table alone does not say yet whether a key is free."""
+        """Raises `CapabilityError` if one table alone does not show yet whether a key is free."""
         if schema.replaces is not None and self.phase(schema).name != DONE:
             calls = "prepend() and rekey()" if schema.versioned else "insert(), prepend() and rekey()"
             raise CapabilityError(
@@ -129,7 +129,7 @@ class Moves:
         return schema if schema.replaces is None else _of(schema, self.phase(schema).writes)
 
     def route(self, batch: Batch) -> None:
-        """Has a batch write where the objects of its model belong now."""
+        """Directs a batch to the table where objects of its model are written now."""
         schema = batch.owners[0].schema
         if schema.replaces is None:
             return
@@ -147,17 +147,17 @@ class Moves:
             _carry_over(batch, schema if target is not schema else schema.replaces)
 
     def check_phase(self, batch: Batch) -> None:
-        """Raises `SchemaMismatch` where a batch of versioned objects goes by a phase that no longer is."""
+        """Raises `SchemaMismatch` if the phase of a batch of versioned objects is over."""
         if self.outdated(batch):
             table = batch.owners[0].schema.table
             raise SchemaMismatch("The objects have moved on to another table during a commit; commit again.", table=table)
 
     def outdated(self, batch: Batch) -> bool:
-        """Whether a batch of versioned objects goes by a phase that no longer is."""
+        """Whether the phase of a batch of versioned objects is over."""
         return batch.phase is not None and self.phase(batch.owners[0].schema) is not batch.phase
 
     def between(self, batch: Batch, bound: int, *, insert: bool) -> Protocol[Any] | None:
-        """What writes a batch while its objects are in two tables, or None where they are in one."""
+        """The protocol that writes a batch while its objects are in two tables, or None if they are in one."""
         phase, schema = batch.phase, batch.owners[0].schema
         if phase is None or phase.seals is None:
             return None
@@ -173,7 +173,7 @@ class Moves:
         return write_between(way, writes, {layout.table: batch.sent_to(layout.table) for layout in layouts}, insert=insert)
 
     def stayed(self, batch: Batch) -> bool:
-        """Whether what a batch has written may be acknowledged: else it was under way while the phase changed."""
+        """Whether the writes of a batch may be acknowledged: not if the phase changed while they ran."""
         schema = batch.owners[0].schema
         if schema.versioned:
             return True  # a row that was written is in its table until it is sealed
@@ -188,7 +188,7 @@ def _of(schema: TableSchema, side: Side | None) -> TableSchema:
 
 
 def _carry_over(batch: Batch, other: TableSchema) -> None:
-    """Has changes that were sent to the other table be looked for in the one where all objects are."""
+    """Makes changes that were sent to the other table be looked up in the table that now holds all objects."""
     sent = batch.sent_to(other.table)
     for write in batch.writes if sent else ():
         carry_over(sent, rewritten(other, write).row, batch.sent_to(batch.schema.table), write.row)

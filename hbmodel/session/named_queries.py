@@ -1,4 +1,4 @@
-"""Queries of models whose fields have names of dictionaries: what is asked is looked up first, and what is read when it is handed out."""
+"""Queries on models with dictionary fields: names in the query are resolved first, names in results when an item is returned."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ END = object()
 
 
 class NamedQueryRunner(QueryRunner):
-    """Carries out queries within reach of the names of dictionaries.
+    """Runs queries on models whose fields have names of dictionaries.
 
-    Names that no dictionary has an id for are left out of what is asked: no row has them, so that a query for nothing else reads no
-    row.
+    Names without an id in the dictionary are removed from the query: no row has them. A query for nothing else reads no row.
 
     Args:
         view: as for `QueryRunner`.
@@ -38,7 +37,7 @@ class NamedQueryRunner(QueryRunner):
         seal: as for `QueryRunner`.
         guard: as for `QueryRunner`.
         lease: as for `QueryRunner`.
-        names: of dictionaries.
+        names: the names of dictionaries.
         work: as for `QueryRunner`.
     """
 
@@ -56,7 +55,7 @@ class NamedQueryRunner(QueryRunner):
         self._names = names
 
     def _with_ids(self, query: Query[Any]) -> Query[Any]:
-        """The query without names that have no id; the same one again, so that its plan is remembered, as long as none was unknown."""
+        """The query without names that have no id; the same query object, so that its plan stays cached, if none was unknown."""
         if query._predicate is None:
             return query
         wanted: dict[Dictionary, set[str]] = {}
@@ -72,7 +71,7 @@ class NamedQueryRunner(QueryRunner):
         return evolve(query, predicate=predicate)
 
     def stream(self, query: Query[Any]) -> Iterator[Any]:
-        """The items, as they come."""
+        """Iterates over the items."""
         if not query.schema.dictionaries:
             return super().stream(query)
         with self._names.bound():
@@ -80,7 +79,7 @@ class NamedQueryRunner(QueryRunner):
         return self._each_bound(items)
 
     def _each_bound(self, items: Iterator[Any]) -> Iterator[Any]:
-        """Items that are decoded as they are asked for; what is between them is the caller's."""
+        """Items, each decoded when it is requested; the caller's code runs between them."""
         with closing(items):  # type: ignore[type-var]
             while True:
                 with self._names.bound():
@@ -97,14 +96,14 @@ class NamedQueryRunner(QueryRunner):
             return super().page(self._with_ids(query), size, at, backwards)
 
     def count(self, query: Query[Any]) -> int:
-        """How many items there are."""
+        """The number of items."""
         if not query.schema.dictionaries:
             return super().count(query)
         with self._names.bound():
             return super().count(self._with_ids(query))
 
     def first_of_each(self, query: Query[Any], fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
-        """The first item of each key, None for one with a name that has no id."""
+        """The first item of each key, None for a key with a name that has no id."""
         named = [(at, of.codec) for at, of in enumerate(fields) if isinstance(of.codec, Dictionary)]
         if not query.schema.dictionaries:
             return super().first_of_each(query, fields, keys)
@@ -122,12 +121,12 @@ class NamedQueryRunner(QueryRunner):
             return super().split(self._with_ids(query) if query.schema.dictionaries else query, count)
 
     def of_part(self, part: QueryPart[Any]) -> Query[Any]:
-        """The query of a part."""
+        """The query for a part."""
         with self._names.bound():
             return super().of_part(part)
 
     def explain(self, query: Query[Any]) -> Explanation:
-        """How a query would be carried out."""
+        """The plan of a query."""
         with self._names.bound():
             return super().explain(self._with_ids(query) if query.schema.dictionaries else query)
 

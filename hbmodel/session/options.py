@@ -26,7 +26,7 @@ class SessionOptions(TypedDict, total=False):
 
 
 def check_seconds(**times: object) -> None:
-    """Raises `SessionError` for a time that is no number of seconds."""
+    """Raises `SessionError` for a time that is not a number of seconds."""
     for name, seconds in times.items():
         if not is_finite(seconds) or seconds < 0:
             raise SessionError("A session takes its times as a number of seconds that is not negative.", option=name, found=repr(seconds))
@@ -42,7 +42,7 @@ _NOT_UPDATED: Mapping[FieldKind, str] = {
 
 
 def check_updated(schema: TableSchema, names: Iterable[str]) -> None:
-    """Raises `UnknownField` or `SessionError` for a field that `update` does not take."""
+    """Raises `UnknownField` or `SessionError` for a field that `update` does not accept."""
     for name in names:
         if name in schema.maps_by_name:
             continue

@@ -1,4 +1,4 @@
-"""Puts an object before the first row of its key prefix, as a session is asked to."""
+"""Puts an object before the first row of its key prefix, for `Session.prepend`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
     """Puts an object before the first row of its prefix and returns it; see `Session.prepend`.
 
     Args:
-        by: what inserts go by.
-        model: of the object.
-        fields: of the object, all but the last of the key.
+        by: the inserter.
+        model: the class of the object.
+        fields: the fields of the object, all except the last of the key.
     """
     schema = schema_of(model)
     last = schema.layout.names[-1]

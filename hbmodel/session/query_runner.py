@@ -1,4 +1,4 @@
-"""Carries out the queries of a session: plans them against its bindings and shapes what is read."""
+"""Runs the queries of a session: plans them with its bindings and builds the results."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ PLANS_KEPT = 32
 
 
 class _Outdated(Exception):
-    """The table is read otherwise by now than a plan says."""
+    """The way the table is read has changed since a plan was made."""
 
 
 class QueryRunner:
-    """Carries out queries; the `Source` of a session's queries.
+    """Runs queries; the `Source` of a session's queries.
 
     Args:
-        view: gives the store to read a model from.
-        bind: gives a model's binding, and raises once the session is closed.
-        seal: for continuation tokens, or None.
-        guard: of the session; a query that is being read ends with it.
+        view: returns the store to read a model from.
+        bind: returns a model's binding, and raises once the session is closed.
+        seal: encrypts continuation tokens, or None.
+        guard: the guard of the session; a query that is being read ends with it.
         lease: seconds for which a binding is trusted, or None.
-        work: carries out deletes; None in what only reads.
+        work: executes deletes; None in a runner that only reads.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class QueryRunner:
         return self._planned(query, path)[0]
 
     def _planned(self, query: Query[Any], path: str | None = None) -> tuple[Plan, Binding]:
-        """The plan of a query, and what it was made by."""
+        """The plan of a query, and the binding that it was made with."""
         binding = self._bind(query.schema)
         known = self._plans.get((id(query), path))
         if known is not None and known[0] is query and known[1] is binding:
@@ -79,7 +79,7 @@ class QueryRunner:
         return made, binding
 
     def _check(self, query: Query[Any], made: Plan, planned: Binding) -> Callable[[], None]:
-        """What raises `_Outdated` once the lease of what the plan was made by is over and the registry says something else."""
+        """A function that raises `_Outdated` if the lease of the plan's binding has expired and the registry has changed."""
 
         def check() -> None:
             if self._guard.closed:
@@ -94,13 +94,13 @@ class QueryRunner:
         return check
 
     def _store(self, query: Query[Any]) -> Store:
-        """What a query reads."""
+        """The store that a query reads."""
         view = self._view(query.schema)
         return view if query._moment is None else as_of(view, before(query._moment))
 
     @property
     def seal(self) -> Seal | None:
-        """For continuation tokens."""
+        """Encrypts continuation tokens."""
         return self._seal
 
     def planned(self, query: Query[Any]) -> Plan:
@@ -108,14 +108,14 @@ class QueryRunner:
         return self._plan(query)
 
     def token(self, query: Query[Any], text: str, backwards: bool) -> tuple[Token, Plan]:
-        """What a continuation token says, and the plan that it continues."""
+        """The decoded continuation token, and the plan that it continues."""
         return read_token(text, query, lambda path: self._plan(query, path), self._seal, backwards)
 
     def found(self, query: Query[Any], made: Plan, wanted: int | None, after: bytes | None) -> Generator[Found, None, None]:
-        """The items of a plan that follow a position on its path, `wanted` at most being taken, as positions and values.
+        """The items of a plan after a position on its path, as positions and values; at most `wanted` will be taken.
 
         Raises:
-            SchemaMismatch: the path that is read is used no longer.
+            SchemaMismatch: the path that is being read is no longer used.
         """
         binding = self._bind(query.schema)
         try:
@@ -128,7 +128,7 @@ class QueryRunner:
             raise SchemaMismatch("The indexes of the table changed during a query; ask again.", table=query.schema.table) from None
 
     def stream(self, query: Query[Any]) -> Iterator[Any]:
-        """The items, as they come."""
+        """Iterates over the items."""
         items = self._items(query, *self._planned(query))
         return with_maps(self._view(query.schema), query, items) if query._loading and query._selection is None else items
 
@@ -185,13 +185,13 @@ class QueryRunner:
     def delete_pages(
         self, query: Query[Any], batch_size: int, progress: Progress | None, page: Callable[[Query[Any], int, str | None, bool], Page[Any]]
     ) -> int:
-        """Deletes the items that are on the pages of a query."""
+        """Deletes the items on the pages of a query."""
         assert self._work is not None, "of a session"
         work = self._work.apart(atomic_rows=False)
         return BulkDelete(work, lambda asked, size, after: page(asked, size, after, False), progress).run(query, batch_size)
 
     def count(self, query: Query[Any]) -> int:
-        """How many items there are."""
+        """The number of items."""
         # Counting selects nothing: only the cells that predicates and existence need are read.
         query = evolve(query, selection=())
         made, binding = self._planned(query)
@@ -205,7 +205,7 @@ class QueryRunner:
                 made, binding = self._planned(query, made.path.name)
 
     def first_of_each(self, query: Query[Any], fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
-        """The first item with each of these values of some fields, or None."""
+        """The first item for each of these values of some fields, or None."""
         found: dict[Key, Any] = {}
         for some in in_plans(dict.fromkeys(keys)):
             found.update(zip(some, self._firsts(query.where(*conditions_of(fields, some)), [of.name for of in fields], some), strict=True))
@@ -249,11 +249,11 @@ class QueryRunner:
         ]
 
     def of_part(self, part: QueryPart[Any]) -> Query[Any]:
-        """The query of a part.
+        """The query for a part.
 
         Raises:
-            QueryError: it is no part.
-            SchemaMismatch: the model is declared otherwise here than where the query was split.
+            QueryError: the argument is not a part.
+            SchemaMismatch: the model's declaration differs from the one in the process that split the query.
         """
         if not isinstance(part, QueryPart):
             raise QueryError("Give a part of a query, from split().", found=type(part).__name__)
@@ -273,7 +273,7 @@ class QueryRunner:
         )
 
     def explain(self, query: Query[Any]) -> Explanation:
-        """How a query would be carried out."""
+        """The plan of a query."""
         made, binding = self._planned(query)
         able = self._view(query.schema).capabilities
         return explain(query, made, able.one_call_scans, binding.states, self._lease, one_call_gets=able.one_call_gets)

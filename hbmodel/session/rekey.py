@@ -1,4 +1,4 @@
-"""Chooses the protocol by which an object moves to another key."""
+"""Chooses the protocol that moves an object to another key."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 
 def rekey(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: T, changes: Mapping[str, Any]) -> T:
-    """Moves an object to another key and returns it as it is there; see `Session.rekey`.
+    """Moves an object to another key and returns it with that key; see `Session.rekey`.
 
     Args:
-        store: to write to.
-        bind: gives the current binding of a model.
-        clock: for rows whose time does not come from the server.
-        obj: whose key says which row.
+        store: the store to write to.
+        bind: returns the current binding of a model.
+        clock: the clock for rows whose time does not come from the server.
+        obj: the object whose key identifies the row.
         changes: new values of key fields.
     """
     schema = schema_of(type(obj))
@@ -55,7 +55,7 @@ def rekey(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClo
 
 
 def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any]) -> Move:
-    """The move that is asked for, checked before any call."""
+    """The requested move, checked before any call."""
     if schema.salt.random:
         raise CapabilityError(
             "rekey() is not possible under RandomSalt: a free key in one bucket says nothing of the others.", table=schema.table

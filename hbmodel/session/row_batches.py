@@ -1,4 +1,4 @@
-"""The writes of one commit into rows that objects share: which of them belong together, and whether a store can write them at once."""
+"""The writes of one commit into shared rows: which of them belong together, and whether a store can write them in one mutation."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _VERSIONS = "Rows of versioned and of other models are not written at once: comm
 
 @define(eq=False)
 class JointBatch:
-    """Writes into one table whose rows objects share; what is written into one row is in one batch.
+    """Writes into one table with shared rows; writes into the same row are in the same batch.
 
     Attributes:
         parts: the writes of each model.
-        shared: the rows that several of the writes are of.
+        shared: the rows with several of the writes.
     """
 
     parts: Sequence[Batch]
@@ -41,7 +41,7 @@ class JointBatch:
 
     @property
     def wrote(self) -> bool:
-        """Whether anything was sent that may have changed a table."""
+        """Whether anything that may have changed a table was sent."""
         return self.running is not None and self.running.wrote
 
 
@@ -51,17 +51,17 @@ def row_of(schema: TableSchema, place: bytes) -> bytes:
 
 
 def joint_batches(calls: Sequence[Pending], can: Capabilities, at_server_time: Callable[[TableSchema], bool]) -> list[JointBatch] | None:
-    """The batches of all writes into one table; None where each of them is of a row of its own, so that nothing need be joined.
+    """The batches of all writes into one table; None if each write has a row of its own, so that none need be joined.
 
     Args:
-        calls: of models that share the table.
-        can: what the store can do.
+        calls: the calls on models that share the table.
+        can: the capabilities of the store.
         at_server_time: whether the rows of a model are written at the server's time.
 
     Raises:
-        SessionError: an object is written twice, or models that share a row do not go together.
-        CapabilityError: the store cannot write a row at once.
-        InvalidRequest: a row would be changed in more than 4 MiB.
+        SessionError: an object is written twice, or models that share a row cannot be combined.
+        CapabilityError: the store cannot write a row in one mutation.
+        InvalidRequest: the change of a row would exceed 4 MiB.
     """
     rows: dict[bytes, list[Call]] = {}
     for call in calls:
@@ -88,7 +88,7 @@ def joint_batches(calls: Sequence[Pending], can: Capabilities, at_server_time: C
 
 
 def _latest(calls: Sequence[Call]) -> list[Call]:
-    """The writes of one row, each object's once: of several that put it the last."""
+    """The writes of one row, one for each object; of several puts of an object, the last."""
     found: dict[tuple[int, bytes], Call] = {}
     for call, asked in calls:
         write = asked
@@ -103,7 +103,7 @@ def _latest(calls: Sequence[Call]) -> list[Call]:
 
 
 def _both(schema: TableSchema, first: RowWrite, second: RowWrite) -> RowWrite:
-    """One write that does what two of an object do, one after the other.
+    """One write with the effect of two successive writes of an object.
 
     Raises:
         SessionError: there is none.
@@ -125,7 +125,7 @@ def _both(schema: TableSchema, first: RowWrite, second: RowWrite) -> RowWrite:
 
 
 def _updated(schema: TableSchema, put: PutObject, update: UpdateFields) -> PutObject:
-    """The put of an object as it is after an update."""
+    """The put of an object with the changes of an update."""
     stored = {f.name: f.decode_cell(put.cells[f.column]) for f in schema.columns if f.column in put.cells}
     values = {**update.key, **stored, **update.changes}
     cells = {**put.cells, **cells_of_changes(schema, update.changes)}
@@ -133,7 +133,7 @@ def _updated(schema: TableSchema, put: PutObject, update: UpdateFields) -> PutOb
 
 
 def _check(row: bytes, calls: Sequence[Call], can: Capabilities, at_server_time: Callable[[TableSchema], bool]) -> None:
-    """Refuses what cannot be written at once, as far as the calls say so, before anything is sent."""
+    """Refuses, before anything is sent, calls that cannot be written in one mutation, as far as the calls show it."""
     schemas = {id(call.schema): call.schema for call, _ in calls}.values()
     table = next(iter(schemas)).table
     if any(schema.versioned for schema in schemas) and (not all(s.versioned for s in schemas) or len({s.family for s in schemas}) > 1):

@@ -1,4 +1,4 @@
-"""Local transactions: the objects of one row are read, and changed if nobody has changed the row since."""
+"""Local transactions: the objects of one row are read, then changed only if the row has not changed since."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 class Reader(Protocol):
-    """What a group reads with: a session."""
+    """The session that a group reads with."""
 
     _guard: Guard
 
@@ -42,17 +42,17 @@ class Reader(Protocol):
 
 
 class RowGroup:
-    """The objects of one row of versioned models, of all kinds: what is read stays true until the commit, or that is a `ConflictError`.
+    """The objects of one row of versioned models, of all kinds: reads stay valid until the commit, or it raises `ConflictError`.
 
-    Everything that the commit changes is one atomic change, made only if the row still has the version that it had when the group
-    was begun: no object of the row was added, changed or deleted in between, by whomever. Nothing is locked. Objects of other rows
-    are not taken. A group belongs to its session and its thread.
+    All changes of the commit are one atomic change. It is made only if the row still has the version that it had at the start of
+    the group: nobody added, changed or deleted an object of the row in between. Nothing is locked. Objects of other rows are not
+    accepted. A group belongs to its session and its thread.
 
     As a context manager it commits on a clean exit and discards on an exception.
 
     Args:
         session: reads the objects.
-        store: with the table.
+        store: the store with the table.
         work: makes the unit of work of an attempt, given the version that the row must have.
         model: one of the models of the row.
         key: the fields of its row key.
@@ -89,15 +89,15 @@ class RowGroup:
         """The object of the row with the rest of its key, or None.
 
         Args:
-            model: its class, which may be another one than the group's.
-            **key: the key fields behind those of the row key.
+            model: the class of the object, which may differ from the group's.
+            **key: the key fields that follow those of the row key.
         """
         self._begun()
         return self._session.get(model, **{**dict(zip(self._fields(model), self._values, strict=True)), **key})
 
     @guarded
     def query(self, model: type[T]) -> Query[T]:
-        """A query over the objects of the row that are of a model."""
+        """A query on the objects of a model in the row."""
         self._begun()
         schema, query = schema_of(model), self._session.query(model)
         conditions: list[Predicate] = []
@@ -115,13 +115,13 @@ class RowGroup:
 
     @guarded
     def add(self, obj: Any) -> None:
-        """See `Session.add`; the object is of the row."""
+        """See `Session.add`; the object must belong to the row."""
         schema = schema_of(type(obj))
         self._take(Pending(schema, obj, [put_object(schema, obj)], copy=obj))
 
     @guarded
     def update(self, obj: T, /, *, if_: Predicate | None = None, **changes: Any) -> T:
-        """See `Session.update`; the object is of the row."""
+        """See `Session.update`; the object must belong to the row."""
         call = update_call(obj, changes, if_)
         self._take(call)
         changed: T = call.copy
@@ -129,7 +129,7 @@ class RowGroup:
 
     @guarded
     def delete(self, obj: Any) -> None:
-        """See `Session.delete`; the object is of the row."""
+        """See `Session.delete`; the object must belong to the row."""
         schema = schema_of(type(obj))
         rows = KeyMapper(schema).rows(key_of(schema, obj))
         self._take(Pending(schema, obj, [DeleteRow(obj, row, version_of(schema, obj)) for row in rows]))
@@ -145,12 +145,12 @@ class RowGroup:
 
     @guarded
     def commit(self) -> list[Outcome]:
-        """Carries out what is pending, and ends the attempt: what is read next begins another one.
+        """Writes all pending changes and ends the attempt; the next read begins another one.
 
         Raises:
             ConflictError: the row has changed since the attempt began; nothing is written.
-            RowNotFound: an update is of no object; nothing is written.
-            PartialWrite: the store failed; `commit()` goes on.
+            RowNotFound: an updated object does not exist; nothing is written.
+            PartialWrite: the store failed; `commit()` continues.
         """
         if self._work is None:
             return []
@@ -165,20 +165,20 @@ class RowGroup:
         return outcomes
 
     def discard(self) -> None:
-        """Drops what is pending, and ends the attempt."""
+        """Drops all pending changes and ends the attempt."""
         if self._work is not None:
             self._work.discard()
             self._work = None
 
     def retry(self, function: Callable[[Self], R], *, attempts: int = RETRIES) -> R:
-        """Runs a function that reads and changes through the group, and commits; again, from the start, after a `ConflictError`.
+        """Runs a function that reads and changes objects through the group, and commits; repeats both after a `ConflictError`.
 
         Args:
-            function: takes the group; what it returns is returned.
-            attempts: how often it is run, at most. Between two a random, growing time passes.
+            function: called with the group; its result is returned.
+            attempts: the maximum number of runs. A random, growing wait separates two of them.
 
         Raises:
-            ConflictError: that of the last attempt.
+            ConflictError: the error of the last attempt.
             SessionError: calls are pending already.
         """
         if self._work is not None and self._work.waiting:
@@ -206,7 +206,7 @@ class RowGroup:
         return self._work
 
     def _fields(self, model: type[Any]) -> tuple[str, ...]:
-        """The fields of the row key of a model, whose row with the values of this one is the same."""
+        """The row key fields of a model for the row with the values of this group."""
         schema = schema_of(model)
         layout = schema.layout
         fields = tuple(layout.names[: layout.rows]) if isinstance(layout, PlaceLayout) else ()

@@ -1,4 +1,4 @@
-"""The session: reads objects, gathers writes and carries them out together."""
+"""The session: reads objects, collects writes and commits them together."""
 
 from __future__ import annotations
 
@@ -53,27 +53,27 @@ log = logging.getLogger("hbmodel")
 class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
     """Reads and writes objects of a store.
 
-    Writes are pending until `commit()`; reads never see what is pending. As a context manager it commits on a clean exit and
-    discards on an exception. Not thread-safe: open one per thread, on one store.
+    Writes are pending until `commit()`; reads never see pending writes. As a context manager, a session commits on a clean exit and
+    discards on an exception. Not thread-safe: open one session per thread, on one store.
 
     Args:
-        store: a store, from `hb.connect` for example.
+        store: a store, for example from `hb.connect`.
         registry: name of the registry table.
-        lease: seconds for which what was read from the registry is trusted.
-        grace: how old an index entry must be before a repairer may take it for an orphan, in seconds; the same for every
-            program that writes a table.
-        clock_bound: how far this machine's clock may be off the server's, in seconds.
-        longest_call: how long a call to HBase may live, in seconds (the gateway's `hbase.client.operation.timeout`); the same for
-            every program that writes a table.
-        token_key: seals continuation tokens; 32 bytes in URL-safe base64. By default the store's, see `hb.connect`.
-        on_call: told of every call to the store that reads or writes rows, with an `hb.Call`: how much, how long, how many
-            retries, and how it failed. What it raises is logged, and the session goes on.
-        atomic_rows: whether what one commit writes into a row that objects share is written at once, or refused where the store cannot;
-            else only each object is.
-        knowledge: what other sessions have learnt, see `Sessions`; its lease is the one that counts.
+        lease: seconds for which data from the registry is trusted.
+        grace: the minimum age, in seconds, at which a repair may treat an index entry as an orphan; the same for every program that
+            writes a table.
+        clock_bound: the maximum difference between this machine's clock and the server's, in seconds.
+        longest_call: the maximum duration of a call to HBase, in seconds (the gateway's `hbase.client.operation.timeout`); the same
+            for every program that writes a table.
+        token_key: the key that encrypts continuation tokens; 32 bytes in URL-safe base64. By default the store's, see `hb.connect`.
+        on_call: called after every call to the store that reads or writes rows, with an `hb.Call`: its size, duration, number of
+            retries, and error. An exception of the function is logged, and the session continues.
+        atomic_rows: whether the writes of one commit into a shared row are one atomic mutation, and refused if the store does not
+            support it; otherwise only the write of each object is atomic.
+        knowledge: metadata that is shared with other sessions, see `Sessions`; its lease takes precedence.
 
     Raises:
-        SessionError: no store was given, a time is no number of seconds, or the grace time is too short to be safe.
+        SessionError: no store was given, a time is not a number of seconds, or the grace time is too short to be safe.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         return f"Session({self.store!r}, {state})"
 
     def close(self) -> None:
-        """Discards what is pending, with a warning in the log, and ends the session; the store stays open. Closing twice is allowed."""
+        """Discards pending writes, with a warning in the log, and ends the session; the store stays open. Closing twice is allowed."""
         if not self._guard.closed:
             with self._guard:
                 self._mention_lost()
@@ -154,7 +154,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
                 self._guard.closed = True
 
     def _mention_lost(self) -> None:
-        """A forgotten commit shows nowhere else."""
+        """Logs a warning, since a forgotten commit is not visible anywhere else."""
         if self._work.waiting:
             log.warning(
                 "a session ended with %d calls that were not committed, for %s; discard() drops them without a warning",
@@ -177,8 +177,8 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         """The object under a key, or None.
 
         Args:
-            model: its class.
-            **key: every key field by name; and `as_of` (unless a key field is called so), a time: see `Query.as_of`.
+            model: the model class.
+            **key: every key field by name; and `as_of` (unless a key field has this name), a time: see `Query.as_of`.
 
         Raises:
             IncompleteKey: names the missing fields.
@@ -200,24 +200,24 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
 
     @guarded
     def get_many(self, model: type[T], keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[T | None]:
-        """The objects under many keys, in their order, None for each that is absent; one call to the store.
+        """The objects under many keys, in the order of the keys, with None for each absent object; one call to the store.
 
         Args:
-            model: their class.
+            model: the model class.
             keys: each a mapping of key fields, or their values in key order.
         """
         return self._moves.get_many(schema_of(model), keys)
 
     def query(self, model: type[T]) -> Query[T]:
-        """A query over a model; refine it with `where` and read it by iterating, `all`, `page`, ..."""
+        """A query on a model; refine it with `where` and read it by iterating, `all`, `page`, ..."""
         schema = schema_of(model)
         return Query(schema, self._runner if schema.replaces is None else self._merging)
 
     def read(self, part: QueryPart[T]) -> Query[T]:
-        """The query of a part that `split` gave, here or in another process; every use of it reads anew.
+        """The query for a part that `split` returned, in this process or another one; each use reads the store again.
 
         Raises:
-            SchemaMismatch: the model is declared otherwise here than where the query was split.
+            SchemaMismatch: the model's declaration differs from the one in the process that split the query.
         """
         return self._runner.of_part(part)
 
@@ -225,22 +225,23 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
 
     @guarded
     def add(self, obj: Any, *, ttl: timedelta | None = None) -> None:
-        """Puts the whole object, new or over what is there, at the next commit.
+        """Puts the whole object at the next commit, as a new row or over an existing one.
 
         Args:
             obj: the object.
-            ttl: how long the row lives, in whole milliseconds; nothing older returns after it. None: until it is deleted.
+            ttl: the lifetime of the row, in whole milliseconds; older data does not reappear after it. None: the row does not
+                expire.
 
         Raises:
-            EncodingError: a value cannot be stored exactly (names the field), or the TTL.
+            EncodingError: a value cannot be stored exactly (names the field), or the TTL is invalid.
             KeyTooLong: the row key or an index entry would be too long.
-            CapabilityError: a TTL, and the model has counters or a random salt.
+            CapabilityError: a TTL was given, and the model has counters or a random salt.
         """
         self._add(obj, ttl)
 
     @guarded
     def add_all(self, objs: Iterable[Any], *, ttl: timedelta | None = None) -> None:
-        """`add` for each of them."""
+        """Calls `add` for each object."""
         for obj in objs:
             self._add(obj, ttl)
 
@@ -250,17 +251,18 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
 
     @guarded
     def update(self, obj: T, /, *, if_: Predicate | None = None, **changes: Any) -> T:
-        """Writes just these fields at the next commit and returns a changed copy; takes only the key and the version from `obj`.
+        """Writes only these fields at the next commit and returns a changed copy; uses only the key and version of `obj`.
 
-        The other fields are read from the row, so a stale object undoes nothing that others wrote. If the row is absent when
-        the commit runs, that is `RowNotFound`. A row that expires is written whole, with the values read, and ends when it
-        would have ended.
+        The other fields are read from the row, so a stale object does not undo the writes of others. If the row is absent at the
+        commit, that is a `RowNotFound`. A row with a TTL is rewritten completely, with the values that were read, and keeps its
+        time of expiry.
 
         Args:
-            obj: whose key says which row. An object of a versioned model that was read demands the version that it was read with.
-            if_: on versioned models, what the row must satisfy when it is written, else `ConditionFailed`.
-            **changes: new values by field name; no key fields, no counters. `ttl` (unless a field is called so) gives the row a
-                new life, counted from now, also without any other change.
+            obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still have the
+                version that was read.
+            if_: for versioned models, a condition that the row must satisfy at the write, or else `ConditionFailed`.
+            **changes: new values by field name; no key fields, no counters. `ttl` (unless a field has this name) gives the row a
+                new lifetime, from now on, even without any other change.
         """
         call = update_call(obj, changes, if_)
         self._work.add(call)
@@ -269,12 +271,12 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
 
     @guarded
     def delete(self, obj: Any, *, if_: Predicate | None = None) -> None:
-        """Deletes the object's row and its index entries at the next commit; takes only the key and the version from `obj`.
+        """Deletes the object's row and its index entries at the next commit; uses only the key and version of `obj`.
 
-        An absent row is no error.
+        An absent row is not an error.
 
         Args:
-            obj: whose key says which row; with a version that was read, the row must still have it.
+            obj: the object whose key identifies the row; if it has a version that was read, the row must still have it.
             if_: as for `update`.
         """
         schema = schema_of(type(obj))
@@ -291,11 +293,10 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
 
     @guarded
     def increment(self, obj: Any, counter: FieldExpression[int], amount: int = 1) -> int:
-        """Adds to a counter atomically on the server, at once, and returns its new value.
+        """Adds to a counter atomically on the server, immediately, and returns its new value.
 
-        A row that must exist for the model to read it (one with live indexes, or with required columns) is looked for first;
-        without those an increment may begin a row. Never repeated by itself: after `UnknownOutcome` it may or may not have
-        been counted.
+        For a model with live indexes or required columns the row must exist, and this is checked first; otherwise an increment may
+        create the row. Never retried automatically: after `UnknownOutcome` the increment may or may not have been applied.
 
         Raises:
             RowNotFound: there is no such row.
@@ -313,53 +314,53 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         progress: Progress | None = None,
         ttl: timedelta | None = None,
     ) -> int:
-        """Writes many objects at once, in bounded memory, apart from what is pending, and returns how many it read.
+        """Writes many objects immediately, in bounded memory, apart from the pending writes, and returns the number of objects read.
 
-        The last of a repeated key wins. Repeating a load that failed is safe.
+        The last object with a repeated key wins. Repeating a failed load is safe.
 
         Args:
             objs: objects, of one or several models.
-            batch_size: objects per batch, at most; batches are bounded in bytes too.
-            shuffle: mixes the objects within windows of so many, so that sorted input does not run down one region.
+            batch_size: the maximum number of objects per batch; batches are limited in bytes too.
+            shuffle: shuffles the objects within windows of this size, so that sorted input does not load one region after another.
             progress: called with the number of objects written so far, after each batch.
             ttl: as for `add`.
 
         Raises:
-            PartialWrite: the store failed; `position` is how many leading objects are certainly written.
-            EncodingError: an object cannot be stored; `position` is its place in the input, counted from 0, and `written` how
-                many leading objects are certainly written.
+            PartialWrite: the store failed; `position` is the number of leading objects that are certainly written.
+            EncodingError: an object cannot be stored; `position` is its place in the input, counted from 0, and `written` the
+                number of leading objects that are certainly written.
         """
         return Loader(self._work.apart(atomic_rows=False), batch_size, shuffle, progress, ttl).load(objs)
 
     @guarded
     def commit(self) -> list[Outcome]:
-        """Carries out what is pending and returns the outcome of each call, in order.
+        """Writes everything that is pending and returns the outcome of each call, in order.
 
-        Batched per table and phase. Atomic over the objects of one row, see `atomic_rows`, and not over rows: after `PartialWrite`
-        the session stays open and `commit()` goes on with the rest.
+        Writes are batched per table and phase. A commit is atomic for the objects of one row, see `atomic_rows`, but not across
+        rows: after `PartialWrite` the session stays open and `commit()` continues with the rest.
 
         Raises:
-            PartialWrite: says what is applied and what is pending.
-            RowNotFound: the only pending call updates a row that is not there.
-            SessionError: calls for one object of a wide row cannot be made one write; nothing is written.
-            CapabilityError: the store cannot write at once what is to be written into one row; nothing is written there.
+            PartialWrite: contains the applied and the pending calls.
+            RowNotFound: the only pending call updates a row that does not exist.
+            SessionError: several calls for one object of a wide row cannot be combined into one write; nothing is written.
+            CapabilityError: the store cannot make all changes of one row in one mutation; nothing is written to the row.
         """
         return self._work.commit()
 
     @guarded
     def retry(self, function: Callable[[Self], T], *, attempts: int = RETRIES) -> T:
-        """Runs a function, commits what it leaves pending, and does so again, from the start, as long as that ends in `ConflictError`.
+        """Runs a function and commits the writes that it leaves pending; repeats both while the result is `ConflictError`.
 
-        Between attempts what is pending is discarded, and a random, growing time passes. The function reads what it changes
-        itself, through the session that it is given.
+        Between attempts pending writes are discarded, and a random, growing time passes. The function must itself read the objects
+        that it changes, through the session that it is given.
 
         Args:
-            function: takes the session; what it returns is returned.
-            attempts: how often it is run, at most.
+            function: called with the session; its result is returned.
+            attempts: the maximum number of runs.
 
         Raises:
-            ConflictError: that of the last attempt.
-            PartialWrite: some objects are written and others in conflict, so that running it again would not be the same.
+            ConflictError: the error of the last attempt.
+            PartialWrite: some objects are written and others in conflict, so another run would not be the same.
             SessionError: calls are pending already.
         """
         waits = waits_between(attempts)
@@ -369,12 +370,13 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
 
     @guarded
     def group(self, model: type[Any], /, **key: Any) -> RowGroup:
-        """A local transaction over the objects of one row: read, then changed only if nobody has changed the row meanwhile.
+        """A local transaction over the objects of one row: they are read, then changed only if nobody else has changed the row.
 
-        Apart from what is pending in the session. See `RowGroup`.
+        Independent of the pending writes of the session. See `RowGroup`.
 
         Args:
-            model: a versioned model whose objects share rows; those of other kinds in the same row can be read and changed as well.
+            model: a versioned model whose objects share rows; objects of other kinds in the same row can be read and changed as
+                well.
             **key: the fields of its row key.
 
         Raises:
@@ -386,5 +388,5 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
 
     @guarded
     def discard(self) -> None:
-        """Drops what is pending."""
+        """Drops all pending writes."""
         self._work.discard()

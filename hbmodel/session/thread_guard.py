@@ -1,4 +1,4 @@
-"""Keeps sessions to one thread at a time, and closed ones closed."""
+"""Restricts a session to one thread at a time, and refuses calls on closed ones."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Guard:
     """A context manager around every call of a session; the thread that is inside may enter again.
 
     Args:
-        names: of dictionaries.
+        names: the names of dictionaries.
 
     Attributes:
         closed: whether the session has ended.
-        names: what names of dictionaries are looked up in by what guarded methods encode and decode.
+        names: where guarded methods look up names of dictionaries when they encode and decode.
 
     Raises:
         SessionClosed: the session has ended.
@@ -51,7 +51,7 @@ class Guard:
 
 
 class Guarded(Protocol):
-    """Anything with a guard."""
+    """An object with a guard."""
 
     _guard: Guard
 

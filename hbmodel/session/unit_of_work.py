@@ -1,4 +1,4 @@
-"""The unit of work: pending writes in the order they were asked for, carried out in batches that touch each row once."""
+"""The unit of work: pending writes in call order, executed in batches that write each row once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ UNSWEPT_BATCHES = 16
 
 
 def check_versions_possible(store: Store, schema: TableSchema) -> None:
-    """Raises `CapabilityError` where a model is versioned and the store cannot check versions."""
+    """Raises `CapabilityError` if a model is versioned and the store cannot check versions."""
     if schema.versioned and not store.capabilities.check_and_mutate:
         raise CapabilityError(
             "A versioned model can be written only in a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.",
@@ -49,17 +49,17 @@ def check_versions_possible(store: Store, schema: TableSchema) -> None:
 
 
 class UnitOfWork:
-    """Pending writes and the commit under way.
+    """Pending writes and the running commit.
 
     Args:
-        store: that holds the tables.
-        view: gives the store as a model sees it.
-        bind: gives the current binding of a model; raises if it cannot be used.
-        clock: for indexed rows.
-        atomic_rows: whether what is written to one row of a wide model is written at once.
-        pinned: the version that the one row which is written must have; then all writes are carried out or none.
+        store: the store with the tables.
+        view: returns the store as a model sees it.
+        bind: returns the current binding of a model; raises if it cannot be used.
+        clock: the clock for indexed rows.
+        atomic_rows: whether all writes to one row of a wide model are made in one mutation.
+        pinned: the version that the single written row must have; then either all writes are executed or none.
         inserting: whether a live row of a versioned model is an error.
-        unswept: batches whose index entries are still to be verified or deleted; another unit of work may share them.
+        unswept: batches whose index entries are still to be verified or deleted; may be shared with another unit of work.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class UnitOfWork:
         self._shared: dict[str, None] = {}  # tables whose rows are shared by objects
 
     def apart(self, *, atomic_rows: bool | None = None, pinned: RowVersion | None = None, inserting: bool = False) -> UnitOfWork:
-        """Another one for calls of their own; what it cannot sweep, this one sweeps at its next commit."""
+        """A separate unit of work with its own calls; this one sweeps what the other could not, at its next commit."""
         atomic = self._atomic_rows if atomic_rows is None else atomic_rows
         return UnitOfWork(
             self._store, self._view, self._bind, self._clock,
@@ -95,12 +95,12 @@ class UnitOfWork:
 
     @property
     def waiting(self) -> int:
-        """How many calls are not committed."""
+        """The number of calls that are not committed."""
         return len(self._waiting)
 
     @property
     def tables(self) -> list[str]:
-        """The tables that these are about, sorted."""
+        """The tables of these calls, sorted."""
         return sorted({call.schema.table for call in self._waiting})
 
     @property
@@ -108,7 +108,7 @@ class UnitOfWork:
         return [*self._pending, *(call for call in self._committing if call.remaining)]
 
     def add(self, call: Pending) -> None:
-        """Takes a call in.
+        """Adds a call.
 
         Raises:
             SessionError: another model of the same table and column family has pending calls: their order would be lost.
@@ -133,13 +133,13 @@ class UnitOfWork:
             self._shared[schema.table] = None
 
     def discard(self) -> None:
-        """Drops what is pending."""
+        """Drops all pending writes."""
         self._pending, self._committing, self._batches, self._begun = [], [], [], False
         self._writers.clear()
         self._shared.clear()
 
     def commit(self) -> list[Outcome]:
-        """Carries out what is pending, or goes on with the commit that stopped; see `Session.commit`."""
+        """Writes everything that is pending, or continues a commit that stopped; see `Session.commit`."""
         self._batches += self._split(self._pending) if self._shared else split_batches(self._pending)
         self._committing += self._pending
         self._pending = []
@@ -168,7 +168,7 @@ class UnitOfWork:
         return outcomes
 
     def _split(self, pending: Sequence[Pending]) -> list[Batch | JointBatch]:
-        """The batches of a commit; writes into rows that objects share are joined."""
+        """The batches of a commit; writes into shared rows are joined."""
         batches: list[Batch | JointBatch] = []
         apart = list(pending)
         for table in self._shared:
@@ -234,7 +234,7 @@ class UnitOfWork:
         return Part(batch.schema, self._view(batch.schema), lambda: self._protocol(batch), lambda: self._check_bound(batch))
 
     def _follow(self, batches: Sequence[Batch], running: Resumable | JointCommit, store: Store) -> None:
-        """Runs batches to their end; where the indexes of their tables change meanwhile, once more by what they are then."""
+        """Runs batches to their end; repeats them with the current indexes if the indexes of their tables change meanwhile."""
         for _ in range(RESTARTS):
             try:
                 running.run(store)
@@ -246,7 +246,7 @@ class UnitOfWork:
         running.run(store)
 
     def _sweep(self) -> None:
-        """Tries again to delete the old index entries that earlier commits left behind; another failure is no error either."""
+        """Retries the deletes of old index entries that earlier commits left behind; another failure is not an error either."""
         again = self._unswept[-UNSWEPT_BATCHES:]
         self._unswept.clear()
         for store, running in again:
@@ -278,7 +278,7 @@ class UnitOfWork:
         return write_indexed_batch(planner, current.writes, able.mutate_row, current.deleted, current.together)
 
     def _check_bound(self, current: Batch) -> None:
-        """Raises `SchemaMismatch` where the batch was planned by a binding that no longer holds, so that nothing more is written by it."""
+        """Raises `SchemaMismatch` if the binding of the batch no longer holds, so that nothing more is written with it."""
         self._moves.check_phase(current)
         if current.binding is not None and not self._bind(current.schema).writes_like(current.binding):
             raise SchemaMismatch("The indexes of the table changed during a commit; commit again.", table=current.schema.table)
@@ -298,7 +298,7 @@ class UnitOfWork:
 
 
 def _refused(outcomes: Sequence[Outcome], failures: Sequence[Outcome]) -> HbmodelError:
-    """The error of a commit of which some calls failed: a conflict if nothing but conflicts came of it."""
+    """The error of a commit with failed calls: a conflict if all failures are conflicts and nothing was put or deleted."""
     conflicts = [outcome.error for outcome in failures if isinstance(outcome.error, ConflictError)]
     if conflicts and len(conflicts) == len(failures) and not any(outcome.action in {"put", "deleted"} for outcome in outcomes):
         return ConflictError(conflicts[0].message, **conflicts[0].details, failures=failures)

@@ -1,4 +1,4 @@
-"""Updates as they are asked for: checked, encoded, and copied into the object as it will be."""
+"""Prepares updates: checks and encodes the changes, and copies them into the resulting object."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) 
     """The pending call of an update; see `Session.update`. Its copy is the changed object.
 
     Args:
-        obj: whose key says which row.
+        obj: the object whose key identifies the row.
         changes: new values by field name, and `ttl`.
-        condition: what the row must satisfy, or None.
+        condition: the condition on the row, or None.
     """
     schema = schema_of(type(obj))
     version = version_of(schema, obj)
@@ -40,9 +40,9 @@ def update_key_call(schema: TableSchema, fields: Mapping[str, Any], condition: P
     """The pending call of an update by key; see `Session.update_key`.
 
     Args:
-        schema: of the model.
-        fields: all of the key, and those to change.
-        condition: what the row must satisfy, or None.
+        schema: the schema of the model.
+        fields: all key fields, and the fields to change.
+        condition: the condition on the row, or None.
     """
     key = {name: fields[name] for name in schema.layout.names if name in fields}
     changes = {name: value for name, value in fields.items() if name not in key}
@@ -59,16 +59,16 @@ def _update(
     version: int,
     held: Callable[[str], Any],
 ) -> tuple[UpdateFields, dict[str, Any]]:
-    """The write of an update, and the map columns that it changes as they are then.
+    """The write of an update, and the resulting contents of the map columns that it changes.
 
     Args:
-        schema: of the model.
-        subject: what outcomes and errors name.
-        values: of the key.
+        schema: the schema of the model.
+        subject: the object or key that outcomes and errors name.
+        values: the values of the key.
         changes: new values by field name, and `ttl`, which is taken out.
-        condition: what the row must satisfy, or None.
-        version: that the row must have, or 0.
-        held: gives the entries of a map column, as far as they are known.
+        condition: the condition on the row, or None.
+        version: the version that the row must have, or 0.
+        held: returns the entries of a map column, as far as they are known.
     """
     check_condition(schema, condition)
     ttl = None if "ttl" in schema.by_name else milliseconds(schema, changes.pop("ttl", None))

@@ -1,13 +1,13 @@
 """A pytest plugin: stores for tests (`memory_store`, `fresh_store`), and a real HBase for the whole test session (`local_hbase`).
 
-pytest finds it by itself where hbmodel is installed. HBase is started when the first test asks for it and is gone at the end of the
-session, however that ends. The workers of pytest-xdist share one.
+pytest loads it automatically if hbmodel is installed. HBase is started when the first test needs it and is stopped at the end of
+the session, however that ends. The workers of pytest-xdist share one.
 
 Environment:
     HBMODEL_TEST_URL: the store of `fresh_store`, see `hbmodel_url`.
-    HBMODEL_REQUIRE_HBASE: `1` makes it an error if HBase cannot be started; otherwise the tests that need it are skipped.
-    HBMODEL_TEST_HBASE: `HOST:PORT,HOST:PORT`, the Thrift1 and Thrift2 gateways of a cluster that runs already, used instead of starting
-        one. A side may be empty (`,HOST:PORT`).
+    HBMODEL_REQUIRE_HBASE: with `1`, it is an error if HBase cannot be started; otherwise the tests that need it are skipped.
+    HBMODEL_TEST_HBASE: `HOST:PORT,HOST:PORT`, the Thrift1 and Thrift2 gateways of a running cluster, used instead of starting one.
+        Either side may be empty (`,HOST:PORT`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SHARED = "hbmodel_hbase"  # name under which the workers of pytest-xdist are to
 
 @frozen
 class ExternalHBase:
-    """The gateways of a cluster that was not started here; tests that want to kill or restart its processes are skipped.
+    """The gateways of a cluster that was not started here; tests that kill or restart its processes are skipped.
 
     Attributes:
         thrift1: `HOST:PORT` of the Thrift1 gateway, empty without one.
@@ -77,7 +77,7 @@ def external_hbase(named: str) -> ExternalHBase:
     """Read `HBMODEL_TEST_HBASE`.
 
     Raises:
-        LocalHBaseError: it is not of the form `HOST:PORT,HOST:PORT`.
+        LocalHBaseError: it does not have the form `HOST:PORT,HOST:PORT`.
     """
     gateways = [gateway.strip() for gateway in named.split(",")]
     if len(gateways) != 2 or not any(gateways) or not all(_is_address(gateway) for gateway in gateways if gateway):
@@ -94,7 +94,7 @@ def _is_address(text: str) -> bool:
 def local_hbase(request: pytest.FixtureRequest) -> Iterator[LocalHBase | ExternalHBase]:
     """A running HBase with both gateways; see `hbmodel.localhbase.LocalHBase`.
 
-    It is shared by all tests of the session: give tables names of your own, and kill processes only in one that you started yourself.
+    All tests of the session share it: use unique table names, and kill processes only in an HBase that the test started itself.
     """
     with ExitStack() as stack:
         try:
@@ -115,19 +115,21 @@ def memory_store() -> Iterator[Store]:
 
 @pytest.fixture
 def hbmodel_url() -> str:
-    """Where `fresh_store` opens its store: what the environment variable `HBMODEL_TEST_URL` holds, else `memory:`.
+    """The URL of the store that `fresh_store` opens: the environment variable `HBMODEL_TEST_URL`, or else `memory:`.
 
-    Override it in a `conftest.py`, with parameters to run the tests on several stores. It gives the URL of a gateway, `memory:`,
-    `embedded:` for a file in the test's own directory, or `local:` for the HBase of the fixture `local_hbase` (by its second gateway).
+    Override it in a `conftest.py`, with parameters to run the tests on several stores. It returns the URL of a gateway, `memory:`,
+    `embedded:` for a file in the test's own directory, or `local:` for the HBase of the fixture `local_hbase` (through its Thrift2
+    gateway).
     """
     return os.environ.get("HBMODEL_TEST_URL") or "memory:"
 
 
 @pytest.fixture
 def fresh_store(request: pytest.FixtureRequest, hbmodel_url: str) -> Iterator[Store]:
-    """A store without tables, wherever `hbmodel_url` says; those that the test makes are its own and are dropped after it.
+    """A store without tables, at the URL of `hbmodel_url`; tables that the test creates belong to it and are dropped after it.
 
-    On HBase their names have a prefix that no other test has, so that tests run side by side on one cluster. Namespaces stay.
+    On HBase their names have a prefix that is unique to the test, so that tests can run in parallel on one cluster. Namespaces are
+    not dropped.
     """
     url = hbmodel_url
     if url == "local:":
@@ -148,7 +150,7 @@ def fresh_store(request: pytest.FixtureRequest, hbmodel_url: str) -> Iterator[St
 
 
 def own_tables(url: str, prefix: str) -> str:
-    """A gateway's URL with a prefix for the names of tables, behind the one that it, or the environment, has already."""
+    """A gateway's URL with a prefix for table names, appended to the prefix in the URL or in the environment, if there is one."""
     address, _, query = url.partition("?")
     options = [option for option in query.split("&") if option]
     name = "table_prefix="
@@ -189,7 +191,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist which directory all workers share, and that the HBase in it lives as long as this process."""
+    """Pass a worker of pytest-xdist the directory that all workers share; the HBase in it lives as long as this process."""
     stash = node.config.stash
     if _DIRECTORY not in stash:
         stash[_DIRECTORY] = Path(tempfile.mkdtemp(prefix="hbmodel-hbase-"))

@@ -1,4 +1,4 @@
-"""The multi-valued kind of index part: an entry for each different element of a collection."""
+"""The multi-valued kind of index part: one entry for each different element of a collection."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class EachPart(IndexPart):
 
     @override
     def on_entries(self, conditions: Sequence[Condition]) -> Sequence[Condition] | None:
-        """A row that satisfies several `contains` has entries for each: those of one of them suffice to find it."""
+        """The conditions on entries. A row that satisfies several `contains` has entries for each; those of one suffice to find it."""
         able = [(len(found), at) for at, c in enumerate(conditions) if (found := self._elements(c.asked))]
         if not able:
             return None
@@ -62,7 +62,7 @@ class EachPart(IndexPart):
         return [*conditions[:chosen], Condition(asked, on_entry), *conditions[chosen + 1 :]]
 
     def _elements(self, asked: Predicate) -> Sequence[Any]:
-        """The elements of which rows that satisfy a condition have at least one, if it says so and each of them has an entry."""
+        """Elements of which every row that satisfies a condition has at least one; only if each of them has an entry."""
         if not isinstance(asked, Contains) or asked.field.name != self.of.name:
             return ()
         return () if self.leaves_none_out and None in asked.values else asked.values
@@ -85,7 +85,7 @@ class EachPart(IndexPart):
 
 @frozen
 class EachField(DeclaredPart):
-    """A part of an index that `each` declares."""
+    """A part of an index declared by `each`."""
 
     name: str
     desc: bool | None = None

@@ -1,4 +1,4 @@
-"""What every kind of index part answers: its values in a row, and what the conditions of a query say about entries."""
+"""The interface of all kinds of index parts: the values of a row, and the conditions of a query on entries."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hbmodel.mapping.predicates import Predicate
 
 @frozen(eq=False)
 class Condition:
-    """One condition of a query, and what it means for an index entry.
+    """One condition of a query, and its meaning for an index entry.
 
     Attributes:
-        asked: as the query has it, about rows.
-        on_entry: about the parts of an entry's key: a row that satisfies `asked` has an entry that satisfies this.
+        asked: the condition on rows, as in the query.
+        on_entry: the condition on the parts of an entry's key: a row that satisfies `asked` has an entry that satisfies this.
     """
 
     asked: Predicate
@@ -30,9 +30,9 @@ class IndexPart(ABC):
     """One declared part of an index's key, resolved.
 
     Attributes:
-        operand: what stands at this place of the key, under the name that it has there; predicates on it are about entries.
+        operand: the operand at this place of the key, under its name there; predicates on it refer to entries.
         desc: whether it sorts descending.
-        required: what a row satisfies that has entries; a query must say it too, to be answered by the index.
+        required: the predicates that every row with entries satisfies; a query must imply them to be answered by the index.
     """
 
     __slots__ = ()
@@ -44,41 +44,41 @@ class IndexPart(ABC):
     @property
     @abstractmethod
     def reads(self) -> frozenset[str]:
-        """The stored fields that the values come from."""
+        """The stored fields that the values depend on."""
 
     @abstractmethod
     def values_of(self, values: Values) -> Sequence[Any]:
-        """The values of this part for a row: an entry for each of them, none for a row without entries.
+        """The values of this part for a row: one entry for each of them, none for a row without entries.
 
         Args:
-            values: of the row's fields, `reads` among them.
+            values: the values of the row's fields, including `reads`.
         """
 
     @property
     def is_field(self) -> bool:
-        """Whether the one value is that of the stored field of the operand's name."""
+        """Whether the only value is that of the stored field with the operand's name."""
         return False
 
     @property
     def has_one_value(self) -> bool:
-        """Whether there is never more than one value for a row."""
+        """Whether no row has more than one value."""
         return True
 
     def on_entries(self, conditions: Sequence[Condition]) -> Sequence[Condition] | None:
-        """The conditions of a query with what they mean for this part; None where rows without entries may satisfy the query.
+        """The conditions of a query with their meaning for this part; None if rows without entries may satisfy the query.
 
         Args:
-            conditions: of the query.
+            conditions: the conditions of the query.
         """
         return conditions
 
     @abstractmethod
     def without_none(self) -> IndexPart:
-        """The same part of an index that leaves None out; itself where there is none."""
+        """The same part for an index that excludes None; the part itself if it never has None."""
 
     @property
     def spec(self) -> Mapping[str, JSON]:
-        """What the registry keeps of the part, beyond its place in the key; nothing for a plain field."""
+        """The registry's description of the part, in addition to its place in the key; empty for a plain field."""
         return {}
 
     @property
@@ -88,10 +88,10 @@ class IndexPart(ABC):
 
 
 class DeclaredPart(ABC):
-    """A part of an index as it was declared.
+    """A part of an index as declared.
 
     Attributes:
-        name: of the field.
+        name: the name of the field.
         desc: the direction; None keeps the field's own.
     """
 
@@ -102,8 +102,8 @@ class DeclaredPart(ABC):
 
     @abstractmethod
     def resolve(self, fields: Mapping[str, Field]) -> IndexPart:
-        """The part, given the fields of the model, which have this one's among them.
+        """The part, given the fields of the model, including its own field.
 
         Raises:
-            DeclarationError: the field cannot be indexed so.
+            DeclarationError: the field cannot be indexed in this way.
         """

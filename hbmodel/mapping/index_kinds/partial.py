@@ -1,4 +1,4 @@
-"""The partial kind of index: entries of those rows only that satisfy conditions."""
+"""The partial kind of index: entries only for rows that satisfy conditions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) 
 
     Args:
         where: as declared, or None.
-        fields: of the model.
-        model: its name.
+        fields: the fields of the model.
+        model: the name of the model.
 
     Raises:
-        DeclarationError: it gives no condition on fields of the model, or one on a counter.
+        DeclarationError: it does not return a condition on fields of the model, or it returns one on a counter.
     """
     if where is None:
         return ()
@@ -48,7 +48,7 @@ _EXAMPLE = 'where takes a function from the model to a predicate: where=lambda t
 
 
 def where_spec(conditions: Sequence[Predicate]) -> list[JSON]:
-    """Conditions for the registry: the same for conditions that say the same in the same words."""
+    """Conditions for the registry: equal for conditions that are written in the same way."""
     return sorted((_jsonable(condition.canonical()) for condition in conditions), key=repr)
 
 

@@ -1,4 +1,4 @@
-"""The plain kind of index part: the value of a field, with None or, for an index that leaves it out, without."""
+"""The plain kind of index part: the value of a field, including None unless the index excludes it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FieldPart(IndexPart):
     """The value of a field.
 
     Attributes:
-        required: that the value is not None, in an index that leaves None out.
+        required: that the value is not None, in an index that excludes None.
     """
 
     operand: Field

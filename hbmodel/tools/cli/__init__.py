@@ -1,4 +1,4 @@
-"""The command `hbmodel`; each group of its commands has a module of its own."""
+"""The command `hbmodel`; each group of its commands is in a module of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hbmodel.tools.cli.rows import regions, row, scan
 
 
 class OneLineErrors(click.Group):
-    """A group whose commands answer an error of hbmodel with one line on standard error and exit status 1."""
+    """A group whose commands report an error of hbmodel as one line on standard error, with exit status 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""

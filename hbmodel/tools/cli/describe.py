@@ -1,4 +1,4 @@
-"""The command `hbmodel describe`: where the bytes of a table go, and what shorter names and other codecs would save."""
+"""The command `hbmodel describe`: how the bytes of a table are used, and how many shorter names and other codecs would save."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hbmodel.tools.cli.registered import opened, table_options
 @click.option("--sample", type=click.IntRange(1), default=SAMPLE, show_default=True, help="Objects to read, at most.")
 @table_options
 def describe(table: str, sample: int, url: str, registry: str, family: str | None, kind: str | None, as_json: bool) -> None:
-    """Show the bytes per object of row key, family, qualifier, timestamp and value, by a sample of the table.
+    """Show the bytes per object of row key, family, qualifier, timestamp and value, from a sample of the table.
 
-    And what a name of one byte, or another form of a field's values, would save for a million objects.
+    Also show the savings of a one-byte name, or of another form of a field's values, for a million objects.
     """
     with opened(table, url, registry, family, kind) as (store, found):
         cost = byte_cost(found.schema, read_sample(found.schema, store, sample))

@@ -84,7 +84,7 @@ def start(
 ) -> None:
     """Start HBase in the background and wait until it answers.
 
-    The first start downloads HBase (113 MB). If it runs already, it is left as it is.
+    The first start downloads HBase (113 MB). An HBase that is already running is left unchanged.
     """
     from hbmodel import localhbase
 
@@ -111,7 +111,7 @@ def start(
 @hbase.command()
 @_directory
 def stop(directory: Path | None) -> None:
-    """Stop HBase; its data stays."""
+    """Stop HBase; its data is kept."""
     from hbmodel import localhbase
 
     click.echo("stopped" if localhbase.stop(directory) else "nothing ran")
@@ -122,7 +122,7 @@ def stop(directory: Path | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def status(ctx: click.Context, directory: Path | None, as_json: bool) -> None:
-    """Show store URLs, ports, processes and directory; exit status 1 unless everything runs."""
+    """Show store URLs, ports, processes and directory; exit status 1 unless all processes run."""
     from hbmodel import localhbase
 
     found = localhbase.status(directory)
@@ -138,7 +138,7 @@ def status(ctx: click.Context, directory: Path | None, as_json: bool) -> None:
 
 
 def _show(found: Status) -> None:
-    """Print a status for people."""
+    """Print a status as text."""
     click.echo(f"state      {found.state}")
     for name, value in (("thrift1", found.url), ("thrift2", found.thrift2_url)):
         if value:
@@ -179,7 +179,7 @@ def last_lines(path: Path, count: int) -> list[str]:
 
 
 def appended(path: Path) -> Iterator[str]:
-    """What is written to a log from now on, for ever; a log that is replaced by a new one is followed into that."""
+    """The text appended to a log from now on, without end; if the log is replaced by a new one, that is followed."""
     file = path.open(encoding="utf-8", errors="replace")
     try:
         file.seek(0, 2)

@@ -33,7 +33,7 @@ Command = Callable[..., Any]
 
 @click.group()
 def index() -> None:
-    """Add, check, repair and drop indexes of tables that programs read and write meanwhile."""
+    """Add, check, repair and drop indexes of tables while programs read and write them."""
 
 
 def _seconds(_ctx: click.Context, parameter: click.Parameter, value: str | float | None) -> float | None:
@@ -89,16 +89,16 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Only report what would 
 
 
 def times_of(options: Mapping[str, Any]) -> IndexTimes:
-    """The times that were given as options."""
+    """The times given as options."""
     return IndexTimes(options["lease"], options["longest_call"], options["grace"], options["clock_bound"])
 
 
 def load_model(named: str, table: str) -> type[Any]:
-    """The model `package.module:Class`, which must be one of the table; modules in the current directory are found.
+    """The model `package.module:Class`, which must belong to the table; modules in the current directory are found.
 
     Raises:
         DeclarationError: there is no such model.
-        SchemaMismatch: it is one of another table.
+        SchemaMismatch: it belongs to another table.
     """
     module, colon, name = named.partition(":")
     here = str(Path.cwd())
@@ -143,7 +143,7 @@ def _print(found: Any, as_json: bool) -> None:
 
 
 def _repeatedly(every: float | None, work: Callable[[], int]) -> int:
-    """Does the work once, or again and again; returns the exit status of the last time."""
+    """Does the work once or repeatedly; returns the exit status of the last run."""
     while True:
         try:
             status = work()
@@ -169,9 +169,9 @@ def build(
     ctx: click.Context, /, table: str, name: str, named: str, url: str, registry: str, as_json: bool, dry_run: bool,
     rows_per_second: float | None, bytes_per_second: float | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Build an index on a table with rows and make it readable; several may run at once and share the work.
+    """Build an index on a table with rows and make it readable; several processes can run this together and share the work.
 
-    Exit status 1 if rows were refused or share a value, so that the index stays unreadable.
+    Exit status 1 if rows were refused or share a value, so that the index is still unreadable.
     """
     with connect(url) as store, _shown(as_json) as progress:
         built: IndexBuild = build_index(
@@ -207,7 +207,7 @@ def verify(
     ctx: click.Context, /, table: str, name: str, named: str, url: str, registry: str, as_json: bool, sample: int | None,
     every: float | None, rows_per_second: float | None, bytes_per_second: float | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Hold rows against entries and entries against rows; exit status 1 if an entry is missing."""
+    """Compare rows with entries and entries with rows; exit status 1 if an entry is missing."""
     model = load_model(named, table)
     _checked(ctx, every, url, as_json, lambda store, progress: verify_index(
         store, model, name, sample=sample, rows_per_second=rows_per_second, bytes_per_second=bytes_per_second, progress=progress,
@@ -228,7 +228,7 @@ def repair(
     ctx: click.Context, /, table: str, name: str, named: str, url: str, registry: str, as_json: bool, dry_run: bool, every: float | None,
     rows_per_second: float | None, bytes_per_second: float | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Put entries that are missing, delete those that stand for no row and are older than the grace time."""
+    """Put missing entries, and delete entries without a row that are older than the grace time."""
     model = load_model(named, table)
     _checked(ctx, every, url, as_json, lambda store, progress: repair_index(
         store, model, name, dry_run=dry_run, rows_per_second=rows_per_second, bytes_per_second=bytes_per_second, progress=progress,
@@ -274,7 +274,7 @@ def status(
     ctx: click.Context, /, table: str, named: str | None, url: str, registry: str, as_json: bool, sample: int, threshold: float,
     every: float | None, **options: Any,
 ) -> None:  # fmt: skip
-    """Show the state of every index, and with a model how far a sample of it has drifted from the rows.
+    """Show the state of every index; with a model, also check a sample of rows and entries for differences.
 
     Exit status 1 if an entry is missing, or more than the threshold is missing or stale.
     """
@@ -295,7 +295,7 @@ def status(
 
 
 def _registered(store: Store, table: str, registry: str) -> list[IndexReport]:
-    """What the registry alone says."""
+    """The state from the registry alone."""
     catalog = Registry(store, registry)
     reports: list[IndexReport] = []
     for place in catalog.places(table):
@@ -311,7 +311,7 @@ def _registered(store: Store, table: str, registry: str) -> list[IndexReport]:
 @_model(required=False)
 @common_options
 def drop(table: str, name: str, named: str | None, url: str, registry: str, as_json: bool, **options: Any) -> None:
-    """Drop an index and its table, which the model need not declare any more; waits until no session uses it."""
+    """Drop an index and its table, even if the model no longer declares it; waits until no session uses it."""
     times = times_of(options)
     with connect(url) as store, _shown(as_json) as progress:
         if named is not None:

@@ -1,4 +1,4 @@
-"""The commands `hbmodel key`: row keys that people paste, as fields, and back."""
+"""The commands `hbmodel key`: decode pasted row keys to fields, and encode fields to row keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMS = ("auto", "hex", "shell")
 
 @click.group()
 def key() -> None:
-    """Read row keys as fields, and write them, by what the registry says of their table."""
+    """Decode row keys to fields and encode them, with the registry's description of their table."""
 
 
 form_option = click.option(
@@ -27,11 +27,11 @@ form_option = click.option(
 
 
 def decoded(table: RegisteredTable, text: str, form: str, qualifier: str | None = None) -> StoredKey:
-    """A pasted key, taken apart.
+    """The decoded fields of a pasted key.
 
     Raises:
-        QueryError: it is a key of the table in hex and as it stands, and so it is not known which.
-        HbmodelError: it is none.
+        QueryError: the key is valid for the table both in hex and in the shell's format, so its format is ambiguous.
+        HbmodelError: it is not a key of the table.
     """
     found: list[StoredKey] = []
     mistake: HbmodelError | None = None
@@ -83,9 +83,9 @@ def decode(
 @click.argument("fields", metavar="FIELD=VALUE...", nargs=-1, required=True)
 @table_options
 def encode(table: str, fields: tuple[str, ...], url: str, registry: str, family: str | None, kind: str | None, as_json: bool) -> None:
-    """Write the row key of an object, in hex and as HBase's shell reads it.
+    """Write the row key of an object, in hex and in the format of HBase's shell.
 
-    Under a random salt there is a key for each bucket. Of a wide table the fields of the row key suffice.
+    Under a random salt there is a key for each bucket. For a wide table the fields of the row key suffice.
     """
     with opened(table, url, registry, family, kind) as (_, found):
         keys = found.encode(key_fields(found.schema, fields))

@@ -78,7 +78,7 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
 @_options
 @click.pass_context
 def start(ctx: click.Context, /, **given: Any) -> None:
-    """Begin, and copy every row of the old table into TABLE; several may run at once and share the work.
+    """Start copying every row of the old table into TABLE; several processes can run this together and share the work.
 
     Exit status 1 if rows cannot be copied.
     """
@@ -91,7 +91,7 @@ def start(ctx: click.Context, /, **given: Any) -> None:
 @migrate.command()
 @_options
 def status(**given: Any) -> None:
-    """Show how far the migration into TABLE has come."""
+    """Show the progress of the migration into TABLE."""
     report = _step(Migration.status, **_arguments(given))
     if not given["as_json"]:
         click.echo(str(report))
@@ -101,7 +101,7 @@ def status(**given: Any) -> None:
 @_options
 @click.pass_context
 def verify(ctx: click.Context, /, **given: Any) -> None:
-    """Hold every row of each table against the other; exit status 1 if something is wrong."""
+    """Compare all rows of both tables; exit status 1 if something is wrong."""
     report = _step(Migration.verify, **_arguments(given))
     if not given["as_json"]:
         click.echo(report.as_check())
@@ -111,7 +111,7 @@ def verify(ctx: click.Context, /, **given: Any) -> None:
 @migrate.command()
 @_options
 def cutover(**given: Any) -> None:
-    """Check every row once more, and have programs use TABLE alone."""
+    """Check every row once more, and make programs use TABLE only."""
     report = _step(Migration.cut_over, **_arguments(given))
     if not given["as_json"]:
         click.echo(str(report))
@@ -120,7 +120,7 @@ def cutover(**given: Any) -> None:
 @migrate.command()
 @_options
 def rollback(**given: Any) -> None:
-    """Copy back what only TABLE holds, and have programs use the old table alone; before the cut."""
+    """Copy back the rows that only TABLE contains, and make programs use the old table only; possible before the cutover."""
     report = _step(Migration.roll_back, **_arguments(given))
     if not given["as_json"]:
         click.echo(str(report))

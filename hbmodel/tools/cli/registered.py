@@ -1,4 +1,4 @@
-"""What the commands share that read a table by what the registry says of it: options, conditions, and how they print."""
+"""Shared parts of the commands that read a table by its description in the registry: options, conditions, and output."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ def table_options(command: Command) -> Command:
 
 @contextmanager
 def opened(table: str, url: str, registry: str, family: str | None, kind: str | None) -> Iterator[tuple[Store, RegisteredTable]]:
-    """The store, and the table as the registry has it; names of dictionaries are looked up."""
+    """The store, and the table as described in the registry; names of dictionaries are looked up."""
     with connect(url) as store, Names(store, registry=registry).bound():
         yield store, RegisteredTable.find(Registry(store, registry), table, family, kind)
 
 
 def value_of(schema: TableSchema, name: str, text: str) -> Any:
-    """The value of a field that text stands for."""
+    """Parses the text of a field's value."""
     return value_of_text(schema.field(name).codec, text, name)
 
 
 def condition(schema: TableSchema, text: str) -> Predicate:
-    """The predicate of a condition such as `field>=value`; values are read by the field's codec, and nothing is evaluated.
+    """The predicate of a condition such as `field>=value`; values are parsed by the field's codec, and nothing is evaluated.
 
     Raises:
-        QueryError: it is no condition.
+        QueryError: it is not a condition.
         UnknownField: the model has no such field.
-        EncodingError: the value is none of the field.
+        EncodingError: the value is not valid for the field.
     """
     if (null := NULL_CONDITION.fullmatch(text)) is not None:
         missing = _expression(schema, null[1]).is_(None)
@@ -82,10 +82,10 @@ def _expression(schema: TableSchema, name: str) -> FieldExpression[Any]:
 
 
 def key_fields(schema: TableSchema, pairs: Sequence[str]) -> dict[str, Any]:
-    """The key fields that `field=value` and `field is null` give.
+    """The key fields given as `field=value` and `field is null`.
 
     Raises:
-        QueryError: one of them is of another form, or names no key field, or one twice.
+        QueryError: one of them has another form, does not name a key field, or repeats one.
     """
     found: dict[str, Any] = {}
     for text in pairs:
@@ -112,7 +112,7 @@ def print_objects(names: Sequence[str], objects: Sequence[Mapping[str, Any]], as
 
 
 def print_table(names: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """Prints lines of texts under their names."""
+    """Prints rows of texts under column headings."""
     widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
     for line in (names, *cells):
         click.echo("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())

@@ -1,4 +1,4 @@
-"""The commands `hbmodel row`, `hbmodel scan` and `hbmodel regions`: what is in a table, decoded by what the registry says of it."""
+"""The commands `hbmodel row`, `hbmodel scan` and `hbmodel regions`: the contents of a table, decoded with the registry's description."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BOUNDS = ("start", "stop", "start key", "stop key")
 
 
 def _names(schema: TableSchema) -> list[str]:
-    """The fields in the order in which they are shown: those of the key first."""
+    """The fields in display order: those of the key first."""
     return [*schema.layout.names, *(f.name for f in schema.columns)]
 
 
@@ -38,7 +38,7 @@ def _objects(query: Query[Any], schema: TableSchema) -> list[Mapping[str, Any]]:
 
 @click.group()
 def row() -> None:
-    """Read single rows by what the registry says of their table."""
+    """Read single rows, decoded with the registry's description of their table."""
 
 
 @row.command()
@@ -94,7 +94,7 @@ def _under(schema: TableSchema, key: Mapping[str, Any]) -> list[Predicate]:
 
 
 def _stored(table: RegisteredTable, stored: StoredKey) -> list[Predicate]:
-    """The objects of a stored row: of a split field all times of its bucket."""
+    """The objects of a stored row: for a split field, all times in its bucket."""
     schema, every = table.schema, table.bucket_length
     if every is None:
         return _under(schema, stored.fields)
@@ -116,7 +116,7 @@ def scan(
     table: str, conditions: tuple[str, ...], limit: int, backwards: bool, index: str | None, full_scan: bool, explain: bool, url: str,
     registry: str, family: str | None, kind: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Show objects of a table, or entries of an index table, in the order of their keys; map columns are left out.
+    """Show objects of a table, or entries of an index table, in key order; map columns are omitted.
 
     Each --where is one condition, and all must hold; `field is null` and `field is not null` are conditions too.
     """
@@ -144,7 +144,7 @@ def scan(
 @click.argument("table")
 @table_options
 def regions(table: str, url: str, registry: str, family: str | None, kind: str | None, as_json: bool) -> None:
-    """Show the regions of a table, their bounds as fields of the key as far as they hold whole ones."""
+    """Show the regions of a table; their bounds are shown as key fields, as far as they contain whole ones."""
     with opened(table, url, registry, family, kind) as (store, found):
         live = store.regions(table)
     bounds = [(region.range.start, region.range.stop) for region in live]
