@@ -141,7 +141,7 @@ def scan_through_kills(
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("count", "kills"), [(30_000, 3), pytest.param(336_776, 20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("count", "kills"), [(12_000, 3), pytest.param(336_776, 20, marks=pytest.mark.slow)])
 def test_a_gateway_is_killed_in_the_middle_of_scans(own: Own, count: int, kills: int) -> None:
     everything = flown(count)
     with hb.connect(own.hbase.thrift2_url) as store:
@@ -240,7 +240,7 @@ def check_written(own: Own, gateway: str, objs: list[Any]) -> None:
         assert hb.Session(store).get_many(model, [tuple(getattr(obj, name) for name in names) for obj in objs]) == objs
 
 
-@pytest.mark.parametrize(("gateway", "objects"), [("thrift1", samples), ("thrift2", orders)])
+@pytest.mark.parametrize(("gateway", "objects"), [pytest.param("thrift1", samples, marks=pytest.mark.slow), ("thrift2", orders)])
 def test_the_server_is_killed_under_a_loader(own: Own, gateway: str, objects: Callable[[], Iterator[Any]]) -> None:
     everything = list(objects())
     model = type(everything[0])

@@ -359,7 +359,7 @@ def test_a_write_that_outlives_its_phase_is_written_where_others_look(store: hb.
 def test_queries_of_two_tables_are_not_split(store: hb.Store) -> None:
     hb.create_tables(store, Moved)
     session = hb.Session(store)
-    assert isinstance(session.query(Moved).source, MergingQueries)
+    assert isinstance(session.query(Moved)._source, MergingQueries)
     with pytest.raises(hb.CapabilityError, match="cannot be split"):
         session.query(Moved).allow_full_scan().split(2)
     set_phase(store, DONE)
