@@ -16,6 +16,7 @@ from hbmodel.protocol.operations import (
     CheckAndMutate,
     CheckAndMutateRows,
     CheckAndPut,
+    CheckBinding,
     CheckLease,
     DeleteRows,
     FirstRows,
@@ -36,6 +37,9 @@ from hbmodel.store.values import Row, Scan
 R = TypeVar("R")
 
 log = logging.getLogger("hbmodel")
+
+CHECKED = Change | CheckBinding
+"""Operations before which the driver checks that the protocol's binding still holds."""
 
 
 class Clock(Port):
@@ -62,7 +66,7 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
     match operation:
         case PutRows(table, puts):
             store.put(table, puts)
-        case Acknowledge():
+        case Acknowledge() | CheckBinding():
             pass
         case GetRows(table, rows, columns):
             return store.get(table, rows, columns)
@@ -150,7 +154,7 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
     try:
         while True:
             operation = protocol.send(answer)
-            if check is not None and not changed and isinstance(operation, Change):
+            if check is not None and not changed and isinstance(operation, CHECKED):
                 check()
             if isinstance(operation, Acknowledge):
                 acknowledged = operation.outcomes
@@ -220,7 +224,7 @@ class Resumable:
                 self._advance(None)
                 continue
             try:
-                if not begun and self._check is not None and self.outcomes is None and isinstance(self._operation, Change):
+                if not begun and self._check is not None and self.outcomes is None and isinstance(self._operation, CHECKED):
                     self._check()
                 begun = False
                 answer = perform(store, self._operation, self._clock, again=self._again)

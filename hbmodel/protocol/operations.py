@@ -133,6 +133,15 @@ class CheckLease:
 
 
 @frozen
+class CheckBinding:
+    """Whether the indexes and the phase by which the protocol writes still hold. Answer: None.
+
+    Where they do not, the driver ends the protocol with `SchemaMismatch`. For rounds that write nothing: before each change the driver
+    checks it anyway.
+    """
+
+
+@frozen
 class LetClockTick:
     """Waits until the clocks of all servers show a later millisecond. Answer: None."""
 
@@ -145,7 +154,7 @@ class Acknowledge:
 
 
 Change = PutRows | DeleteRows | MutateRow | CheckAndMutate | CheckAndMutateRows | CheckAndPut | Increment | Together
-Question = GetRows | FirstRows | ReadClock | CheckLease
+Question = GetRows | FirstRows | ReadClock | CheckLease | CheckBinding
 Operation = Change | Question | LetClockTick | Acknowledge
 
 Protocol = Generator[Operation, Any, R]

@@ -14,7 +14,7 @@ from hbmodel.errors import ConflictError, HbmodelError, RowMoved
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.indexed_plan import OldRow
 from hbmodel.protocol.indexed_write import finish
-from hbmodel.protocol.operations import Acknowledge, CheckAndMutateRows, CheckLease, GetRows, Protocol, ReadClock
+from hbmodel.protocol.operations import Acknowledge, CheckAndMutateRows, CheckBinding, CheckLease, GetRows, Protocol, ReadClock
 from hbmodel.protocol.row_seals import FollowingPlanner, Pair, Way, carry_over, reopened
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.versioned_write import SentChanges, WrittenRows, put_entries, write_rounds
@@ -124,7 +124,7 @@ class PairedWrite:
 
 
 def write_between(
-    way: Way, writes: Sequence[PairedWrite], sent: Mapping[str, SentChanges], *, insert: bool = False
+    way: Way, writes: Sequence[PairedWrite], sent: Mapping[str, SentChanges], *, insert: bool = False, rounds: int = ROUNDS
 ) -> Protocol[list[Outcome]]:
     """Writes objects while they move between two tables, each at most once; as `write_versioned_batch` does in one.
 
@@ -133,13 +133,15 @@ def write_between(
         writes: of objects, each at most once.
         sent: where changes are noted, by table; a protocol that is begun again is given the same.
         insert: whether a live object is an error.
+        rounds: after how many rounds a write fails whose object other programs keep moving.
     """
     batch = _Between(way, sent, insert)
     left: Sequence[PairedWrite] = writes
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         left = yield from batch.round(left)
         if not left:
             break
+        yield CheckBinding()  # by the next phase, others may leave a row sealed for as long as they like
     table = way.source.schema.table
     for write in left:
         error = ConflictError("Other programs keep moving the object: try again.", table=table, key=write.source.row)

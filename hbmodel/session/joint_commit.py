@@ -11,7 +11,7 @@ from attrs import define
 from hbmodel.errors import CapabilityError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import ServerClock
-from hbmodel.protocol.driver import may_have_written, perform
+from hbmodel.protocol.driver import CHECKED, may_have_written, perform
 from hbmodel.protocol.operations import (
     Acknowledge,
     Change,
@@ -247,7 +247,7 @@ class JointCommit:
                 self._fresh[operation.since] = self._clock.fresh(operation.since)
             return self._fresh[operation.since]
         try:
-            if part.outcomes is None and isinstance(operation, Change):
+            if part.outcomes is None and isinstance(operation, CHECKED):
                 part.check()
             answer = perform(part.view, operation, self._clock, again=part.again)
         except SchemaMismatch:

@@ -6,7 +6,16 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hbmodel.errors import CapabilityError, ConflictError, HbmodelError, PartialWrite, SchemaMismatch, SessionError, StoreError
+from hbmodel.errors import (
+    CapabilityError,
+    ConflictError,
+    HbmodelError,
+    PartialWrite,
+    RowMoved,
+    SchemaMismatch,
+    SessionError,
+    StoreError,
+)
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import Resumable
@@ -180,7 +189,7 @@ class UnitOfWork:
                 apart = [call for call in apart if id(call) not in joined]
         return [*batches, *split_batches(apart)] if batches else [*split_batches(pending)]
 
-    def _run(self, current: Batch | JointBatch) -> None:
+    def _run(self, current: Batch | JointBatch, *, again: bool = False) -> None:
         if isinstance(current, JointBatch):
             self._run_joint(current)
             return
@@ -192,10 +201,11 @@ class UnitOfWork:
         running = current.running
         try:
             self._follow([current], running, self._view(current.schema))
-        except SchemaMismatch:
-            if not self._moves.outdated(current):
+        except SchemaMismatch as error:
+            outdated = self._moves.outdated(current)
+            if not outdated and (again or not isinstance(error, RowMoved)):
                 raise
-            self._run(current)  # by the next phase
+            self._run(current, again=not outdated)  # by the next phase, or by a row that has returned since it was read
             return
         except StoreError as error:
             if running.outcomes is None:

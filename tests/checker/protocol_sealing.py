@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import define, evolve, frozen
 
 import hbmodel as hb
 from hbmodel.errors import ConflictError, RowExists, RowMoved, RowNotFound, SchemaMismatch
@@ -23,6 +22,7 @@ from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
     CheckAndMutateRows,
+    CheckBinding,
     CheckLease,
     GetRows,
     LetClockTick,
@@ -78,6 +78,9 @@ of acknowledged writes; those of the objects whose delete is acknowledged; a vio
 OUTDATED = "outdated"
 """The answer to a change by a phase that nobody may go by any more: it is not sent."""
 
+WRITE_ROUNDS = 6
+"""More than a write needs while the others of a model move its object."""
+
 FIRST = 5
 """The version of the object that is there at the beginning."""
 
@@ -103,6 +106,8 @@ class Rules:
         purges: whether what is deleted in the new table leaves nothing.
         new_first: whether readers look into the other table first.
         looks_again: whether a reader looks, once it has found nothing, whether its phase is over.
+        rounds_look: whether a writer looks, after a round in which it has written nothing, whether its phase is over.
+        tries_again: whether a writer that finds its row sealed reads it once more where its phase is not over.
     """
 
     phases: Mapping[str, Phase] = VERSIONED_PHASES
@@ -119,6 +124,8 @@ class Rules:
     purges: bool = False
     new_first: bool = False
     looks_again: bool = True
+    rounds_look: bool = True
+    tries_again: bool = True
 
 
 SHIPPED = Rules()
@@ -245,9 +252,34 @@ class Outdated(Exception):
     """The phase is over by which a program acts."""
 
 
-def driven(protocol: Protocol[Any], phase: str, clock: int, *, writes: bool = False) -> Iterator[Any]:
+@define
+class Nonces:
+    """Source of a program's nonces; what nothing was put with is drawn again, so that attempts in vain lead to one state.
+
+    Attributes:
+        number: of the program.
+        applied: how many of its changes were carried out.
+        drawn: how many nonces were drawn since.
+    """
+
+    number: int
+    applied: int = 0
+    drawn: int = 0
+
+    def __call__(self) -> bytes:
+        self.drawn += 1
+        return bytes((self.number, self.applied, self.drawn)) + bytes(5)
+
+    def settle(self, applied: bool) -> None:
+        """After a change that was carried out or refused, or before anything is sent."""
+        self.applied += applied
+        self.drawn = 0
+
+
+def driven(protocol: Protocol[Any], phase: str, clock: int, nonces: Nonces, *, writes: bool = False, looks: bool = True) -> Iterator[Any]:
     """A protocol as steps; returns what it does. One that writes for a program begins again where its phase is over."""
     answer: Any = None
+    nonces.settle(False)
     while True:
         try:
             operation = protocol.send(answer)
@@ -256,9 +288,13 @@ def driven(protocol: Protocol[Any], phase: str, clock: int, *, writes: bool = Fa
         answer = None
         if isinstance(operation, ReadClock):
             answer = clock
+            nonces.settle(False)
         elif isinstance(operation, CheckLease):
             answer = yield ("sealing_holds", phase)
             if not answer and writes:
+                raise Outdated
+        elif isinstance(operation, CheckBinding):
+            if looks and not (yield ("sealing_holds", phase)):
                 raise Outdated
         elif isinstance(operation, GetRows):
             answer = []
@@ -275,15 +311,11 @@ def driven(protocol: Protocol[Any], phase: str, clock: int, *, writes: bool = Fa
                         protocol.throw(SchemaMismatch("The phase is over."))
                     raise Outdated
                 answer.append(found or None)
+                nonces.settle(bool(found))
         elif not isinstance(operation, LetClockTick | Acknowledge):
             for one in _single(operation):
                 if (yield Told(("sealing", phase, one))) == OUTDATED:
                     raise Outdated
-
-
-def nonces_of(number: int) -> Callable[[], bytes]:
-    drawn = itertools.count(1)
-    return lambda: bytes((number, next(drawn))) + bytes(6)
 
 
 def planner_of(layouts: Mapping[str, TableSchema], side: str, nonce: Callable[[], bytes], **more: Any) -> VersionedRowPlanner:
@@ -323,7 +355,7 @@ def writer(kind: str, number: int, stale: bool, rules: Rules, layouts: Mapping[s
     letter, clock = str(number), 10 + 3 * number
 
     def run() -> Steps:
-        nonce = nonces_of(number)
+        nonce = Nonces(number)
         phase = rules.phases[(yield ("sealing_look", stale))]
         base = yield from _read(phase.reads, layouts)
         if kind != "add" and base is None:
@@ -332,16 +364,21 @@ def writer(kind: str, number: int, stale: bool, rules: Rules, layouts: Mapping[s
             yield ("sealing_deleting", base["log"])
         sent: dict[str, SentChanges] = {"old": {}, "new": {}}
         outcome: Outcome
+        again = False
         while True:
             try:
-                (outcome,) = yield from driven(protocol(phase, base, sent, nonce), phase.name, clock, writes=True)
+                (outcome,) = yield from driven(
+                    protocol(phase, base, sent, nonce), phase.name, clock, nonce, writes=True, looks=rules.rounds_look
+                )
                 break
             except RowMoved:
-                if (yield ("sealing_holds", phase.name)):
+                over = not (yield ("sealing_holds", phase.name))
+                if not over and (again or not rules.tries_again):
                     yield ("sealing_wrong", f"{kind} is refused in the phase {phase.name}")
                     return
+                again = not over
             except Outdated:
-                pass
+                again = False
             phase = rules.phases[(yield ("sealing_look", stale))]
         if isinstance(outcome.error, ConflictError) and kind != "add":
             yield ("sealing_conflict", base["version"])
@@ -361,7 +398,7 @@ def writer(kind: str, number: int, stale: bool, rules: Rules, layouts: Mapping[s
             return write_versioned_batch(planner, [_write(side, layouts, kind, letter, base)], sent[side], insert=kind == "add")
         way = way_of(layouts, phase, nonce, rules)
         writes = [PairedWrite(*(_write(of.schema.table, layouts, kind, letter, base) for of in (way.source, way.target)))]
-        return write_between(way, writes, sent, insert=kind == "add")
+        return write_between(way, writes, sent, insert=kind == "add", rounds=WRITE_ROUNDS)
 
     return run
 

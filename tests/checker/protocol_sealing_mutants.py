@@ -153,6 +153,8 @@ MUTANTS: Mapping[str, Mutant] = {
     "readers look into the new table first": Mutant(Rules(new_first=True), READ, "LOST"),
     "readers look into the old table alone": Mutant(_reads(PREPARED, "old"), _at(PREPARED, MOVING, "moved", ("read", True)), "LOST"),
     "readers do not look whether their phase is over": Mutant(Rules(looks_again=False), _led("there", "live", ("read", True)), "LOST"),
+    "writers do not look whether their phase is over": Mutant(Rules(rounds_look=False), _led("back", "live", ("delete", True)), "CONFLICT"),
+    "what was sealed is not read again": Mutant(Rules(tries_again=False), _led("back at last", "live", ("delete", False)), "ERROR"),
     "nobody heeds seals before the first is put": Mutant(
         Rules(prepares=False),
         lambda rules: _two(rules, BEFORE, PREPARED if rules.prepares else MOVING, "live", ("update", False), ("read", True)),

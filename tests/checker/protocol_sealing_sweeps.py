@@ -27,12 +27,12 @@ from tests.checker.protocol_sealing import (
     SHIPPED,
     SINCE,
     Later,
+    Nonces,
     Outdated,
     Rules,
     current,
     driven,
     found_row,
-    nonces_of,
     planner_of,
     reader,
     values_of,
@@ -45,9 +45,10 @@ from tests.checker.search import Model
 def moving(name: str, number: int, rules: Rules, layouts: Mapping[str, TableSchema], *, seals: bool = True) -> Steps:
     """Moves the object, in a phase."""
     phase = rules.phases[name]
-    way = way_of(layouts, phase, nonces_of(number), rules, seals=seals)
+    nonces = Nonces(number)
+    way = way_of(layouts, phase, nonces, rules, seals=seals)
     pair = Pair(ROWS[way.source.schema.table], ROWS[way.target.schema.table])
-    yield from driven(rules.move(way, [pair], seals=seals), name, 10 + 3 * number)
+    yield from driven(rules.move(way, [pair], seals=seals), name, 10 + 3 * number, nonces)
 
 
 def mover(name: str, number: int, rules: Rules, layouts: Mapping[str, TableSchema], *, waits: bool = True) -> Callable[[], Steps]:
@@ -93,8 +94,9 @@ def leader(way: str, rules: Rules, layouts: Mapping[str, TableSchema]) -> Callab
         if rules.reopens:
             cells = yield Told(("sealing", RETURNED, GetRows("old", (ROWS["old"],), ())))
             if cells:
-                planner = planner_of(layouts, "old", nonces_of(10))
-                yield from driven(reopen_rows(planner, [found_row(ROWS["old"], cells)]), RETURNED, 40)
+                nonces = Nonces(10)
+                planner = planner_of(layouts, "old", nonces)
+                yield from driven(reopen_rows(planner, [found_row(ROWS["old"], cells)]), RETURNED, 40, nonces)
         yield from to(BEFORE)
 
     return run
@@ -102,6 +104,8 @@ def leader(way: str, rules: Rules, layouts: Mapping[str, TableSchema]) -> Callab
 
 class SealingModel(Model):
     """In every state, whichever phase a program knows: what is acknowledged is found, and what is deleted is not; versions count writes."""
+
+    merges = True
 
     def __init__(
         self, store: Any, processes: Sequence[tuple[str, Callable[[], Steps], int]], rules: Rules, layouts: Mapping[str, TableSchema]
@@ -186,7 +190,8 @@ def halfway(there: str, layouts: Mapping[str, TableSchema]) -> dict[Any, Any]:
     if there == "opened":
         row = found_row(ROWS["old"], mc.vis(store, "old", ROWS["old"]))
         store[KNOWN] = (RETURNED,)
-        _run(store, driven(reopen_rows(planner_of(layouts, "old", nonces_of(4)), [row]), RETURNED, 40), LONG)  # type: ignore[arg-type]
+        nonces = Nonces(4)
+        _run(store, driven(reopen_rows(planner_of(layouts, "old", nonces), [row]), RETURNED, 40, nonces), LONG)  # type: ignore[arg-type]
     if there == "dropped":
         _run(store, writer("delete", 5, False, SHIPPED, layouts)(), LONG)
     if there.startswith("back"):

@@ -62,12 +62,14 @@ class Model:
     Attributes:
         reduced: whether points of a process with the same future are one, and crashes that come to the same; without it every history
             is a point of its own.
+        merges: whether the same goes for two processes alone: it does where they repeat what they do.
         compacts: whether there is a compaction.
         ages: whether what it leaves depends on who is under way.
         terminals: what is wrong with stores once everything has stopped; the pool's, where that depends on nothing else.
     """
 
     reduced = True
+    merges = False
     compacts = False
     ages = False
 
@@ -136,8 +138,8 @@ class Model:
         return self._behaviours[process].most_calls
 
     def _begin(self) -> int:
-        several = len(self.procs) > 2  # of two writers alone it costs more than it saves
-        merged = [self.reduced and (several or not writes) for writes in self._writers]
+        merging = self.merges or len(self.procs) > 2  # of two writers alone it costs more than it saves
+        merged = [self.reduced and (merging or not writes) for writes in self._writers]
         self._behaviours = [Behaviour.of(start, of) for (_, start, _), of in zip(self.procs, merged, strict=True)]
         self._moves_of = [self._pool.moves.setdefault(found, {}) for found in enumerate(self._behaviours)]
         self._mortal = [i for i, writes in enumerate(self._writers) if writes]

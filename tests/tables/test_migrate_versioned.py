@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 import hbmodel as hb
 from hbmodel.protocol.migration import BEFORE, CUT, DONE, HALTING, MOVING, PREPARED, RETURNED, RETURNING, TURNED
 from hbmodel.protocol.move_marks import LEAVING, MoveMark
+from hbmodel.protocol.row_seals import Way
+from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store import Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry import Registry
@@ -377,6 +380,57 @@ def test_a_write_that_stands_still_while_its_row_moves_is_carried_out_once(
     for one in found:
         session.update(one, count=9)
         session.commit()
+
+
+def test_a_write_whose_row_moved_and_returned_since_it_was_read_is_carried_out(store: hb.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = session_of(store)
+    session.add(parcel(1))
+    session.commit()
+    session.update(session.get(Sent, number=1, city=1), count=5)
+    read, done = store.get, []
+
+    def slow(table: str, *more: Any) -> Any:
+        if done or table != OLD.table:
+            return read(table, *more)
+        done.append(table)
+        moving = migration(store, Sent)
+        assert moving.start().copied
+        found = read(table, *more)
+        assert moving.roll_back().phase == BEFORE
+        return found
+
+    monkeypatch.setattr(store, "get", slow)
+    session.commit()
+    assert done
+    assert [one.count for one in hb.Session(store).query(Sent).use_index("primary").allow_full_scan()] == [5]
+
+
+def test_a_write_does_not_wait_for_a_row_that_the_next_phase_seals(store: hb.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sealed it has died; programs of the next phase move it themselves."""
+    session = hb.Session(store, lease=0, longest_call=0.05, grace=20, clock_bound=2)
+    session.add(parcel(1))
+    session.commit()
+    assert migration(store, Sent).start().copied
+    session.update(session.get(Sent, number=1, city=1), count=5)
+    set_phase(store, HALTING)
+    read, reads = store.get, []
+    new, old = (VersionedRowPlanner(of, tuple(of.indexes.values()), 100) for of in (NEW, OLD))
+    way = Way(new, evolve(old, over_closed=True), back=True)
+
+    def slow(table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Any:
+        if table == NEW.table and not reads:
+            set_phase(store, TURNED)
+            set_phase(store, RETURNING)
+            (row,) = read(table, rows, columns)
+            assert row is not None
+            assert store.check_and_mutate_many(table, [way.seal(row.row, way.old(row), 0)]) == [True]
+        reads.append(table)
+        return read(table, rows, columns)
+
+    monkeypatch.setattr(store, "get", slow)
+    session.commit()
+    assert len([table for table in reads if table in {OLD.table, NEW.table}]) < 10
+    assert [one.count for one in hb.Session(store).query(Sent).use_index("primary").allow_full_scan()] == [5]
 
 
 def test_a_query_that_is_read_while_rows_leave_its_table_says_so(store: hb.Store) -> None:
