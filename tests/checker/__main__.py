@@ -11,7 +11,6 @@ import resource
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Literal
 
 from attrs import frozen
@@ -23,8 +22,6 @@ from tests.checker.whole_sweeps import WHOLE, Sweep
 from tests.checker.workers import each_in_a_process
 
 PROCESSES = 2
-PARTS = 6
-"""Of a whole sweep: every sixth configuration, in turn."""
 
 KINDS = {"sweep": WHOLE, "sample": SAMPLES}
 
@@ -36,19 +33,16 @@ class Task:
     Attributes:
         kind: what is run.
         name: of the sweep, the sample or the mutant.
-        part: of the configurations, or None for all.
     """
 
     kind: Literal["sweep", "sample", "mutant", "shipped"]
     name: str
-    part: int | None = None
 
     def run(self) -> tuple[Task, Found, float, int]:
         """What it has found, with the seconds of a processor and the kibibytes that it took."""
         gc.set_threshold(1_000_000, 50, 1000)  # nearly all that is made is kept
         begun = time.process_time()
-        configurations = self._sweep()()
-        found = sweep(configurations if self.part is None else islice(configurations, self.part, None, PARTS))
+        found = sweep(self._sweep()())
         return self, found, time.process_time() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     def _sweep(self) -> Sweep:
@@ -68,7 +62,7 @@ class Task:
 
 def tasks(text: str) -> Iterator[Task]:
     """Everything that is to be run, whole sweeps first."""
-    yield from (Task("sweep", name, part) for name in WHOLE if text in name for part in range(PARTS))
+    yield from (Task("sweep", name) for name in WHOLE if text in name)
     yield from (Task("sample", name) for name in SAMPLES if text in name)
     yield from (Task(kind, name) for name in BROKEN if text in name for kind in ("mutant", "shipped"))
 
@@ -76,26 +70,18 @@ def tasks(text: str) -> Iterator[Task]:
 def main(text: str = "") -> int:
     """Runs everything whose name has the text."""
     begun = time.monotonic()
-    totals: dict[tuple[str, str], list[float]] = {}
+    totals: dict[tuple[str, str], tuple[int, int, float]] = {}
     wrong: list[str] = []
     most = 0
-    left: dict[tuple[str, str], int] = {}
-    for task in tasks(text):
-        left[(task.kind, task.name)] = left.get((task.kind, task.name), 0) + 1
     for task, found, seconds, memory in each_in_a_process(Task.run, tasks(text), PROCESSES):
-        key = (task.kind, task.name)
-        total = totals.setdefault(key, [0, 0, 0])
-        for n, more in enumerate((found.models, found.states, seconds)):
-            total[n] += more
+        totals[(task.kind, task.name)] = (found.models, found.states, seconds)
         most = max(most, memory)
-        left[key] -= 1
         if (error := task.wrong(found)) is not None:
             wrong.append(f"{task.kind} {task.name}: {error}")
             print("WRONG", wrong[-1], flush=True)
-        if not left[key]:
-            if not total[0]:
-                wrong.append(f"{task.kind} {task.name}: no configuration")
-            print(f"{task.kind:7} {task.name}: {total[0]:.0f} configurations, {total[1]:.0f} states, {total[2]:.0f} s", flush=True)
+        if not found.models:
+            wrong.append(f"{task.kind} {task.name}: no configuration")
+        print(f"{task.kind:7} {task.name}: {found.models} configurations, {found.states} states, {seconds:.0f} s", flush=True)
     for line in summary(totals, len(wrong)):
         print(line)
     spent = sum(seconds for _, _, seconds in totals.values())
@@ -103,13 +89,13 @@ def main(text: str = "") -> int:
     return 1 if wrong or not totals else 0
 
 
-def summary(totals: Mapping[tuple[str, str], list[float]], wrong: int) -> Iterator[str]:
+def summary(totals: Mapping[tuple[str, str], tuple[int, int, float]], wrong: int) -> Iterator[str]:
     """The sums of each kind."""
     for kind in ("sweep", "sample", "shipped"):
         found = [total for (of, _), total in totals.items() if of == kind]
-        models, states = (sum(total[n] for total in found) for n in (0, 1))
+        models, states = sum(total[0] for total in found), sum(total[1] for total in found)
         what = {"sweep": "whole sweeps", "sample": "samples", "shipped": "sweeps of shipped code beside mutants"}[kind]
-        yield f"{len(found)} {what}, {models:.0f} configurations, {states:.0f} states"
+        yield f"{len(found)} {what}, {models} configurations, {states} states"
     yield f"{sum(kind == 'mutant' for kind, _ in totals)} mutants, {wrong} unexpected results"
 
 

@@ -15,7 +15,7 @@ MONITOR_AT, CRASHES_AT = STORE_BITS, STORE_BITS + MONITOR_BITS
 SHIFTS = tuple(CRASHES_AT + CRASH_BITS + n * POINT_BITS for n in range(16))
 """Where the parts of a state stand in its number: store, monitor, crashes left, and the point of each process."""
 
-MOST_STORES = 100_000
+MOST_STORES = 400_000
 """A pool with more stores or monitors than this is not used for the next model."""
 
 Move = tuple[int, int, Step]
