@@ -235,11 +235,13 @@ def _covering() -> Iterator[tuple[str, Sweep]]:
             yield f"covering, facts that expire, {name}: {row} row", expiring_facts
         crashing = {"stores": (row,), "crashes": 2, "compaction": "any"}
         yield f"covering, V, two crashes and a compaction: {row} row", partial(held.covering, "V", None, (11, 12), **crashing)
-        # Two indexes: with a second crash one sweep alone would take as long as a tenth of all others.
-        yield (
-            f"covering, V2, a crash and a compaction: {row} row",
-            partial(held.covering, "V2", None, (11, 12), **{**crashing, "crashes": 1}),
-        )
+        # Two indexes: with a second crash one sweep alone would take as long as a tenth of all others. Entries from before a build
+        # differ from those of a live row in their status alone, which only readers look at, and none is here: the states are as many.
+        if row != "built before":
+            yield (
+                f"covering, V2, a crash and a compaction: {row} row",
+                partial(held.covering, "V2", None, (11, 12), **{**crashing, "crashes": 1}),
+            )
         for what, names in (("puts", held.PUTS), ("inserts", held.INSERTS)):
             sweep = partial(held.covering, "I", names, (11, 12), heal=True, **crashing)
             yield f"covering, {what} of facts, two crashes and a compaction: {row} row", sweep
