@@ -10,9 +10,10 @@ from typing import cast
 
 from attrs import evolve
 
-from hbmodel.errors import RowExists
+from hbmodel.errors import RowExists, UnknownOutcome
 from hbmodel.protocol.indexed_batch import BatchPlan, by_table, plan_unread
 from hbmodel.protocol.indexed_plan import UNREAD, IndexedRowPlanner, OldRow, RowPlan
+from hbmodel.protocol.move_marks import moved_version
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
@@ -27,7 +28,7 @@ from hbmodel.protocol.operations import (
 )
 from hbmodel.protocol.read_rows import read_rows
 from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
-from hbmodel.store.values import Delete, Put, Row
+from hbmodel.store.values import Cell, Delete, Put, Row
 
 
 def write_indexed_batch(
@@ -141,10 +142,14 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[lis
         applied = yield CheckAndMutate(schema.table, write.row, schema.liveness_column, None if seen is None else seen.value, mutations)
         if not applied:
             (row,) = yield GetRows(schema.table, [write.row], schema.row_columns)
+            if _moved_since(planner, plan.put, seen, row):
+                yield Acknowledge([plan.outcome])
+                return [plan.outcome]
             version = None if row is None else row.columns.get(schema.version_column)
-            applied = version is not None and version.value == plan.put.cells[schema.version_column]
-        if not applied:
-            continue
+            if version is None or version.value != plan.put.cells[schema.version_column]:
+                if planner.old(row).live:
+                    raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
+                continue
         verifications = planner.verifications(plan.entries)
         while not (yield CheckLease(now)):
             # A repairer may have taken the entries for orphans while the row was not there yet, so they are put anew (rule 3). The
@@ -157,6 +162,29 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[lis
         yield Acknowledge([plan.outcome])
         yield from finish(verifications, ())
         return [plan.outcome]
+
+
+def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: Row | None) -> bool:
+    """Whether a put that was refused had been carried out before, by a call whose answer was lost, and its object has moved.
+
+    Args:
+        planner: that planned the put.
+        put: of the row.
+        seen: the liveness cell that was read before.
+        row: as it is now.
+
+    Raises:
+        UnknownOutcome: an object was moved away from the row in between, and it cannot be known which one.
+    """
+    schema = planner.schema
+    marker = None if row is None else row.columns.get(schema.liveness_column)
+    moved = None if marker is None or (seen is not None and marker.value == seen.value) else moved_version(marker.value)
+    if moved is not None and moved != put.cells[schema.version_column]:
+        raise UnknownOutcome(
+            "An object was moved from this key to another one during the insert; it may be the one to insert.",
+            table=schema.table, key=put.row,
+        )  # fmt: skip
+    return moved is not None
 
 
 def at_time(put: Put, timestamp: int) -> Put:

@@ -8,15 +8,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema
+from hbmodel.mapping.version_cell import LAST_WRITE_WINS, NONCE_LENGTH
+from hbmodel.protocol.indexed_plan import DEAD
 from hbmodel.store.values import Row
 
 LEAVING, COPIED = b"\x01", b"\x02"
 """First byte of the mark in the old row, and of the one in the new row."""
 
 _NONCE, _DIGEST = 8, 16
+_MARKER, _VERSION = len(DEAD) + 8, len(LAST_WRITE_WINS) + NONCE_LENGTH
 
 
 @frozen
@@ -25,7 +28,7 @@ class MoveMark:
 
     Attributes:
         kind: `LEAVING` or `COPIED`.
-        nonce: of the move; 8 bytes.
+        nonce: of the move; 8 bytes, of which the last one counts how often the mark in the old row was renewed.
         other: the row key at the other end of the move.
         digest: of the cells that were copied; nothing in the old row.
         timestamp: of the mark's cell, or -1 where it is still to be put.
@@ -42,9 +45,18 @@ class MoveMark:
         """The cell."""
         return self.kind + self.nonce + self.digest + self.other
 
-    def belongs_to(self, leaving: MoveMark) -> bool:
-        """Whether the row with this mark is the copy that a move has made whose mark in the old row is `leaving`."""
-        return self.kind == COPIED and self.nonce == leaving.nonce
+    def renewals(self, leaving: MoveMark) -> int | None:
+        """How often the mark in the old row was renewed since the copy with this mark was made; None if it is no copy of that move.
+
+        The number is negative if the copy was made after the old row was read.
+        """
+        if self.kind != COPIED or self.nonce[:-1] != leaving.nonce[:-1]:
+            return None
+        return (leaving.nonce[-1] - self.nonce[-1] + 128) % 256 - 128
+
+    def renewed(self) -> MoveMark:
+        """The mark in the old row once its copy is to be taken back."""
+        return evolve(self, nonce=self.nonce[:-1] + bytes([(self.nonce[-1] + 1) % 256]))
 
 
 def mark_of(schema: TableSchema, row: Row | None) -> MoveMark | None:
@@ -55,6 +67,23 @@ def mark_of(schema: TableSchema, row: Row | None) -> MoveMark | None:
     value, digest = cell.value, _DIGEST * (cell.value[:1] == COPIED)
     rest = 1 + _NONCE + digest
     return MoveMark(value[:1], value[1 : 1 + _NONCE], value[rest:], value[1 + _NONCE : rest], cell.timestamp)
+
+
+def marked_as_moved(marker: bytes, version: bytes) -> bytes:
+    """The liveness cell of a dead row whose object is under another key.
+
+    It shows the version that the object had, so that an insert whose answer was lost does not put the object again.
+
+    Args:
+        marker: the liveness cell of a row that was deleted.
+        version: the version cell of the object.
+    """
+    return marker + version
+
+
+def moved_version(marker: bytes) -> bytes | None:
+    """The version cell of the object that was moved away from a row, or None; see `marked_as_moved`."""
+    return marker[_MARKER:] if len(marker) == _MARKER + _VERSION and marker.startswith(DEAD) else None
 
 
 def moved_cells(schema: TableSchema, row: Row) -> dict[bytes, bytes]:

@@ -122,6 +122,11 @@ class ReadClock:
 
 
 @frozen
+class ReadRunningTime:
+    """Answer: milliseconds by a clock of this machine that never jumps; only the difference of two answers says anything."""
+
+
+@frozen
 class CheckLease:
     """Whether a write whose time was chosen from the reading `since` of the clock may still be acknowledged. Answer: bool.
 
@@ -154,7 +159,7 @@ class Acknowledge:
 
 
 Change = PutRows | DeleteRows | MutateRow | CheckAndMutate | CheckAndMutateRows | CheckAndPut | Increment | Together
-Question = GetRows | FirstRows | ReadClock | CheckLease | CheckBinding
+Question = GetRows | FirstRows | ReadClock | ReadRunningTime | CheckLease | CheckBinding
 Operation = Change | Question | LetClockTick | Acknowledge
 
 Protocol = Generator[Operation, Any, R]

@@ -77,7 +77,17 @@ def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
         leaving, copied = _mark(schema, old, LEAVING), _mark(schema, new, COPIED)
         if not mover.live(old):
             return (yield from _arrived(mover, move, stood, (old, leaving), (new, copied)))
-        mine = leaving is not None and copied is not None and copied.belongs_to(leaving) and mover.live(new)
+        renewals = None if leaving is None or copied is None or not mover.live(new) else copied.renewals(leaving)
+        mine = renewals == 0
+        if renewals is not None and renewals < 0:  # the old row has changed since it was read
+            continue
+        if renewals:  # the copy is to be taken back
+            assert leaving is not None
+            assert copied is not None
+            if not schema.versioned and digest_of(schema, moved_cells(schema, new)) != copied.digest:
+                yield from _written_twice(mover, move, (old, leaving), copied)
+            yield from mover.take_back(new)
+            continue
         if mover.live(new) and not mine:
             if copied is not None and copied.other == move.old and (yield from _overtaken(mover, move, copied)):
                 continue
@@ -111,15 +121,11 @@ def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
         stood = True
         if copied.digest != digest and mover.copies_again:
             if digest_of(schema, moved_cells(schema, new)) == copied.digest:
-                yield from mover.take_back(new)
+                # From then on nobody deletes the old row because of this copy, and it can be taken back.
+                yield from mover.mark(old, leaving.renewed(), UNKNOWN, over=leaving)
                 continue
             if not schema.versioned:
-                yield from mover.unmark(old, leaving)
-                yield from mover.clear(copied, move.new)
-                raise RowExists(
-                    "The object was written under both keys since a program began to move it: delete one of them.",
-                    table=schema.table, key=move.new,
-                )  # fmt: skip
+                yield from _written_twice(mover, move, (old, leaving), copied)
         if not (yield from mover.claim(old, new)):
             continue
         if (yield from mover.leave(old)):
@@ -160,7 +166,19 @@ def _overtaken(mover: RowMover, move: Move, copied: MoveMark) -> Protocol[bool]:
     """Whether the copy is of a move that began after the old row was read."""
     (old,) = yield GetRows(mover.schema.table, [move.old], mover.columns)
     leaving = _mark(mover.schema, old, LEAVING)
-    return not mover.live(old) or (leaving is not None and copied.belongs_to(leaving))
+    return not mover.live(old) or (leaving is not None and copied.renewals(leaving) is not None)
+
+
+def _written_twice(mover: RowMover, move: Move, old: tuple[Row | None, MoveMark], copied: MoveMark) -> Protocol[None]:
+    """Ends a move with two objects."""
+    row, leaving = old
+    assert row is not None
+    yield from mover.unmark(row, leaving)
+    yield from mover.clear(copied, move.new)
+    raise RowExists(
+        "The object was written under both keys since a program began to move it: delete one of them.",
+        table=mover.schema.table, key=move.new,
+    )  # fmt: skip
 
 
 def _part_with_earlier(mover: RowMover, row: Row) -> Protocol[None]:
@@ -171,7 +189,7 @@ def _part_with_earlier(mover: RowMover, row: Row) -> Protocol[None]:
         return
     (before,) = yield GetRows(schema.table, [copied.other], mover.columns)
     leaving = _mark(schema, before, LEAVING)
-    if mover.live(before) and leaving is not None and copied.belongs_to(leaving):
+    if mover.live(before) and leaving is not None and copied.renewals(leaving) is not None:
         raise ConflictError(
             "The object has come here by a move that has not ended: call rekey() for its old key first.",
             table=schema.table, key=row.row, other=copied.other,

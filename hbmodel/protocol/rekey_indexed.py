@@ -6,11 +6,11 @@ from typing import Any, Generic, TypeVar
 
 from attrs import define, evolve, field
 
-from hbmodel.mapping.version_cell import UNKNOWN, VersionCell
+from hbmodel.mapping.version_cell import LAST_WRITE_WINS, UNKNOWN, VersionCell
 from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.indexed_write import at_time, finish, insert_indexed
-from hbmodel.protocol.move_marks import MoveMark
+from hbmodel.protocol.move_marks import MoveMark, marked_as_moved
 from hbmodel.protocol.operations import (
     CheckAndMutate,
     CheckAndMutateRows,
@@ -48,14 +48,24 @@ class IndexedMover(RowMover, Generic[P]):
         """See `RowMover.end_of`."""
         return self.planner.end_of(row)
 
-    def mark(self, row: Row, mark: MoveMark, version: int) -> Protocol[bool]:
-        """See `RowMover.mark`; the mark expires with its row."""
+    def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
+        """See `RowMover.mark`; the mark expires with its row. One over another changes what a delete of the row is checked against."""
         schema, end = self.schema, self.end_of(row)
         now = yield ReadClock(self.planner.mixed)
         timestamp = self._after(row, now)
-        put = Put(row.row, {schema.move_column: mark.value}, timestamp, None if end is None else max(1, end - timestamp))
-        applied: bool = yield CheckAndMutate(schema.table, row.row, schema.move_column, None, [put])
+        column, expected, cells = schema.move_column, None, {schema.move_column: mark.value}
+        if over is not None:
+            column, expected = self._checked(row)
+            cells |= {schema.version_column: LAST_WRITE_WINS + self.planner.nonce()} if column == schema.version_column else {}
+        put = Put(row.row, cells, timestamp, None if end is None else max(1, end - timestamp))
+        applied: bool = yield CheckAndMutate(schema.table, row.row, column, expected, [put])
         return applied
+
+    def _checked(self, row: Row) -> tuple[bytes, bytes]:
+        """What changes with every write of a column that an index reads: the mark stands for the version of a row that has none."""
+        schema, columns = self.schema, row.columns
+        column = schema.version_column if schema.version_column in columns else schema.move_column
+        return column, columns[column].value
 
     def _after(self, row: Row, now: int) -> int:
         timestamp, error = time_above(self.schema.table, row.row, self.planner.old(row).newest, now, self.planner.bound)
@@ -95,14 +105,21 @@ class IndexedMover(RowMover, Generic[P]):
         plan = self.planner.plan(DeleteRow(None, old.row.row), old, now)
         if plan.outcome.error is not None:
             raise plan.outcome.error
-        return plan
+        return self._moved(plan, old.row)
+
+    def _moved(self, plan: RowPlan, row: Row) -> RowPlan:
+        """The same, and the row shows which version has been moved."""
+        column, version = self.schema.liveness_column, row.columns.get(self.schema.version_column)
+        if plan.put is None or version is None or not version.value.startswith(LAST_WRITE_WINS):
+            return plan
+        cells = {**plan.put.cells, column: marked_as_moved(plan.put.cells[column], version.value)}
+        return evolve(plan, put=evolve(plan.put, cells=cells))
 
     def _changed(self, plan: RowPlan, old: OldRow) -> Protocol[bool]:
-        """Carries out the plan of a row that is as it was read; its mark stands for the version of a row that has none."""
+        """Carries out the plan of a row that is as it was read."""
         assert old.row is not None
-        schema, columns = self.schema, old.row.columns
-        column = schema.version_column if schema.version_column in columns else schema.move_column
-        applied: bool = yield CheckAndMutate(schema.table, old.row.row, column, columns[column].value, _mutations(plan))
+        column, expected = self._checked(old.row)
+        applied: bool = yield CheckAndMutate(self.schema.table, old.row.row, column, expected, _mutations(plan))
         return applied
 
     def move_within_row(self, old: Row, new: Row | None, write: PutObject, version: int) -> Protocol[Outcome | None]:
@@ -155,6 +172,10 @@ class IndexedMover(RowMover, Generic[P]):
 class VersionedMover(IndexedMover[VersionedRowPlanner]):
     """Moves objects of a versioned model: nobody else writes an object while it moves."""
 
+    def _moved(self, plan: RowPlan, row: Row) -> RowPlan:
+        """The version cell has the nonces of earlier writes already."""
+        return plan
+
     @property
     def _unique(self) -> bool:
         return any(index.unique for index in self.planner.indexes)
@@ -173,7 +194,7 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
         """Of the put of the new row, with its version."""
         return Outcome("put", row.row, version=self.planner.cell(self.planner.old(row)).version)
 
-    def mark(self, row: Row, mark: MoveMark, version: int) -> Protocol[bool]:
+    def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
         """Marks the old row under its version: writes that have read it before are refused."""
         old = self.planner.old(row)
         plan = yield from self._counted_on(old, version)

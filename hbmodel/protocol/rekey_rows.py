@@ -21,6 +21,7 @@ from hbmodel.protocol.operations import (
     ReadClock,
 )
 from hbmodel.protocol.plain_write import behind_entries
+from hbmodel.protocol.server_time import traces_of
 from hbmodel.protocol.unindexed_insert import insert_unindexed
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.writes import Outcome, PutObject
@@ -91,8 +92,15 @@ class RowMover:
         """Of the put of the new row."""
         return Outcome("put", row.row)
 
-    def mark(self, row: Row, mark: MoveMark, version: int) -> Protocol[bool]:
-        """Marks the old row; returns whether that was done."""
+    def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
+        """Marks the old row; returns whether that was done.
+
+        Args:
+            row: the old row.
+            mark: of the move.
+            version: that the row must have, or 0 for any.
+            over: the mark that this one takes the place of. Whoever has read that does not delete the row any more.
+        """
         raise NotImplementedError
 
     def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
@@ -157,13 +165,18 @@ class UnindexedMover(RowMover):
         """See `RowMover.end_of`."""
         return self.planner.end_of(row)
 
-    def mark(self, row: Row, mark: MoveMark, version: int) -> Protocol[bool]:
-        """See `RowMover.mark`; the mark expires with its row."""
+    def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
+        """See `RowMover.mark`; the mark expires with its row.
+
+        An insert that has put the row and has not looked at it yet learns that it was seen, and does not put it again when it is gone.
+        """
         schema, end, ttl = self.schema, self.end_of(row), None
         if end is not None:
             ttl = max(1, end - (yield ReadClock()))
         put = Put(row.row, {schema.move_column: mark.value}, ttl=ttl)
-        applied: bool = yield CheckAndMutate(schema.table, row.row, schema.move_column, None, [put])
+        applied: bool = yield CheckAndMutate(
+            schema.table, row.row, schema.move_column, None if over is None else over.value, [put, *traces_of(schema, row)]
+        )
         return applied
 
     def copy(self, write: PutObject) -> Protocol[Any]:
@@ -188,20 +201,22 @@ class UnindexedMover(RowMover):
         """Deletes a row under its mark, and lets the clock tick as after every delete."""
         schema = self.schema
         mark = row.columns[schema.move_column].value
-        applied: bool = yield CheckAndMutate(schema.table, row.row, schema.move_column, mark, self._deletion(row.row))
+        applied: bool = yield CheckAndMutate(schema.table, row.row, schema.move_column, mark, self._deletion(row))
         if applied:
             yield LetClockTick()
         return applied
 
-    def _deletion(self, row: bytes) -> list[Put | Delete]:
-        whole = self.planner.deletion(row)
-        return [whole] if whole.families else [Delete(row, columns=(*whole.columns, self.schema.move_column))]
+    def _deletion(self, row: Row) -> list[Put | Delete]:
+        whole = self.planner.deletion(row.row)
+        if not whole.families:
+            whole = evolve(whole, columns=(*whole.columns, self.schema.move_column))
+        return [whole, *traces_of(self.schema, row)]
 
     def move_within_row(self, old: Row, new: Row | None, write: PutObject, version: int) -> Protocol[Outcome | None]:
         """See `RowMover.move_within_row`."""
 
         def both(operation: CheckAndMutate) -> Operation:
-            return evolve(operation, mutations=[*operation.mutations, *self._deletion(old.row)])
+            return evolve(operation, mutations=[*operation.mutations, *self._deletion(old)])
 
         yield from self._inserted(write, both)
         yield LetClockTick()

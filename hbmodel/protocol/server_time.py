@@ -17,13 +17,16 @@ from hbmodel.errors import ClockError, HbmodelError
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.operations import GetRows, LetClockTick, Protocol, PutRows
-from hbmodel.store.values import Cell, Delete, Put
+from hbmodel.store.values import Cell, Delete, Put, Row
 
 STAMP = b"\x01"
 """Value of a stamp cell."""
 
 OWN = b"\x02"
 """Value of a cell among the stamps that says by which insert the row was put."""
+
+MOVED = b"\x03"
+"""Value of the same cell once the row has been moved to another key; it outlives the row, and ends when the cell would have."""
 
 STAMP_LIFE = 60_000
 """TTL in ms of the cell that is put to learn the time: a program that dies in between leaves it no longer."""
@@ -114,3 +117,13 @@ def read_stamped(
 def unstamped(row: StampedRow, others: Sequence[bytes] = ()) -> Delete:
     """Takes away the stamps of a row at the row's new time; and `others` of its columns up to that."""
     return Delete(row.row, columns=(*row.stamps, *others), timestamp=row.timestamp)
+
+
+def traces_of(schema: TableSchema, row: Row) -> list[Put]:
+    """What is left of a row that moves to another key, for the inserts that have put it: that it has moved.
+
+    The delete of the row has the server's time. A trace lies above that as long as an insert may look for it: it has the time at which
+    the cell ends that says who put the row.
+    """
+    owned = {column: cell for column, cell in row.columns.items() if column.startswith(schema.stamp_prefix) and cell.value == OWN}
+    return [Put(row.row, {column: MOVED}, cell.timestamp + STAMP_LIFE, ttl=1) for column, cell in owned.items()]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hbmodel.errors import RowExists
+from hbmodel.errors import RowExists, UnknownOutcome
 from hbmodel.mapping.schema import COUNTER_ZERO
 from hbmodel.protocol.claimed_key import abandoned_claim
 from hbmodel.protocol.clock import GRACE
-from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol
-from hbmodel.protocol.server_time import OWN, STAMP_LIFE, StampedRow, unstamped
+from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol, ReadRunningTime
+from hbmodel.protocol.server_time import MOVED, OWN, STAMP_LIFE, StampedRow, unstamped
 from hbmodel.protocol.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.writes import Outcome, PutObject
@@ -21,7 +21,8 @@ def insert_unindexed(
 
     Every column is written, counters and None too, over what an update or an increment may have left of a deleted row. A
     delete of the same millisecond hides what is put, so the row is read once more, and put again if nothing of it is there. A cell that
-    soon expires says whose row it is.
+    soon expires says whose row it is, or that it has been moved to another key. Then it is not put again. Nor is it once that cell may
+    have expired.
 
     Args:
         planner: plans the mutations.
@@ -35,6 +36,7 @@ def insert_unindexed(
     stamped: StampedRow | None = None
     claim: bytes | None = None
     while True:
+        began = yield ReadRunningTime()
         checked: tuple[bytes, bytes | None] = (column, claim)
         if planner.marking:
             checked = yield from _free(planner, write, column)
@@ -50,11 +52,11 @@ def insert_unindexed(
         if one_cell:
             applied = yield CheckAndPut(schema.table, write.row, column, b"", plan.put)
         else:
-            # What distinguishes the row from one that another insert has put. A row that expires has a time of its own, above every delete,
-            # and an object that is one cell without a name has no room for it. Tables that others fill are to hold nothing but their cells.
-            markable = write.ttl is None and not schema.foreign and (schema.wide_rows is None or not schema.wide_rows.bare)
+            # What distinguishes the row from one that another insert has put. An object that is one cell without a name has no room for it.
+            # Tables that others fill are to hold nothing but their cells.
+            markable = not schema.foreign and (schema.wide_rows is None or not schema.wide_rows.bare)
             mark = schema.stamp_prefix + planner.draw() if markable else None
-            marks = [] if mark is None else [Put(write.row, {mark: OWN}, ttl=STAMP_LIFE)]
+            marks = [] if mark is None else [Put(write.row, {mark: OWN}, plan.put.timestamp, min(STAMP_LIFE, plan.put.ttl or STAMP_LIFE))]
             applied = yield CheckAndMutate(schema.table, write.row, *checked, [*plan.joined, *marks])
         if not applied:
             if stamped is not None:
@@ -68,13 +70,24 @@ def insert_unindexed(
             raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
         asked = planner.columns
         (row,) = yield GetRows(schema.table, [write.row], asked if mark is None or asked == schema.family_names else (*asked, mark))
-        if row is not None and column in row.columns:
-            own = mark in row.columns if mark is not None else shows(row, plan.put, {column} if schema.exists_column == column else set())
-            if own:
-                return plan.outcome
+        there = row is not None and column in row.columns
+        if _landed(row, there, mark) if mark is not None else there and shows(row, plan.put, {column} & {schema.exists_column}):
+            return plan.outcome
+        if mark is not None and (yield ReadRunningTime()) - began > STAMP_LIFE // 2:
+            raise UnknownOutcome(
+                "Too much time has passed to say what became of the row: deleted or moved to another key after the insert, or not put.",
+                table=schema.table, key=write.row,
+            )  # fmt: skip
+        if there:
             raise RowExists("Another row has taken the place of the one inserted.", table=schema.table, key=write.row)
         claim = None
         yield LetClockTick()
+
+
+def _landed(row: Row | None, there: bool, mark: bytes) -> bool:
+    """Whether a row shows that it was put with a mark: it is there with that mark, or has moved to another key since."""
+    found = None if row is None else row.columns.get(mark)
+    return found is not None and (there or found.value == MOVED)
 
 
 def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Protocol[tuple[bytes, bytes | None]]:

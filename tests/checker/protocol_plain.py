@@ -26,6 +26,7 @@ from hbmodel.protocol.operations import (
     Protocol,
     PutRows,
     ReadClock,
+    ReadRunningTime,
     Together,
 )
 from hbmodel.protocol.plain_write import behind_entries
@@ -181,6 +182,8 @@ def _driven(number: int, call: str, reading: int, rules: Rules, can: Capabilitie
         if isinstance(operation, ReadClock):
             answer = max(reading, (yield ("plain", number, operation)) + 1)
             yield ("issue", answer)
+        elif isinstance(operation, ReadRunningTime):
+            answer = 0
         elif isinstance(operation, CheckLease):
             answer = not rules.by_clock or (yield ("plain", number, ReadClock())) < operation.since
         elif not isinstance(operation, Acknowledge | LetClockTick):

@@ -25,6 +25,7 @@ from hbmodel.protocol.operations import (
     Protocol,
     PutRows,
     ReadClock,
+    ReadRunningTime,
 )
 from hbmodel.protocol.prepend import KeyPrefix, prepend_row
 from hbmodel.protocol.unindexed_insert import insert_unindexed
@@ -256,7 +257,9 @@ def _called(process: int, number: int, protocol: Protocol[Any]) -> Steps:
         except StopIteration:
             return
         answer = None
-        if isinstance(operation, LetClockTick):
+        if isinstance(operation, ReadRunningTime):
+            answer = 0
+        elif isinstance(operation, LetClockTick):
             yield ("passes", 1)
             continue
         answer = yield ("prepend", process, begins, operation)

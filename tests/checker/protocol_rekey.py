@@ -28,11 +28,13 @@ from hbmodel.protocol.operations import (
     Protocol,
     PutRows,
     ReadClock,
+    ReadRunningTime,
     Together,
 )
 from hbmodel.protocol.rekey import Move, rekey
 from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
 from hbmodel.protocol.rekey_rows import RowMover, UnindexedMover
+from hbmodel.protocol.server_time import MOVED, OWN, STAMP_LIFE
 from hbmodel.protocol.unindexed_insert import insert_unindexed
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
@@ -141,9 +143,11 @@ EXACT = frozenset({"versioned", "unique", "wide versioned"})
 """The models that lose no write which is acknowledged."""
 
 SERVER, DELETING, BROKEN, SAME = ("server", 0), ("deleting", 0), ("broken", 0), ("same", 0)
+LATE = ("late", 0)
 OUTCOME, ROW_VERSION = "outcome", "row version"
 """Keys of the checker's store: the server's clock, whether a delete has begun, what a step found wrong, whether the second
-move is the first one's call once more and nothing else can be under the new key, and what calls have ended in."""
+move is the first one's call once more and nothing else can be under the new key, whether so much time has passed that the cells have
+expired which say who put a row, and what calls have ended in."""
 
 THE, ANOTHER = 1, 2
 """Who: the object that moves, and others."""
@@ -159,6 +163,7 @@ class Rules:
         versioned: moves versioned rows.
         frozen: whether writers of versioned rows heed marks.
         around: changes what a move does.
+        inserts: changes what an insert of the object that moves does.
         new_first: whether a reader looks under the new key first.
         exact: whether no write is lost where the last write wins.
     """
@@ -168,6 +173,7 @@ class Rules:
     versioned: type[VersionedMover] = VersionedMover
     frozen: bool = True
     around: Callable[[Protocol[Any]], Protocol[Any]] = lambda protocol: protocol
+    inserts: Callable[[Protocol[Any]], Protocol[Any]] = lambda protocol: protocol
     new_first: bool = False
     exact: bool = False
 
@@ -177,7 +183,7 @@ SHIPPED = Rules()
 # --- the store --------------------------------------------------------------------------------------------------------
 
 
-def _cells(store: Any, table: str, row: bytes, columns: Sequence[bytes] = ()) -> tuple[Any, ...]:
+def cells_of(store: Any, table: str, row: bytes, columns: Sequence[bytes] = ()) -> tuple[Any, ...]:
     """The cells that a get shows; objects of a versioned wide model show the version of their row too."""
     families = {column for column in columns if b":" not in column}
     cells = mc.vis(store, table, row) + mc.vis(store, (ROW_VERSION, table), b"")
@@ -185,7 +191,8 @@ def _cells(store: Any, table: str, row: bytes, columns: Sequence[bytes] = ()) ->
 
 
 def _apply(store: Any, table: str, mutations: Sequence[Put | Delete]) -> None:
-    store[SERVER] += 1  # no two calls share a millisecond: the other tests of such rows have them do so
+    if any(mutation.timestamp is None for mutation in mutations):
+        store[SERVER] += 1  # no two calls share a millisecond: the other tests of such rows have them do so
     for mutation in mutations:
         at = store[SERVER] if mutation.timestamp is None else mutation.timestamp
         if isinstance(mutation, Put):
@@ -203,11 +210,11 @@ def _apply(store: Any, table: str, mutations: Sequence[Put | Delete]) -> None:
 def _call(store: Any, step: Step) -> Any:
     match step[1]:
         case GetRows(table, (row,), columns):
-            return Told(_cells(store, table, row, columns))
+            return Told(cells_of(store, table, row, columns))
         case PutRows(table, mutations) | DeleteRows(table, mutations) | MutateRow(table, mutations):
             _apply(store, table, mutations)
         case CheckAndMutate(table, row, column, expected, mutations):
-            held = {c: v for c, _, v in _cells(store, table, row)}.get(column)
+            held = {c: v for c, _, v in cells_of(store, table, row)}.get(column)
             if (held or None) != expected:
                 return False
             _apply(store, table, mutations)
@@ -223,12 +230,23 @@ def _deleting(store: Any, step: Step) -> None:
     store[DELETING] = 1
 
 
+def _passed(store: Any, step: Step) -> int:
+    return 2 * STAMP_LIFE * store.get(LATE, 0)
+
+
+def _late(store: Any, step: Step) -> None:
+    store[LATE] = 1
+    store[SERVER] += 2 * STAMP_LIFE
+    for place, (whole, columns) in [(of, held) for of, held in store.items() if isinstance(of[1], bytes)]:
+        store[place] = whole, tuple(cell for cell in columns if not cell[0].startswith(b"d:_p") or cell[1][2] not in {OWN, MOVED})
+
+
 def _looked(store: Any, step: Step) -> None:
     if not store.get(DELETING):
         store[BROKEN] = "MISSED: a reader found the object under neither key"
 
 
-mc.OPS.update(moving=_call, moving_ended=_ended, moving_deleting=_deleting, moving_missed=_looked)
+mc.OPS.update(moving=_call, moving_ended=_ended, moving_deleting=_deleting, moving_missed=_looked, moving_passed=_passed, moving_late=_late)
 
 # --- processes --------------------------------------------------------------------------------------------------------
 
@@ -247,8 +265,8 @@ def _single(operation: Operation) -> Iterator[Operation]:
             yield operation
 
 
-def _driven(who: str, protocol: Protocol[Any], reading: int) -> Steps:
-    """A protocol as steps; notes what it ends in, or acknowledges."""
+def driven(who: str, protocol: Protocol[Any], reading: int, *, timed: bool = False) -> Steps:
+    """A protocol as steps; notes what it ends in, or acknowledges. One that is `timed` may learn that it has taken too long."""
     answer: Any = None
     while True:
         try:
@@ -263,6 +281,8 @@ def _driven(who: str, protocol: Protocol[Any], reading: int) -> Steps:
         answer = None
         if isinstance(operation, ReadClock):
             answer = reading
+        elif isinstance(operation, ReadRunningTime):
+            answer = (yield ("moving_passed",)) if timed else 0
         elif isinstance(operation, CheckLease):
             answer = True
         elif isinstance(operation, Acknowledge):
@@ -273,7 +293,7 @@ def _driven(who: str, protocol: Protocol[Any], reading: int) -> Steps:
             answer = []
             for row in operation.rows:
                 cells = yield Told(("moving", GetRows(operation.table, (row,), tuple(operation.columns))))
-                answer.append(_row(row, cells))
+                answer.append(row_of(row, cells))
         elif isinstance(operation, CheckAndMutateRows):
             answer = []
             for change in operation.changes:
@@ -284,43 +304,44 @@ def _driven(who: str, protocol: Protocol[Any], reading: int) -> Steps:
             answer = yield steps[0] if len(steps) == 1 else ("par", steps)
 
 
-def _row(row: bytes, cells: Any) -> Any:
+def row_of(row: bytes, cells: Any) -> Any:
     return StoredRow(row, {c: StoredCell(v, t) for c, t, v in cells}) if cells else None
 
 
-def _place(model: type[Any], name: str) -> bytes:
+def place_of(model: type[Any], name: str) -> bytes:
     return KeyMapper(hb.schema_of(model)).rows((name,))[0]
 
 
-def _nonces(number: int) -> Callable[[], bytes]:
+def nonces_of(number: int) -> Callable[[], bytes]:
     drawn = itertools.count(1)
     return lambda: bytes((number, next(drawn))) + bytes(6)
 
 
-def _planner(schema: TableSchema, number: int, moving: bool) -> Any:
+def planner_of(schema: TableSchema, number: int, moving: bool) -> Any:
     indexes = tuple(schema.indexes.values())
     if schema.versioned:
-        return VersionedRowPlanner(schema, indexes, BOUND, _nonces(number), patience=0, claim_rounds=2, moving=moving)
-    return IndexedRowPlanner(schema, indexes, BOUND, _nonces(number))
+        return VersionedRowPlanner(schema, indexes, BOUND, nonces_of(number), patience=0, claim_rounds=2, moving=moving)
+    return IndexedRowPlanner(schema, indexes, BOUND, nonces_of(number))
 
 
 def _mover(kind: str, number: int, rules: Rules) -> RowMover:
     schema = hb.schema_of(MODELS[kind])
     reader = RowDecoder.of(schema, bool(schema.indexes) or schema.versioned)
     if not schema.indexes:
-        return rules.bare(reader, UnindexedRowPlanner.of(schema), schema.required_columns[0], BOUND, nonce=_nonces(number + 50))
+        writer = UnindexedRowPlanner(schema, nonces_of(number))
+        return rules.bare(reader, writer, schema.required_columns[0], BOUND, nonce=nonces_of(number + 50))
     made = rules.versioned if schema.versioned else rules.indexed
-    return made(reader, _planner(schema, number, moving=True), nonce=_nonces(number + 50))
+    return made(reader, planner_of(schema, number, moving=True), nonce=nonces_of(number + 50))
 
 
 @once
 def mover(kind: str, number: int, new: str, rules: Rules, old: str = "k") -> Callable[[], Steps]:
     """`Session.rekey`."""
     model = MODELS[kind]
-    move = Move(_place(model, old), _place(model, new), {"name": new}, one_row=hb.schema_of(model).wide is not None)
+    move = Move(place_of(model, old), place_of(model, new), {"name": new}, one_row=hb.schema_of(model).wide is not None)
 
     def run() -> Steps:
-        yield from _driven(f"move {number}", rules.around(rekey(_mover(kind, number, rules), move)), 12)
+        yield from driven(f"move {number}", rules.around(rekey(_mover(kind, number, rules), move)), 12)
 
     return run
 
@@ -329,16 +350,16 @@ def mover(kind: str, number: int, new: str, rules: Rules, old: str = "k") -> Cal
 def writer(kind: str, number: int, call: str, name: str, rules: Rules) -> Callable[[], Steps]:
     """Another program: `tag`, `delete`, `insert` or `take` (an insert with the value of the object that moves)."""
     model = MODELS[kind]
-    schema, row = hb.schema_of(model), _place(model, name)
+    schema, row = hb.schema_of(model), place_of(model, name)
 
     def protocol() -> Protocol[Any]:
-        planner = _planner(schema, number, moving=not rules.frozen) if schema.indexes else None
+        planner = planner_of(schema, number, moving=not rules.frozen) if schema.indexes else None
         if call in {"insert", "take"}:
             write = put_object(schema, model(name=name, who=ANOTHER, tag=1 if call == "take" else 9))
             if schema.versioned:
                 return insert_versioned(planner, write, {})
             return (
-                insert_unindexed(UnindexedRowPlanner.of(schema), write, b"d:w", BOUND)
+                insert_unindexed(UnindexedRowPlanner(schema, nonces_of(number)), write, b"d:w", BOUND)
                 if planner is None
                 else insert_indexed(planner, write)
             )
@@ -352,7 +373,19 @@ def writer(kind: str, number: int, call: str, name: str, rules: Rules) -> Callab
     def run() -> Steps:
         if call == "delete":
             yield ("moving_deleting",)
-        yield from _driven(f"{call} {name}", protocol(), 12)
+        yield from driven(f"{call} {name}", protocol(), 12)
+
+    return run
+
+
+@once
+def change(kind: str) -> Callable[[], Steps]:
+    """An update of the old row in one call."""
+    model = MODELS[kind]
+
+    def run() -> Steps:
+        row = place_of(model, "k")
+        yield Told(("moving", CheckAndMutate(hb.schema_of(model).table, row, b"d:w", b"\x01", [Put(row, {b"d:t": b"\x05"})])))
 
     return run
 
@@ -366,8 +399,8 @@ def reader(kind: str, new: str, rules: Rules) -> Callable[[], Steps]:
 
     def run() -> Steps:
         for name in (new, "k") if rules.new_first else ("k", new):
-            cells = yield Told(("moving", GetRows(schema.table, (_place(model, name),), ())))
-            row = _row(_place(model, name), cells)
+            cells = yield Told(("moving", GetRows(schema.table, (place_of(model, name),), ())))
+            row = row_of(place_of(model, name), cells)
             if row is not None and decoder.exists(row):
                 return
         yield ("moving_missed",)
@@ -403,8 +436,8 @@ class Watch:
         decoder = RowDecoder.of(schema, bool(schema.indexes) or schema.versioned)
         found = {}
         for name in NAMES:
-            place = _place(MODELS[self.kind], name)
-            row = _row(place, _cells(store, schema.table, place))
+            place = place_of(MODELS[self.kind], name)
+            row = row_of(place, cells_of(store, schema.table, place))
             if row is not None and decoder.exists(row):
                 found[name] = decoder.values(row)
         return found
@@ -420,13 +453,21 @@ class Watch:
             yield "NEITHER: the object is under no key"
         if {"m", "n"} <= set(here):
             yield "DOUBLED: the object is under two new keys"
-        if self.schema.wide is not None and len(here) > 1:
-            yield f"BOTH: the object is under {here} in one row"
+        yield from self.together(here)
         if store.get((OUTCOME, "insert m")) == "put" and rows.get("m", {}).get("who") != ANOTHER:
             yield "TAKEN: an object that another program has put under the new key is gone"
+        yield from self.without_entry(store, rows)
+
+    def together(self, here: Sequence[str]) -> Iterator[str]:
+        """Two places of the object in one row."""
+        if self.schema.wide is not None and len(here) > 1:
+            yield f"BOTH: the object is under {here} in one row"
+
+    def without_entry(self, store: Any, rows: Mapping[str, Any]) -> Iterator[str]:
+        """Rows that an index does not show."""
         for name, values in rows.items():
             for index in self.schema.indexes.values():
-                for entry in KeyMapper(self.schema).entries(index, values, _place(MODELS[self.kind], name)):
+                for entry in KeyMapper(self.schema).entries(index, values, place_of(MODELS[self.kind], name)):
                     if not index.unique and not mc.vis(store, index.table, entry):
                         yield f"MISSING: the row {name} has no entry"
 
@@ -450,8 +491,8 @@ class Watch:
             if rows.get("k", {}).get("who") == THE:
                 return "LEFT: the object has moved and is under the old key too"
             for name in ("m", "n"):
-                place = _place(MODELS[self.kind], name)
-                if mark_of(schema, _row(place, _cells(store, schema.table, place))) is not None:
+                place = place_of(MODELS[self.kind], name)
+                if mark_of(schema, row_of(place, cells_of(store, schema.table, place))) is not None:
                     return "LEFT: the object has moved and is marked still"
         refused = store.get((OUTCOME, "move 2")) in {"RowExists", "ConflictError"}
         if refused and store.get(SAME) and len(rows) > 1:
@@ -486,12 +527,12 @@ def beginning(kind: str) -> dict[Any, Any]:
     store: dict[Any, Any] = {SERVER: 10}
     write = put_object(schema, model(name="k", who=THE, tag=1))
     if schema.versioned:
-        protocol: Protocol[Any] = insert_versioned(_planner(schema, 90, moving=False), write, {})
+        protocol: Protocol[Any] = insert_versioned(planner_of(schema, 90, moving=False), write, {})
     elif schema.indexes:
-        protocol = insert_indexed(_planner(schema, 90, moving=False), write)
+        protocol = insert_indexed(planner_of(schema, 90, moving=False), write)
     else:
-        protocol = insert_unindexed(UnindexedRowPlanner.of(schema), write, b"d:w", BOUND)
-    steps, answer = _driven("begin", protocol, 5), None
+        protocol = insert_unindexed(UnindexedRowPlanner(schema, nonces_of(90)), write, b"d:w", BOUND)
+    steps, answer = driven("begin", protocol, 5), None
     while True:
         try:
             step = steps.send(answer)
@@ -501,6 +542,17 @@ def beginning(kind: str) -> dict[Any, Any]:
         answer = answers[0] if len(answers) == 1 else None
     store.pop((OUTCOME, "begin"), None)
     return store
+
+
+def marked(kind: str) -> dict[Any, Any]:
+    """A store with the one object, whose move to another key has died once the old row was marked."""
+    store = beginning(kind)
+    steps, answer = mover(kind, 9, "m", SHIPPED)(), None
+    while True:
+        step = steps.send(answer)
+        answer = mc.apply_op(store, step)
+        if not isinstance(step[1], GetRows):
+            return store
 
 
 BESIDE: Mapping[str, Sequence[tuple[str, str]]] = {
@@ -535,6 +587,13 @@ def moves(
             running.append(("R", reader(kind, "m", rules), 0))
         exact = kind in EXACT or rules.exact
         yield f"{kind}, {others}, {ways}", RekeyModel(Watch(kind, exact), store, running, crashes)
+
+
+def renewals(kind: str, rules: Rules = SHIPPED, crashes: int = 0) -> Iterator[tuple[str, RekeyModel]]:
+    """Two calls that end a move, and an update of the old row that only one of them may have seen."""
+    running: list[Any] = [(f"W{n}", mover(kind, n, "m", rules), 12) for n in (1, 2)]
+    running.append(("W5", change(kind), 12))
+    yield f"{kind}, a move that is ended twice", RekeyModel(Watch(kind, kind in EXACT), {**marked(kind), SAME: 1}, running, crashes)
 
 
 def values(rules: Rules = SHIPPED, crashes: int = 1, calls: Sequence[str] = ("take", "tag k", "tag m")) -> Iterator[tuple[str, RekeyModel]]:

@@ -7,14 +7,27 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from hbmodel.mapping.schema import LIVE
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.move_marks import COPIED, MoveMark
-from hbmodel.protocol.operations import CheckAndMutate, CheckAndMutateRows, MutateRow, Protocol, PutRows, ReadClock
+from hbmodel.protocol.operations import (
+    CheckAndMutate,
+    CheckAndMutateRows,
+    GetRows,
+    MutateRow,
+    Protocol,
+    PutRows,
+    ReadClock,
+    ReadRunningTime,
+)
 from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
+from hbmodel.protocol.rekey_rows import UnindexedMover
+from hbmodel.protocol.server_time import OWN
 from hbmodel.protocol.unique_claim import CLAIMED, change_claim, claim_of, read_claims
 from hbmodel.protocol.writes import PutObject
-from hbmodel.store import ConditionalChange, Put, Row
-from tests.checker.protocol_rekey import Rules, moves, values
+from hbmodel.store import ConditionalChange, Delete, Put, Row
+from tests.checker.protocol_rekey import Rules, moves, renewals, values
+from tests.checker.protocol_rekey_inserts import inserts
 
 
 @frozen
@@ -29,16 +42,16 @@ class Mutant:
 class OldFirst(IndexedMover[IndexedRowPlanner]):
     """The old row is deleted before the new one is there."""
 
-    def mark(self, row: Row, mark: MoveMark, version: int) -> Protocol[bool]:
+    def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
         """Marks the row, and deletes it."""
-        yield from super().mark(row, mark, version)
+        yield from super().mark(row, mark, version, over)
         return (yield from self._deleted(row))
 
 
 class MarkedByForce(IndexedMover[IndexedRowPlanner]):
     """A mark is put over that of another program."""
 
-    def mark(self, row: Row, mark: MoveMark, version: int) -> Protocol[bool]:
+    def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
         """Puts the mark unchecked."""
         timestamp = self._after(row, (yield ReadClock()))
         yield PutRows(self.schema.table, [Put(row.row, {self.schema.move_column: mark.value}, timestamp)])
@@ -61,6 +74,53 @@ class TwoMutations(IndexedMover[IndexedRowPlanner]):
     def moves_within_rows(self) -> bool:
         """Never."""
         return False
+
+
+class LeavesWhatever(UnindexedMover):
+    """The old row is deleted under any mark, one that was renewed too."""
+
+    def leave(self, row: Row) -> Protocol[bool]:
+        """Checks that the row is there."""
+        column = self.schema.required_columns[0]
+        applied: bool = yield CheckAndMutate(self.schema.table, row.row, column, row.columns[column].value, self._deletion(row))
+        return applied
+
+
+class WithoutTraces(UnindexedMover):
+    """An insert does not learn that its row was seen."""
+
+    def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
+        """Leaves out the traces."""
+        return super().mark(_unowned(row), mark, version, over)
+
+    def _deletion(self, row: Row) -> list[Put | Delete]:
+        return super()._deletion(_unowned(row))
+
+
+class TracesWithMarks(UnindexedMover):
+    """A delete of the old row leaves no traces."""
+
+    def _deletion(self, row: Row) -> list[Put | Delete]:
+        return super()._deletion(_unowned(row))
+
+
+class TracesWithDeletes(UnindexedMover):
+    """A mark leaves no traces."""
+
+    def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
+        """Leaves out the traces."""
+        return super().mark(_unowned(row), mark, version, over)
+
+
+def _unowned(row: Row) -> Row:
+    return evolve(row, columns={column: cell for column, cell in row.columns.items() if cell.value != OWN or column[:4] != b"d:_p"})
+
+
+class Nameless(IndexedMover[IndexedRowPlanner]):
+    """A dead row does not show which version has been moved."""
+
+    def _moved(self, plan: RowPlan, row: Row) -> RowPlan:
+        return plan
 
 
 class SecondRead(VersionedMover):
@@ -114,6 +174,38 @@ def _around(change: Callable[[CheckAndMutate], Protocol[Any]]) -> Rules:
     return Rules(around=changed)
 
 
+def _insert_on_time(protocol: Protocol[Any]) -> Protocol[Any]:
+    """An insert takes no notice of how long it has taken."""
+    answer: Any = None
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        answer = 0 if isinstance(operation, ReadRunningTime) else (yield operation)
+
+
+def _refused_without(live: bool) -> Callable[[Protocol[Any]], Protocol[Any]]:
+    """A refused insert begins again, whatever it finds of a row that is `live`, or dead."""
+
+    def changed(protocol: Protocol[Any]) -> Protocol[Any]:
+        answer: Any = None
+        put: Any = None
+        while True:
+            try:
+                operation = protocol.send(answer)
+            except StopIteration as stop:
+                return stop.value
+            answer = yield operation
+            if isinstance(operation, GetRows) and put is not None:
+                (row,) = answer
+                own = row is not None and row.columns[b"d:_v"].value == put.cells[b"d:_v"]
+                answer = [None] if row is not None and not own and (row.columns[b"d:_l"].value == LIVE) == live else answer
+            put = operation.mutations[0] if isinstance(operation, CheckAndMutate) and not answer else None
+
+    return changed
+
+
 def _as_it_is(operation: Any) -> Protocol[Any]:
     return (yield operation)
 
@@ -139,6 +231,10 @@ def _where(kind: str, beside: str = "nobody", also: str = "one") -> Callable[[Ru
     return lambda rules: moves((kind,), (beside,), (also,), rules)
 
 
+def _inserts(kind: str, beside: str = "nobody", repeat: int | None = None, *, late: bool = False) -> Callable[[Rules], Iterable[Any]]:
+    return lambda rules: inserts((kind,), (beside,), rules, (repeat,), late=late)
+
+
 def _values(*calls: str) -> Callable[[Rules], Iterable[Any]]:
     return lambda rules: values(rules, calls=calls)
 
@@ -159,6 +255,19 @@ MUTANTS: Mapping[str, Mutant] = {
     "marks that nobody heeds, and a unique value": Mutant(Rules(frozen=False), _values("tag m"), "DUPLICATE"),
     "claims before the copy": Mutant(Rules(versioned=ClaimsFirst), _values("take"), "DUPLICATE"),
     "claims that stay": Mutant(Rules(versioned=ClaimsStay), _values("take"), "DUPLICATE"),
+    "a delete under a mark that was renewed": Mutant(Rules(bare=LeavesWhatever), lambda rules: renewals("bare", rules), "NEITHER"),
+    "no traces": Mutant(Rules(bare=WithoutTraces), _inserts("bare"), "DOUBLED"),
+    "no traces, in one row": Mutant(Rules(bare=WithoutTraces), _inserts("wide bare"), "BOTH"),
+    "traces with marks alone": Mutant(Rules(bare=TracesWithMarks), _inserts("bare", "a delete"), "DOUBLED"),
+    "traces with deletes alone": Mutant(Rules(bare=TracesWithDeletes), _inserts("bare", "a delete"), "DOUBLED"),
+    "an insert that may take any time": Mutant(Rules(inserts=_insert_on_time), _inserts("bare", late=True), "REFUSED"),
+    "a dead row that does not say what has moved": Mutant(Rules(indexed=Nameless), _inserts("indexed", repeat=1), "DOUBLED"),
+    "a refused insert that begins again over a live row": Mutant(
+        Rules(inserts=_refused_without(True)), _inserts("indexed", "an update", 1), "DOUBLED"
+    ),
+    "a refused insert that begins again over a dead row": Mutant(
+        Rules(inserts=_refused_without(False)), _inserts("indexed", "an update", 1), "DOUBLED"
+    ),
     "a reader that looks under the new key first": Mutant(Rules(new_first=True), _where("versioned"), "MISSED"),
     "the last write wins, and none may be lost": Mutant(Rules(exact=True), _where("indexed", OLD), "LOST"),
 }

@@ -11,13 +11,14 @@ from tests.checker import protocol_ids as ids
 from tests.checker import protocol_migration as migration
 from tests.checker import protocol_prepend as prepended
 from tests.checker import protocol_rekey as moved
+from tests.checker import protocol_rekey_inserts as inserted
 from tests.checker import protocol_sealing as sealing
 from tests.checker import protocol_sealing_sweeps as sealing_sweeps
 
 Sweep = Callable[[], Iterable[Any]]
 
-TOO_LARGE = "bare", "twice", "an update of the old key"
-"""Moves whose states have been followed to 400,000, and not to their end."""
+TOO_LARGE = "indexed", "twice", "an update of the old key"
+"""Moves whose states have been followed to 3,000,000, and not to their end."""
 
 
 def _prepended() -> Iterator[tuple[str, Sweep]]:
@@ -47,6 +48,11 @@ def _rekey() -> Iterator[tuple[str, Sweep]]:
         yield f"rekey, {kind}, {ways}", partial(moved.moves, (kind,), beside, also=(ways,))
     yield "rekey, two crashes", partial(moved.moves, beside=("nobody",), also=("twice", "two ways"), crashes=2)
     yield "rekey, a unique value", moved.values
+    yield "rekey, a move that is ended twice", partial(moved.renewals, "bare", crashes=1)
+    yield "rekey before an insert is acknowledged", inserted.inserts
+    yield "rekey before an insert is acknowledged, two crashes", partial(inserted.inserts, crashes=2)
+    yield "rekey before an insert is acknowledged, which takes too long", partial(inserted.inserts, inserted.BARE, late=True)
+    yield "rekey before an insert is acknowledged, and once more", partial(inserted.inserts, beside=inserted.KEPT, onward=True)
 
 
 def _migration() -> Iterator[tuple[str, Sweep]]:
