@@ -259,7 +259,8 @@ def _called(process: int, number: int, protocol: Protocol[Any]) -> Steps:
         answer = None
         if isinstance(operation, ReadRunningTime):
             answer = 0
-        elif isinstance(operation, LetClockTick):
+            continue
+        if isinstance(operation, LetClockTick):
             yield ("passes", 1)
             continue
         answer = yield ("prepend", process, begins, operation)
