@@ -103,7 +103,7 @@ class RegisteredTable:
         layout = schema.row_layout
         if layout is None:
             if row != schema.row:
-                raise DecodingError("The row is another one than the constant row of its model.", expected=schema.row, found=row)
+                raise DecodingError("The row is not the constant row of its model.", expected=schema.row, found=row)
             return StoredKey({})
         values = layout.unpack(row, schema.salt.width)
         fields = dict(zip(layout.names, self._shown(values), strict=True))
@@ -115,7 +115,7 @@ class RegisteredTable:
         assert wide is not None
         end = wide.prefix_end(qualifier)
         if end is None:
-            raise DecodingError("A qualifier is not of the model.", kind=wide.kind, found=qualifier)
+            raise DecodingError("A qualifier does not belong to the model.", kind=wide.kind, found=qualifier)
         values = schema.layout.unpack(wide.form.join(row, qualifier[:end]), schema.salt.width)
         bucket = self._bucket(row, schema.layout.pack_parts(values))
         return StoredKey(dict(zip(schema.layout.names, values, strict=True)), bucket, rest=qualifier[end:])

@@ -12,6 +12,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
+from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.store import Delete, Family, Get, Put, Scan
 from hbmodel.store.filters import And, ColumnPrefix, Pagination, RowContains, ValueFilter
 from hbmodel.store.thrift2.store import Thrift2Store
@@ -34,23 +35,26 @@ def nullable(data: bytes) -> Any:
 
 
 VALUES = [
-    refused(hb.EncodingError, "A number has no exact double; it would lose precision", lambda: hb.Float64.encode(2**53 + 1)),
+    refused(hb.EncodingError, "A number has no exact double and would", lambda: hb.Float64.encode(2**53 + 1)),
     refused(hb.EncodingError, "A number is too large for a double", lambda: hb.Float64.encode(10**400)),
-    refused(hb.EncodingError, "A reverse stamp cannot hold a time before 1970", lambda: hb.ReverseStamp.encode(NOON.replace(year=1969))),
+    refused(hb.EncodingError, "A reverse timestamp cannot hold a time", lambda: hb.ReverseStamp.encode(NOON.replace(year=1969))),
     refused(hb.EncodingError, "is not an instant: give it one, e.g. tzinfo=UTC", lambda: hb.Timestamp.encode(datetime(2026, 3, 1))),
     refused(
         hb.EncodingError,
         "A time lies outside the years 1 to 9999 in UTC",
         lambda: hb.Timestamp.encode(datetime.max.replace(tzinfo=__import__("datetime").timezone(timedelta(hours=-1)))),
     ),
-    refused(hb.EncodingError, r"A duration is finer than a microsecond.*hb\.Duration\(round=True\)", lambda: hb.Duration.encode(Nano(1))),
     refused(
-        hb.EncodingError, r"A time is finer than a microsecond.*hb\.Datetime\(\"us\", round=True\)", lambda: hb.Timestamp.encode(fine())
+        hb.EncodingError, r"A duration is more precise than a microsecond.*hb\.Duration\(round=True\)", lambda: hb.Duration.encode(Nano(1))
+    ),
+    refused(
+        hb.EncodingError,
+        r"A time is more precise than a microsecond.*hb\.Datetime\(\"us\", round=True\)",
+        lambda: hb.Timestamp.encode(fine()),
     ),
     refused(hb.QueryError, "Values of this codec cannot be searched by prefix: only text and bytes", lambda: hb.Int8.encode_prefix(1)),
-    refused(
-        hb.QueryError, "cannot be searched by a prefix that ends as the delimiter begins", lambda: hb.Delimited("::").encode_prefix("a:")
-    ),
+    refused(hb.EncodingError, "must not contain the delimiter", lambda: hb.Delimited("|").encode("a|b")),
+    refused(hb.QueryError, "Delimited text cannot be searched by a", lambda: hb.Delimited("::").encode_prefix("a:")),
 ]
 
 
@@ -69,23 +73,29 @@ def fine() -> datetime:
 STORED = [
     refused(hb.DecodingError, "Stored bytes are not an IP address", lambda: hb.IPAddress.decode(b"\x05abcd")),
     refused(hb.DecodingError, "Stored bytes are not an IP address of this version", lambda: hb.IPv4.decode(b"\x06" + bytes(16))),
-    refused(hb.DecodingError, "Stored bytes are not as long as their codec writes them", lambda: hb.Int8.decode(b"12")),
+    refused(hb.DecodingError, "Stored bytes do not have the length that", lambda: hb.Int8.decode(b"12")),
     refused(hb.DecodingError, "A stored bool is 00 or 01", lambda: hb.Bool.decode(b"\x02")),
     refused(hb.DecodingError, "Stored bytes are not a decimal number", lambda: hb.DecimalNumber.decode(b"\x09")),
     refused(hb.DecodingError, "Stored bytes are not modified UTF-8", lambda: hb.JavaUTF.decode(b"\x00\x01\xff")),
-    refused(hb.DecodingError, "A stored reverse stamp is negative", lambda: hb.ReverseStampInt.decode(LATE)),
+    refused(hb.DecodingError, "A stored reverse timestamp is negative", lambda: hb.ReverseStampInt.decode(LATE)),
     refused(hb.DecodingError, "Stored bytes are not decimal digits", lambda: hb.DecimalText(3).decode(b"abc")),
     refused(hb.DecodingError, "Stored bytes are not lower-case hex digits", lambda: hb.HexText(2).decode(b"GG")),
-    refused(hb.DecodingError, "Stored text holds its delimiter", lambda: hb.Delimited("|").decode(b"a|b")),
-    refused(hb.DecodingError, "A field has no delimiter behind it", lambda: hb.Delimited("|").decode_part(b"ab", 0)),
+    refused(hb.DecodingError, "A stored digest does not match", lambda: hb.DigestPrefixed(hb.Text).decode(bytes(20))),
+    refused(
+        hb.DecodingError,
+        "A stored key continues after its last field",
+        lambda: PlaceLayout((KeyField("a", hb.Text),), rows=1).unpack(b"a\0\1b"),
+    ),
+    refused(hb.DecodingError, "Stored text contains its delimiter", lambda: hb.Delimited("|").decode(b"a|b")),
+    refused(hb.DecodingError, "A field has no delimiter after it", lambda: hb.Delimited("|").decode_part(b"ab", 0)),
     refused(hb.DecodingError, "A field of variable length has no terminator", lambda: hb.Text.decode_part(b"abc", 0)),
     refused(hb.DecodingError, "Stored bytes are not UTF-8", lambda: hb.Text.decode(b"\xff")),
     refused(hb.DecodingError, "A stored time lies outside the years 1 to 9999", lambda: hb.Timestamp.decode(LATE)),
     refused(hb.DecodingError, "A stored date lies outside the years 1 to 9999", lambda: hb.Date.decode(b"\xff" * 4)),
-    refused(hb.DecodingError, "A nullable field begins with 00 or 01", lambda: nullable(b"\x02\x01\x01")),
+    refused(hb.DecodingError, "A nullable field must begin with 00 or 01", lambda: nullable(b"\x02\x01\x01")),
     refused(
         hb.DecodingError,
-        "A nullable field is 00 alone, or 01 and a value",
+        "A nullable field must be 00 alone",
         lambda: KeyLayout((KeyField("a", hb.Text, nullable=True),)).unpack(b"\x00\x01"),
     ),
 ]
@@ -100,7 +110,8 @@ def declared(**options: Any) -> Any:
         size: hb.Column[int] = hb.column("s")
 
     for name, (hint, spec) in extra.items():
-        Thing.__annotations__[name] = hint
+        if hint is not None:
+            Thing.__annotations__[name] = hint
         setattr(Thing, name, spec)
     return hb.model(**{"table": "refused", **options})(Thing)
 
@@ -108,20 +119,31 @@ def declared(**options: Any) -> Any:
 VERSION = {"version": (hb.Column[int], hb.version())}
 
 DECLARED = [
-    refused(hb.DeclarationError, "A width is a positive int", lambda: hb.Text(0)),
-    refused(hb.DeclarationError, "Here a codec is needed, such as hb.Int64 or hb.Text", lambda: hb.DigestPrefixed(int)),  # type: ignore[arg-type]
-    refused(hb.DeclarationError, "A dictionary has a name, which its tables begin with", lambda: hb.dictionary("", hb.UInt32)),
+    refused(hb.DeclarationError, "A width must be a positive int", lambda: hb.Text(0)),
+    refused(hb.DeclarationError, "A codec is needed here", lambda: hb.DigestPrefixed(int)),  # type: ignore[arg-type]
+    refused(hb.DeclarationError, "write its name alone, without parentheses", hb.Int8),
+    refused(hb.DeclarationError, "A dictionary needs a name", lambda: hb.dictionary("", hb.UInt32)),
     refused(hb.DeclarationError, "EnumOf takes an Enum subclass", lambda: hb.EnumOf(int)),  # type: ignore[type-var]
-    refused(hb.DeclarationError, "nan is True or False", lambda: hb.Float64(nan=1)),  # type: ignore[arg-type,operator]
-    refused(hb.DeclarationError, "A unit of time is us, ms or s", lambda: hb.Datetime("ns")),  # type: ignore[arg-type]
-    refused(hb.DeclarationError, "round is True or False", lambda: hb.Datetime("ms", round="yes")),  # type: ignore[arg-type]
-    refused(hb.DeclarationError, "The digest is not so long: give a smaller length", lambda: hb.DigestPrefixed(hb.Text, 99)),
+    refused(hb.DeclarationError, "nan must be True or False", lambda: hb.Float64(nan=1)),  # type: ignore[arg-type,operator]
+    refused(hb.DeclarationError, "A unit of time must be us, ms or s", lambda: hb.Datetime("ns")),  # type: ignore[arg-type]
+    refused(hb.DeclarationError, "round must be True or False", lambda: hb.Datetime("ms", round="yes")),  # type: ignore[arg-type]
+    refused(hb.DeclarationError, "The digest is shorter than this length", lambda: hb.DigestPrefixed(hb.Text, 99)),
     refused(hb.DeclarationError, "by takes names of key fields, each once", lambda: hb.HashSalt(4, by=("a", "a"))),
     refused(hb.DeclarationError, "two or more different prefixes of equal length", lambda: hb.TextSalt(("a-", "b"))),
-    refused(hb.DeclarationError, "A digest salt has 1 to 3 hex digits", lambda: hb.DigestSalt(4)),
+    refused(hb.DeclarationError, "A digest salt must have 1 to 3 hex digits", lambda: hb.DigestSalt(4)),
     refused(hb.RowKeyError, "computed from the key, not drawn", lambda: hb.HashSalt(4).draw()),
-    refused(hb.DeclarationError, "The namespace hbase is HBase's own: choose another", lambda: declared(table="hbase:x")),
+    refused(hb.DeclarationError, "The namespace hbase is reserved for HBase", lambda: declared(table="hbase:x")),
     refused(hb.DeclarationError, "A foreign table cannot have versions", lambda: declared(foreign=True, fields=VERSION)),
+    refused(
+        hb.DeclarationError,
+        "Declare a column family with options by",
+        lambda: declared(families=(Family("t"),)),  # type: ignore[arg-type]
+    ),
+    refused(
+        hb.DeclarationError,
+        "A unique index must have an entry for every row",
+        lambda: declared(fields={**VERSION, "by": (None, hb.index("size", unique=True, where=lambda thing: thing.size == 1))}),
+    ),
     refused(
         hb.DeclarationError,
         "families names a family that no column uses: remove it",
@@ -129,7 +151,7 @@ DECLARED = [
     ),
     refused(
         hb.DeclarationError,
-        "A foreign table has no map columns",
+        "A foreign table cannot have map columns",
         lambda: declared(foreign=True, fields={"notes": (hb.Columns[int, str], hb.columns("n", hb.Int32, hb.Text))}),
     ),
     refused(

@@ -24,7 +24,7 @@ def session() -> Iterator[hb.Session]:
 
 
 def test_a_column_with_more_versions_than_its_family() -> None:
-    with pytest.raises(hb.DeclarationError, match="keeps more versions than max_versions of its family: leave that out"):
+    with pytest.raises(hb.DeclarationError, match="A column keeps more versions than"):
 
         @hb.model(table="refused_versions", family=hb.family("d", max_versions=2))
         class Kept:

@@ -177,5 +177,5 @@ def test_the_ids_of_a_dictionary_end_with_their_codec() -> None:
                 names.claim(few, f"n{n}")
             except hb.IdsExhausted:
                 break
-        with pytest.raises(hb.IdsExhausted, match="Every id that the dictionary's codec has is taken"):
+        with pytest.raises(hb.IdsExhausted, match="All ids that the dictionary's codec can"):
             names.claim(few, "one more")

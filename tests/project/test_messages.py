@@ -21,8 +21,8 @@ WORDS = 3
 UNREAD = {
     # What only a failing network, server or machine brings about; tests look at the kind of error there.
     "No free port was found; stop other servers or name the ports.",
-    "This HBase was started already.",
-    "This HBase was stopped from elsewhere.",
+    "This HBase was started already: enter its `with` block once.",
+    "Another process stopped this HBase; start it again.",
     "No temporary directory can be made; name a directory.",
     "No HBase gateway's certificate is accepted, or the client's by none.",
     "None of the HBase gateways takes a connection.",

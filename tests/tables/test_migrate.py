@@ -554,7 +554,7 @@ def test_layouts_that_cannot_be_moved_are_refused_where_they_are_declared() -> N
     declare(Salted)
     refused: Sequence[tuple[str, Callable[[], None]]] = (
         ("same columns", lambda: declare(Versioned, immutable=False)),
-        ("table of its own", lambda: declare(Salted, "salted")),
+        ("The new layout needs its own table", lambda: declare(Salted, "salted")),
         ("same key fields", lambda: declare(Salted, more=True)),
         ("same columns", lambda: declare(Visit_without_user)),
         ("random salt", lambda: declare(Salted, salt=hb.RandomSalt(3))),

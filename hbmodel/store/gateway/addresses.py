@@ -174,5 +174,5 @@ def _checked(host: str, port: int) -> Gateway:
     if _NOT_IN_A_HOST.search(host):
         raise InvalidRequest("A gateway's host name holds a character that none can have.")
     if not 0 < port < 2**16:
-        raise InvalidRequest("A port is a number from 1 to 65,535.", port=port)
+        raise InvalidRequest("A port must be a number from 1 to 65,535.", port=port)
     return Gateway(host, port)
