@@ -42,7 +42,8 @@ def time_above(table: str, row: bytes, newest: int, now: int, bound: int) -> tup
     if timestamp <= now + bound:
         return timestamp, None
     return timestamp, ClockError(
-        "The row holds a cell from the future beyond the clock bound; writing over it would not be safe.",
+        "The row has a cell whose timestamp is further in the future than the clock bound, so it cannot be overwritten safely: try again "
+        "after that time, or delete the cell.",
         table=table, key=row, newest=newest, now=now, bound=bound,
     )  # fmt: skip
 
@@ -141,7 +142,7 @@ class ServerClock:
                 return Offset(offset, self._running(), after + offset)
             if after - before <= self.bound or probe == PROBES:  # an answer that took longer says little of the clocks
                 raise ClockError(
-                    "This machine's clock and the server's differ by more than the bound: set the clocks right.",
+                    "This machine's clock and the server's differ by more than the clock bound: synchronize the clocks.",
                     offset=offset, bound=self.bound,
                 )  # fmt: skip
         raise AssertionError("the last probe decides")
@@ -159,7 +160,7 @@ class ServerClock:
         try:
             return before, self._probe(), self._wall()
         except UnknownOutcome as error:
-            raise StoreUnavailable("The server's clock cannot be asked; nothing was written.", **error.details) from error
+            raise StoreUnavailable("The server's clock cannot be read; nothing was written. Try again.", **error.details) from error
 
     def fresh(self, since: int) -> bool:
         """Whether less than half the grace time has passed since the reading `since` of `now`, and the schema is current."""

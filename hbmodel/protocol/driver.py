@@ -167,7 +167,9 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
             return returned
         if not changed or not isinstance(error, StoreUnavailable):
             raise
-        raise UnknownOutcome("The row was put, but the store could not be reached to see that it stays.", **error.details) from error
+        raise UnknownOutcome(
+            "The row was put, but the store could not be reached to confirm it: read the row to find out.", **error.details
+        ) from error
     finally:
         protocol.close()
 

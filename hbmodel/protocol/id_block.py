@@ -16,5 +16,7 @@ def take_block(counter: Counter, count: int) -> Protocol[range]:
     """
     last: int = yield Increment(counter.table, counter.row, counter.column, count)
     if last < count:  # the counter has gone round
-        raise IdsExhausted("The counter of the sequence is at its end.", table=counter.table, key=counter.row)
+        raise IdsExhausted(
+            "The counter of the sequence has reached its largest value: use another sequence.", table=counter.table, key=counter.row
+        )
     return range(last - count + 1, last + 1)

@@ -129,7 +129,11 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[lis
         (row,) = yield from read_rows(planner, [write.row])
         old = planner.old(row)
         if old.live:
-            raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
+            raise RowExists(
+                "A row with this key exists already: change it with update(), or overwrite it with add().",
+                table=schema.table,
+                key=write.row,
+            )
         now = yield ReadClock(planner.mixed)
         plan = planner.plan(write, old, now)
         if plan.put is None or plan.outcome.error is not None:

@@ -127,7 +127,7 @@ class Way:
         mark = mark_of(self.source.schema, row)
         if mark is not None:
             raise ConflictError(
-                "The object is being moved to another key by a program that has died: end that by rekey() first.",
+                "A program that crashed was moving the object to another key: finish the move with rekey() first.",
                 table=self.source.schema.table, key=row.row, other=mark.other,
             )  # fmt: skip
         return evolve(put_object(self.target.schema, self.reader.make(self.reader.values(row))), version=0)

@@ -104,7 +104,8 @@ def read_stamped(
             return stamped
     for row in overtaken:
         error = ClockError(
-            "What is written to the row stays hidden: by a delete whose time lies ahead of the server's clock, or by other writers.",
+            "Writes to the row stay hidden, by a delete whose timestamp is ahead of the server's clock or by other writers: try again "
+            "later.",
             table=schema.table, key=row,
         )  # fmt: skip
         stamped[row] = StampedRow(row, {}, 0, tuple(stamps), error)

@@ -65,14 +65,22 @@ def insert_unindexed(
                 (row,) = yield GetRows(schema.table, [write.row], (column,))
                 claim = yield from abandoned_claim(schema.table, write.row, None if row is None else row.columns.get(column), grace)
                 continue
-            raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
+            raise RowExists(
+                "A row with this key exists already: change it with update(), or overwrite it with add().",
+                table=schema.table,
+                key=write.row,
+            )
         asked = planner.columns
         (row,) = yield GetRows(schema.table, [write.row], asked if mark is None or asked == schema.family_names else (*asked, mark))
         if row is not None and column in row.columns:
             own = mark in row.columns if mark is not None else shows(row, plan.put, {column} if schema.exists_column == column else set())
             if own:
                 return plan.outcome
-            raise RowExists("Another row has taken the place of the one inserted.", table=schema.table, key=write.row)
+            raise RowExists(
+                "Another program has written a row with this key since the insert: read it, or insert under another key.",
+                table=schema.table,
+                key=write.row,
+            )
         claim = None
         yield LetClockTick()
 
@@ -83,7 +91,11 @@ def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Prot
     if row is None:
         return column, None
     if planner.reader.exists(row):
-        raise RowExists("There is a row under this key already.", table=planner.schema.table, key=write.row)
+        raise RowExists(
+            "A row with this key exists already: change it with update(), or overwrite it with add().",
+            table=planner.schema.table,
+            key=write.row,
+        )
     marker = row.columns.get(planner.schema.liveness_column)
     return (column, None) if marker is None else (planner.schema.liveness_column, marker.value)
 

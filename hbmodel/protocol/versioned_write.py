@@ -203,7 +203,7 @@ class WrittenRows:
             return False  # it is not planned either; whoever looks into the other table settles it
         if verdict == "unknown":
             error = UnknownOutcome(
-                "The write may or may not have been applied: its row has been written too often since.",
+                "The write may or may not have been applied, because its row has been written too often since: read the row to find out.",
                 table=self.planner.schema.table, key=write.row,
             )  # fmt: skip
             self.outcomes[write.row] = Outcome("failed", write.row, error=error)
@@ -215,7 +215,11 @@ class WrittenRows:
 
     def _planned(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
         if self.insert and old.live:
-            error = RowExists("There is a row under this key already.", table=self.planner.schema.table, key=write.row)
+            error = RowExists(
+                "A row with this key exists already: change it with update(), or overwrite it with add().",
+                table=self.planner.schema.table,
+                key=write.row,
+            )
             return RowPlan(Outcome("failed", write.row, error=error))
         return self.planner.plan(write, old, now)
 

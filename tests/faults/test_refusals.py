@@ -15,6 +15,7 @@ from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.encoding.place_layout import PlaceLayout
 from hbmodel.store import Delete, Family, Get, Put, Scan
 from hbmodel.store.filters import And, ColumnPrefix, Pagination, RowContains, ValueFilter
+from hbmodel.store.thrift1.store import Thrift1Store
 from hbmodel.store.thrift2.store import Thrift2Store
 from tests.support.beds import fresh
 
@@ -187,17 +188,17 @@ def scanned(scan: Scan) -> Callable[[hb.Store], Any]:
 
 
 REQUESTS = [
-    on_store(hb.InvalidRequest, "Rows come in pieces forwards only", scanned(Scan(cells=5, reversed=True))),
+    on_store(hb.InvalidRequest, "A reversed scan cannot read rows in pieces", scanned(Scan(cells=5, reversed=True))),
     on_store(
         hb.InvalidRequest,
-        "A filter of values judges whole rows, so none come in pieces",
+        "A scan with a value filter cannot read",
         scanned(Scan(cells=5, filter=ValueFilter(b"d:a", "=", b"x"))),
     ),
     on_store(hb.InvalidRequest, "A scan needs a positive batch size and no negative limit", scanned(Scan(batch_size=0))),
     on_store(hb.InvalidRequest, "A column must be written family:qualifier", scanned(Scan(filter=ValueFilter(b"a", "=", b"x")))),
     on_store(
         hb.InvalidRequest,
-        "A value filter compares with =, !=, <, <=, > or >=",
+        "A value filter must compare with =",
         scanned(Scan(filter=ValueFilter(b"d:a", "~", b"x"))),  # type: ignore[arg-type]
     ),
     on_store(
@@ -206,7 +207,7 @@ REQUESTS = [
         scanned(Scan(filter=And((ColumnPrefix(b"a"), Pagination(-1, 0))))),
     ),
     on_store(hb.InvalidRequest, "A TTL must be a positive whole number", lambda s: s.put("t", [Put(b"r", {b"d:a": b"x"}, ttl=0)])),
-    on_store(hb.InvalidRequest, "A prefix of qualifiers is bytes", lambda s: s.get_each("t", [Get(b"r", [b"d"], prefix="x")])),  # type: ignore[arg-type]
+    on_store(hb.InvalidRequest, "A prefix of qualifiers must be bytes", lambda s: s.get_each("t", [Get(b"r", [b"d"], prefix="x")])),  # type: ignore[arg-type]
     on_store(hb.InvalidRequest, "An increment must fit in eight bytes", lambda s: s.increment("t", b"r", b"d:a", 2**63)),
     on_store(hb.InvalidRequest, "A column must be written family:qualifier", lambda s: s.put("t", [Put(b"r", {b"a": b"x"})])),
     on_store(
@@ -216,8 +217,8 @@ REQUESTS = [
     ),
     on_store(hb.InvalidRequest, "A column must be written family or family:qualifier", lambda s: s.get("t", [b"r"], [b":a"])),
     on_store(hb.InvalidRequest, "A column must be written family:qualifier", lambda s: s.delete("t", [Delete(b"r", columns=[b"a"])])),
-    on_store(hb.InvalidRequest, "A namespace is named with letters, digits and '_'", lambda s: s.create_namespace("a-b")),
-    on_store(hb.InvalidRequest, "The namespace hbase is HBase's own", lambda s: s.create_table("hbase:t", FAMILY)),
+    on_store(hb.InvalidRequest, "The name of a namespace must consist of", lambda s: s.create_namespace("a-b")),
+    on_store(hb.InvalidRequest, "The namespace hbase is reserved for HBase", lambda s: s.create_table("hbase:t", FAMILY)),
     on_store(hb.InvalidRequest, "A table cannot have two column families of one name", lambda s: s.create_table("u", FAMILY * 2)),
     on_store(hb.InvalidRequest, "Only a namespace without tables, and not the default one", lambda s: s.delete_namespace("default")),
     on_store(hb.InvalidRequest, "Only a cell of 8 bytes can be incremented", lambda s: s.increment("t", b"short", b"d:a", 1)),
@@ -238,10 +239,10 @@ def test_requests_that_can_never_succeed_are_said(kind: type[hb.HbmodelError], m
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("hbase+thrift2://a?pool=0", "has an option with a bad value"),
-        ("hbase+thrift2://a?pol=3", "The store URL has an unknown option"),
-        ("hbase+thrift2://a?pool=3&pool=4", "The store URL gives an option twice"),
-        ("hbase+thrift2://a/path", "The store URL may hold hosts, ports and options only"),
+        ("hbase+thrift2://a?pool=0", "The store URL has an option with an"),
+        ("hbase+thrift2://a?pol=3", "The store URL has an unknown option: remove it, or use a known one"),
+        ("hbase+thrift2://a?pool=3&pool=4", "The store URL gives an option twice: give it once"),
+        ("hbase+thrift2://a/path", "The store URL may contain hosts"),
         ("embedded:/no/such/directory/a.db", "its directory must exist"),
     ],
 )
@@ -258,16 +259,21 @@ def test_store_urls_are_judged_in_a_sentence(url: str, message: str) -> None:
         ({"timeout": 0}, "Timeouts and ages must be positive"),
         ({"user": "u", "password": "p", "transport": "http"}, "A user and a password are sent over TLS only"),
         ({"path": "/x"}, "A path, a user and a password need transport=http"),
-        ({"transport": "http", "path": "x"}, "A path begins with / and holds printable ASCII characters"),
-        ({"transport": "http", "user": "u", "tls": True}, "A user and a password go together"),
-        ({"transport": "http", "user": "u:v", "password": "p", "tls": True}, "A user name of basic authentication holds no colon"),
+        ({"transport": "http", "path": "x"}, "A path must begin with / and contain"),
+        ({"transport": "http", "user": "u", "tls": True}, "Give both a user and a password"),
+        ({"transport": "http", "user": "u:v", "password": "p", "tls": True}, "A user name of basic authentication must"),
         ({"tls": True, "key_file": "x"}, "A client key needs the client's certificate"),
-        ({"host": "a:b:c"}, r"A gateway's address is written host, host:port or \[IPv6 address\]:port"),
+        ({"host": "a:b:c"}, "A gateway's address must be written host"),
     ],
 )
 def test_options_of_gateways_are_judged_before_any_call(options: dict[str, Any], message: str) -> None:
     with pytest.raises(hb.InvalidRequest, match=message):
         Thrift2Store(**{"host": "localhost", **options})
+
+
+def test_a_gateway_that_cannot_delete_namespaces_says_which_can() -> None:
+    with pytest.raises(hb.CapabilityError, match="The Thrift1 gateway cannot delete a namespace"):
+        Thrift1Store("localhost").delete_namespace("n")
 
 
 def test_a_gateway_that_is_not_there_is_named() -> None:
@@ -313,27 +319,32 @@ def closed_while_reading(session: hb.Session) -> None:
 
 
 CALLS = [
-    in_session(hb.SessionError, r"A TTL is a timedelta: ttl=timedelta\(days=1\)", lambda s: s.add(Thing(name="a"), ttl=5)),  # type: ignore[arg-type]
-    in_session(hb.EncodingError, "A TTL is a positive number of whole milliseconds", lambda s: s.add(Thing(name="a"), ttl=timedelta(0))),
+    in_session(hb.SessionError, "A TTL must be a timedelta: ttl=timedelta", lambda s: s.add(Thing(name="a"), ttl=5)),  # type: ignore[arg-type]
+    in_session(hb.EncodingError, "A TTL must be a positive number of whole", lambda s: s.add(Thing(name="a"), ttl=timedelta(0))),
     in_session(hb.SessionError, "if_ takes a condition", lambda s: s.update(Thing(name="a"), if_=True, price=Decimal(2))),  # type: ignore[arg-type]
-    in_session(
-        hb.SessionError, r"Only a field declared with hb\.counter can be incremented", lambda s: s.increment(Thing(name="a"), Thing.price)
-    ),  # type: ignore[arg-type]
+    in_session(hb.SessionError, "Only a counter can be incremented", lambda s: s.increment(Thing(name="a"), Thing.price)),  # type: ignore[arg-type]
     in_session(
         hb.SessionError,
-        r"The object has this key already: other fields are changed with update\(\)",
+        "The object has this key already",
         lambda s: s.rekey(Thing(name="a"), name="a"),
     ),
-    in_session(
-        hb.SessionError, "There are no entries to put or to remove: leave the field out", lambda s: s.update(Thing(name="a"), notes={})
-    ),
+    in_session(hb.SessionError, "There are no entries to put or to remove", lambda s: s.update(Thing(name="a"), notes={})),
     in_session(hb.SessionClosed, "The session is closed: open another one", lambda s: (s.close(), s.get(Thing, name="a"))),
+    in_session(hb.QueryError, "deletes whole objects: leave out select", lambda s: s.query(Thing).select(Thing.name).delete()),
     in_session(hb.SessionClosed, "closed", closed_while_reading),
-    in_session(hb.UnknownField, "The field belongs to another model", lambda s: s.query(Thing).order_by(Other.size)),
-    in_session(hb.QueryError, "is for whole objects, not for select", lambda s: s.query(Thing).load(Thing.notes).select(Thing.name)),
+    in_session(
+        hb.UnknownField,
+        "The field belongs to another model: use the fields of the model that is queried",
+        lambda s: s.query(Thing).order_by(Other.size),
+    ),
+    in_session(hb.QueryError, "reads whole objects: leave out select", lambda s: s.query(Thing).load(Thing.notes).select(Thing.name)),
     in_session(hb.QueryError, r"where\(\) takes predicates", lambda s: s.query(Thing).where(True)),  # type: ignore[arg-type]
-    in_session(hb.TokenError, "A continuation token is the text that an earlier page gave", lambda s: s.query(Thing).page(5, after=5)),  # type: ignore[arg-type]
-    in_session(hb.TokenError, "The continuation token is damaged", lambda s: s.query(Thing).allow_full_scan().page(5, after="x")),
+    in_session(hb.TokenError, "A continuation token must be the", lambda s: s.query(Thing).page(5, after=5)),  # type: ignore[arg-type]
+    in_session(
+        hb.TokenError,
+        "The continuation token is damaged: start from the first page",
+        lambda s: s.query(Thing).allow_full_scan().page(5, after="x"),
+    ),
     in_session(hb.DeclarationError, r"splits is a strategy, such as hb\.ByBucket", lambda s: hb.create_tables(s.store, Thing, splits=5)),  # type: ignore[arg-type]
     in_session(hb.DeclarationError, "This is True or False", lambda s: hb.alter(s.store, Thing, lossy=1)),  # type: ignore[arg-type]
     in_session(hb.DeclarationError, r"times takes an hb\.IndexTimes", lambda s: hb.alter(s.store, Thing, times=5)),  # type: ignore[arg-type]
