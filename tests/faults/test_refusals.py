@@ -345,18 +345,18 @@ CALLS = [
         "The continuation token is damaged: start from the first page",
         lambda s: s.query(Thing).allow_full_scan().page(5, after="x"),
     ),
-    in_session(hb.DeclarationError, r"splits is a strategy, such as hb\.ByBucket", lambda s: hb.create_tables(s.store, Thing, splits=5)),  # type: ignore[arg-type]
-    in_session(hb.DeclarationError, "This is True or False", lambda s: hb.alter(s.store, Thing, lossy=1)),  # type: ignore[arg-type]
-    in_session(hb.DeclarationError, r"times takes an hb\.IndexTimes", lambda s: hb.alter(s.store, Thing, times=5)),  # type: ignore[arg-type]
+    in_session(hb.DeclarationError, "splits must be a split strategy", lambda s: hb.create_tables(s.store, Thing, splits=5)),  # type: ignore[arg-type]
+    in_session(hb.DeclarationError, "This must be True or False", lambda s: hb.alter(s.store, Thing, lossy=1)),  # type: ignore[arg-type]
+    in_session(hb.DeclarationError, "times must be an hb", lambda s: hb.alter(s.store, Thing, times=5)),  # type: ignore[arg-type]
     in_session(
         hb.DeclarationError,
-        r"The model replaces none: declare the new layout with @hb\.model\(replaces",
+        "The model does not replace another",
         lambda s: hb.migrate(s.store, Thing),
     ),
-    in_session(hb.DeclarationError, r"This is no dictionary: declare one by hb\.dictionary", lambda s: hb.Names(s.store).claim(Thing, "a")),  # type: ignore[arg-type]
+    in_session(hb.DeclarationError, "This is not a dictionary", lambda s: hb.Names(s.store).claim(Thing, "a")),  # type: ignore[arg-type]
     in_session(
         hb.DeclarationError,
-        "There are fewer values than regions",
+        "There are fewer values than regions: ask for fewer regions",
         lambda s: hb.split_keys(Numbered, hb.Uniform(300)),
     ),
 ]

@@ -137,7 +137,7 @@ def test_key_text_says_how_a_backslash_is_written() -> None:
 
 
 def test_a_table_of_several_models_asks_which(tmp_path: Any) -> None:
-    with fresh(Pet, Salted) as store, pytest.raises(hb.QueryError, match="The table holds several models: say which by family and kind"):
+    with fresh(Pet, Salted) as store, pytest.raises(hb.QueryError, match="The table has several models"):
         RegisteredTable.find(Registry(store), "refusing_owned")
     url = f"embedded:{tmp_path / 'a.db'}"
     with hb.connect(url) as store:
