@@ -1,4 +1,4 @@
-"""Formats of Java programs: `Bytes.toBytes` of int and long, reverse stamps, and `DataOutput.writeUTF`."""
+"""Formats of Java programs: `Bytes.toBytes` of int and long, reverse timestamps, and `DataOutput.writeUTF`."""
 
 from __future__ import annotations
 
