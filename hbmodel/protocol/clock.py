@@ -28,15 +28,15 @@ def wall_time() -> int:
 
 
 def running_time() -> int:
-    """Milliseconds on a clock that never jumps and, where the system has one, goes on while it sleeps."""
+    """Milliseconds on a clock that never jumps and, if the system has such a clock, continues while the machine sleeps."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return (time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)) // 1_000_000
 
 
 def time_above(table: str, row: bytes, newest: int, now: int, bound: int) -> tuple[int, ClockError | None]:
-    """The time of a write over a row: above its newest cell, and not before `now`.
+    """The timestamp of a write to a row: above its newest cell, and not before `now`.
 
-    With it the error of a time that lies further ahead than `bound` (ms), or None.
+    The second value is the error for a time that is more than `bound` ms in the future, or None.
     """
     timestamp = max(now, newest + 1)
     if timestamp <= now + bound:
@@ -150,7 +150,7 @@ class ServerClock:
     def _ask(self) -> tuple[int, int, int]:
         """The server's time, between two readings of the wall clock.
 
-        A question that got lost is asked once more: it writes, but nothing of anybody's.
+        A probe with an unknown outcome is repeated once: it writes only the clock cell.
         """
         before = self._wall()
         try:

@@ -23,7 +23,7 @@ from hbmodel.store.values import Row
 R = TypeVar("R")
 
 MOST_ROWS = 1_000
-"""Most rows that are asked for at once in search of a live one."""
+"""The largest number of rows read at once in search of a live one."""
 
 
 @frozen(eq=False)
@@ -113,7 +113,7 @@ def prepend_row(prefix: KeyPrefix, reader: RowDecoder, insert: Callable[[int], P
 
 
 def _first_number(prefix: KeyPrefix, reader: RowDecoder) -> Protocol[int | None]:
-    """The last key field of the first live row, or None; rows that are none are passed over, ever more of them at once."""
+    """The last key field of the first live row, or None; rows that are not live are skipped, in growing batches."""
     found: int | None = None
     ranges, limit = prefix.ranges, 1
     while ranges:

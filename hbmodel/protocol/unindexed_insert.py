@@ -27,7 +27,7 @@ def insert_unindexed(
         planner: plans the mutations.
         write: the object.
         column: to check.
-        bound: how far a cell may lie ahead of its server's clock, in ms.
+        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         grace: G in ms: how old the claim of another insert must be to be retaken.
         one_cell: whether the row is one cell, which a store puts under a condition that can do no more than that.
     """
@@ -101,7 +101,7 @@ def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Prot
 
 
 def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPlan:
-    """A put without a TTL, of every column, whatever is left under it of a row that is gone."""
+    """A put of every column without a TTL, regardless of what remains of a deleted row."""
     schema = planner.schema
     counters = [f.column for f in schema.columns if f.kind == "counter"]
     cells = {**dict.fromkeys(counters, COUNTER_ZERO), **planner.cells(write)}

@@ -16,7 +16,7 @@ from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields
 from hbmodel.store.values import ConditionalChange, Delete, Put
 
 KEPT = 3
-"""Nonces of earlier writes that a version cell keeps: so many writes later, whoever lost an answer still finds what became of it."""
+"""Nonces of earlier writes in a version cell: after so many later writes, a writer that lost its answer can still find the outcome."""
 
 KEPT_WHEN_BUSY = 31
 """The same in a row that is written again within `BUSY`."""
