@@ -1,4 +1,4 @@
-"""Changing prices: their versions with times, a shop as of a time, and the same history with reverse stamps in the key.
+"""Changing prices: their versions with times, a shop as of a given time, and the same history with reverse timestamps in the key.
 
 python examples/cell_versions.py                              # in one temporary file
 python examples/cell_versions.py --store hbase                # on a real HBase that is started for it
@@ -125,12 +125,12 @@ def report(console: Console, store: hb.Store, session: hb.Session) -> None:
 
     versions = session.versions(Product, Product.price, sku="apple")
     known = session.query(Price).where(Price.sku == "apple").all()
-    console.print(f"prices of the apple: {CHANGES}; versions kept: {len(versions)}; rows with reverse stamps: {len(known)}")
+    console.print(f"prices of the apple: {CHANGES}; versions kept: {len(versions)}; rows with reverse timestamps: {len(known)}")
     console.print(f"versions, newest first: {', '.join(shown([each.value for each in versions]))}")
     later = all(each.time >= row.since for each, row in zip(versions, known, strict=False))
     console.print(f"each version is at least as late as its row: {later}")
 
-    table = Table("as of the change", *SKUS, "by reverse stamps")
+    table = Table("as of change", *SKUS, "with reverse timestamps")
     for change in (0, CHANGES - KEPT, CHANGES - KEPT + 1, CHANGES - 1, CHANGES):
         at = times[change]
         exact = by_stamps(session, at)
@@ -159,7 +159,7 @@ def report(console: Console, store: hb.Store, session: hb.Session) -> None:
     console.print(f"its versions: {', '.join(shown([each.value for each in again]))}")
 
     sizes = Table("", "rows that a scan reads", "bytes")
-    for label, model in (("the newest prices, with versions", Product), ("every price, with reverse stamps", Price)):
+    for label, model in (("the newest prices, with versions", Product), ("every price, with reverse timestamps", Price)):
         rows, size = bytes_of(store, hb.schema_of(model).table)
         sizes.add_row(label, f"{rows:,}", f"{size:,}")
     console.print(sizes)

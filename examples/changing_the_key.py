@@ -67,7 +67,9 @@ class Program:
         rows = {table: self._rows(table) for table in ("readings", "readings_by_time") if table in self.store.tables()}
         found = self.session.query(Reading).allow_full_scan().count()
         high = self.session.query(Reading).where(Reading.value >= 95).count()
-        self.console.print(f"{when}: {found:,} readings, {high} of 95 or more; rows {' + '.join(f'{count:,}' for count in rows.values())}")
+        self.console.print(
+            f"{when}: {found:,} readings, {high} with a value of 95 or more; rows {' + '.join(f'{count:,}' for count in rows.values())}"
+        )
         if found != self.added:
             raise click.ClickException(f"There should be {self.added}.")
 

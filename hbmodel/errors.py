@@ -93,8 +93,8 @@ class DecodingError(HbmodelError, ValueError):
 
 
 _UNREADABLE = (
-    "Another program, or another model, wrote these bytes: hb.diff(store, Model) compares the layouts, and `hbmodel scan` shows rows by "
-    "what the registry has."
+    "Another program, or another model, wrote these bytes: hb.diff(store, Model) compares the layouts, and `hbmodel scan` shows rows as "
+    "the registry describes them."
 )
 
 

@@ -23,7 +23,7 @@ EMPTY_RANGE: Final = KeyRange(b"", b"")
 
 def _key_codec(codec: Any) -> Any:
     if not declared_codec(codec).key:
-        raise DeclarationError("This codec is for columns: its values have no form that can be part of a key.", codec=type(codec).__name__)
+        raise DeclarationError("This codec is for columns and cannot be part of a key: use a scalar codec.", codec=type(codec).__name__)
     return codec
 
 
@@ -75,7 +75,7 @@ def _nullable_decode_part(decode: DecodePart) -> DecodePart:
             return decode(data, start + 1)
         if marker == NONE:
             return None, start + 1
-        raise DecodingError("A nullable field begins with 00 or 01.")
+        raise DecodingError("A nullable field must begin with 00 or 01.")
 
     return decode_or_none
 
@@ -86,7 +86,7 @@ def _nullable_decode_unterminated(decode: DecodeUnterminated) -> DecodeUntermina
             return decode(data[1:])
         if data == NONE:
             return None
-        raise DecodingError("A nullable field is 00 alone, or 01 and a value.")
+        raise DecodingError("A nullable field must be 00 alone, or 01 and a value.")
 
     return decode_or_none
 
@@ -235,7 +235,7 @@ class CompiledKeyField:
         if bounds.low is UNSET and bounds.high is UNSET:
             return found
         if self.order is None:
-            raise QueryError("The bytes of this field do not keep the order of its values, so they have no ranges.")
+            raise QueryError("The bytes of this field do not keep the order of its values, so it has no ranges: compare with == or in_.")
         for value, inclusive, is_low in ((bounds.low, bounds.low_inclusive, True), (bounds.high, bounds.high_inclusive, False)):
             if value is not UNSET:
                 found = found.intersect(self._side(prefix, value, inclusive, is_low))

@@ -274,7 +274,7 @@ class KeyLayout:
         if len(parts) < len(self._slots):
             return KeyRange.prefix(prefix) if bounds is None else self._slots[len(parts)].range(prefix, bounds)
         if bounds is not None or len(parts) > len(self._slots):
-            raise QueryError("Every key field is fixed already; there is no next one to bound.", fields=self.names)
+            raise QueryError("Every key field is fixed already: there is no next field to bound.", fields=self.names)
         return KeyRange.prefix(prefix) if self.tail else KeyRange.exactly(prefix)
 
 

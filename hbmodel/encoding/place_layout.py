@@ -193,7 +193,7 @@ class PlaceLayout(KeyLayout):
         if self.columns is not None:
             behind = self.columns.unpack(data, start)
         elif start != len(data):
-            raise DecodingError("A stored key goes on behind its last field.", expected=start, found=len(data))
+            raise DecodingError("A stored key continues after its last field.", expected=start, found=len(data))
         if self.halves is not None:
             return (*first[:-1], self.halves.joined(first[-1], behind[0]), *behind[1:])
         return first + behind

@@ -81,13 +81,13 @@ class PlaceForm:
         """
         kind, salt = self.kind, self.salt
         if not prefix.startswith(kind):
-            raise DecodingError("A qualifier is of another kind than its model.", kind=kind, found=prefix[:1])
+            raise DecodingError("A qualifier does not begin with the kind of the model.", kind=kind, found=prefix[:1])
         if self.row is None:
             if len(row) < salt:
                 raise DecodingError("A row key is shorter than its salt.", width=salt, found=len(row))
             return row[:salt] + terminated(row[salt:]) + prefix[len(kind) :]
         if row != self.row:
-            raise DecodingError("A row is another one than the constant row of its model.", expected=self.row, found=row)
+            raise DecodingError("The row is not the constant row of its model.", expected=self.row, found=row)
         return prefix[len(kind) :]
 
     def places(self, rows: KeyRange) -> KeyRange:

@@ -100,6 +100,6 @@ class QualifierLayout:
         """
         end = self.prefix_end(qualifier)
         if end is None:
-            raise DecodingError("A qualifier is not of the model.", kind=self.kind, found=qualifier[: len(self.kind)])
+            raise DecodingError("A qualifier does not belong to the model.", kind=self.kind, found=qualifier[: len(self.kind)])
         values = () if self.columns is None else self.columns.unpack(qualifier[:end], len(self.kind))
         return values, qualifier[end:]

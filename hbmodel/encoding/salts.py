@@ -75,17 +75,21 @@ class Salt(ABC):
         """
         unknown = [name for name in self.by if name not in layout.names]
         if unknown:
-            raise DeclarationError("A salt names fields that are not in the key.", unknown=unknown, fields=layout.names)
+            raise DeclarationError(
+                "A salt names fields that are not in the key: by= takes key fields only.", unknown=unknown, fields=layout.names
+            )
         bound = BoundSalt(self, layout.names)
         kinds = {(type(prefix), len(prefix)) for prefix in bound.prefixes}
         if kinds != {(bytes, self.width)} or len(set(bound.prefixes)) < bound.buckets:
-            raise DeclarationError("Every bucket of a salt has a prefix of its own: bytes, as many as width.", salt=type(self).__name__)
+            raise DeclarationError(
+                "Every bucket of a salt needs a different prefix: bytes of the length `width`.", salt=type(self).__name__
+            )
         return bound
 
 
 def _bucket_count(buckets: Any) -> int:
     if type(buckets) is not int or not 2 <= buckets <= 256:
-        raise DeclarationError("A salt of one byte has 2 to 256 buckets.", found=buckets)
+        raise DeclarationError("A salt of one byte must have 2 to 256 buckets.", found=buckets)
     return buckets
 
 
@@ -138,7 +142,7 @@ class RandomSalt(Salt):
 
     def bucket(self, data: bytes) -> int:
         """Always raises: the key does not determine the bucket."""
-        raise RowKeyError("A random salt is drawn for each write; the key does not tell the bucket.")
+        raise RowKeyError("A random salt is drawn for each write: the bucket cannot be computed from the key.")
 
     def draw(self) -> int:
         """A random bucket, each equally likely."""
@@ -185,7 +189,11 @@ class TextSalt(Salt):
             return crc32(data) % len(self.prefixes)
         bucket = self.choose(data)
         if type(bucket) is not int or not 0 <= bucket < len(self.prefixes):
-            raise RowKeyError("The function of a text salt chose a bucket that does not exist.", buckets=self.buckets, found=bucket)
+            raise RowKeyError(
+                "The function of a text salt returned a bucket that does not exist: it must return a number below `buckets`.",
+                buckets=self.buckets,
+                found=bucket,
+            )
         return bucket
 
     @property
@@ -202,7 +210,7 @@ class TextSalt(Salt):
 def _digit_count(digits: Any) -> int:
     if type(digits) is not int or not 1 <= digits <= 3:
         raise DeclarationError(
-            "A digest salt has 1 to 3 hex digits: each further one makes a scan read 16 times as many buckets.", found=digits
+            "A digest salt must have 1 to 3 hex digits: each further digit makes a scan read 16 times as many buckets.", found=digits
         )
     return digits
 
@@ -286,13 +294,15 @@ class RowSalt(Salt):
             DeclarationError: the salt is random, or names fields that are not in the row key, or the row is constant.
         """
         if salt.random:
-            raise DeclarationError("A wide model cannot have a random salt: the objects of a row must meet.", salt=type(salt).__name__)
+            raise DeclarationError(
+                "A wide model cannot have a random salt: the objects of a row must be in the same bucket.", salt=type(salt).__name__
+            )
         known = layout.names[: layout.rows]
         if not known:
-            raise DeclarationError("A constant row has no salt.", salt=type(salt).__name__)
+            raise DeclarationError("A constant row cannot have a salt.", salt=type(salt).__name__)
         wrong = [name for name in salt.by if name not in known]
         if wrong:
-            raise DeclarationError("The salt of a wide model is computed by fields of the row key.", unknown=wrong, fields=known)
+            raise DeclarationError("The salt of a wide model must be computed from fields of the row key.", unknown=wrong, fields=known)
         return cls(salt, tuple(name for name in known if not salt.by or name in salt.by))
 
     def prefix(self, bucket: int) -> bytes:
@@ -374,7 +384,7 @@ class BoundSalt:
         """
         missing = [name for name in self.by if name not in parts]
         if missing:
-            raise RowKeyError("The bucket depends on fields that are not given.", missing=missing)
+            raise RowKeyError("The bucket depends on fields that were not given: give these too.", missing=missing)
         return self.salt.bucket(b"".join([parts[name] for name in self.by]))
 
     def bucket_at(self, key: bytes) -> int:
@@ -385,7 +395,7 @@ class BoundSalt:
         """
         bucket = self._by_prefix.get(key[: self.width])
         if bucket is None:
-            raise DecodingError("A stored key begins with the prefix of no bucket.", prefix=key[: self.width])
+            raise DecodingError("A stored key does not begin with the prefix of any bucket.", prefix=key[: self.width])
         return bucket
 
     def range_in(self, bucket: int, keys: KeyRange) -> KeyRange:

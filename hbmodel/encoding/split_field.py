@@ -161,5 +161,5 @@ class SplitField:
         """
         codec: Any = self.offset.codec
         if bucket % codec.units or offset >= codec.units:
-            raise DecodingError("The row or the offset of a split field is not one of its buckets'.", field=self.of.name)
+            raise DecodingError("The row or the offset of a split field does not match its buckets.", field=self.of.name)
         return from_epoch((bucket + offset) * codec.scale)

@@ -62,12 +62,12 @@ def _pairs(given: Mapping[str, str]) -> Mapping[str, str]:
 
 def _heap(_: object, attribute: Any, value: str) -> None:
     if not _HEAP.fullmatch(value):
-        raise LocalHBaseError("A heap size is a number and k, m or g, as in '512m'.", setting=attribute.name, found=value)
+        raise LocalHBaseError("A heap size must be a number and k, m or g, as in '512m'.", setting=attribute.name, found=value)
 
 
 def _gateways(_: object, __: Any, value: tuple[str, ...]) -> None:
     if unknown := [name for name in value if name not in GATEWAYS]:
-        raise LocalHBaseError("The gateways are 'thrift1' and 'thrift2'.", found=unknown)
+        raise LocalHBaseError("There is no such gateway: name 'thrift1' or 'thrift2'.", found=unknown)
 
 
 @frozen
@@ -185,7 +185,7 @@ def site_xml(properties: Mapping[str, str]) -> str:
     try:
         ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise LocalHBaseError("An HBase property holds a character that its XML file cannot hold.", cause=str(error)) from error
+        raise LocalHBaseError("An HBase property contains a character that XML does not allow: remove it.", cause=str(error)) from error
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 

@@ -42,7 +42,7 @@ def resolved(directory: str | os.PathLike[str] | None) -> Path:
     path = default_directory() if directory is None else Path(directory).expanduser().resolve()
     if any(character in str(path) for character in ":*%\n\\"):
         raise LocalHBaseError(
-            "The directory's path holds one of : * % or a backslash, which HBase cannot take; choose another.", directory=str(path)
+            "The directory's path contains one of : * % or a backslash, which HBase does not accept; choose another.", directory=str(path)
         )
     return path
 
@@ -138,7 +138,7 @@ def output_file(directory: Path, role: str) -> Path:
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
     """Prevents other starts and stops of this directory while the block runs."""
-    busy = "Another process starts or stops the HBase of this directory; try again when it is done."
+    busy = "Another process is starting or stopping the HBase of this directory; try again when it has finished."
     with file_lock(directory / "lock", timeout=_LOCK_TIMEOUT, busy=busy):
         yield
 
@@ -183,7 +183,7 @@ def read_state(directory: Path) -> State | None:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LocalHBaseError(
-            "The record of what runs in the directory cannot be read; delete it if nothing does.", file=str(path)
+            "The record of what runs in the directory cannot be read; delete it if nothing runs there.", file=str(path)
         ) from error
 
 

@@ -94,7 +94,7 @@ def pinned_jars(directory: Path | None = None, *, pins: Sequence[Pin] | None = N
         raise LocalHBaseError(
             "The cache for HBase's jars cannot be written; correct its permissions.", directory=str(directory), cause=error.strerror
         ) from error
-    busy = "Another process downloads HBase and does not finish; stop it or wait for it."
+    busy = "Another process is downloading HBase and has not finished; stop it or wait for it."
     with file_lock(directory / "lock", timeout=_DOWNLOAD_TIMEOUT, busy=busy):
         if missing := _missing(jars, pins):
             _download(missing, jars, directory / "download", progress=progress)
@@ -147,7 +147,8 @@ def _fetch(pin: Pin, jars: Path, scratch: Path, advance: Advance) -> None:
             path = _fetch_once(pin, scratch / f"{pin.filename}.{attempt}", count)
             if hashlib.sha256(path.read_bytes()).hexdigest() != pin.sha256:
                 raise LocalHBaseError(
-                    "A downloaded jar is not the one that hbmodel was tested with; check the repository or mirror in use.", jar=pin.filename
+                    "A downloaded jar differs from the one that hbmodel was tested with; check the repository or mirror in use.",
+                    jar=pin.filename,
                 )
             path.replace(jars / pin.filename)
             advance(pin.size - received)

@@ -70,7 +70,7 @@ class Launcher:
         """
         names = state.settings.port_names
         if unknown := sorted(set(given) - set(names)):
-            raise LocalHBaseError("There is no such port to choose.", found=unknown, known=list(names))
+            raise LocalHBaseError("There is no such port: name one of the known ports.", found=unknown, known=list(names))
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             state = evolve(state, ports=choose_ports(names, given=given, before=before), processes={})
             try:
@@ -167,8 +167,8 @@ class Launcher:
         shown = log if log.exists() else output_file(self.directory, role)
         details = {"process": role, "log": str(shown), "last_error": last_trouble(self.directory, role)}
         if port_was_taken(self.directory, role):
-            raise PortTaken("Another program took a port of HBase while it started; start it again, or name free ports.", **details)
-        raise LocalHBaseError("HBase ended while it started; its log says why.", **details)
+            raise PortTaken("Another program took a port of HBase during its start; start it again, or name free ports.", **details)
+        raise LocalHBaseError("HBase exited during its start; its log says why.", **details)
 
     def _clear(self) -> None:
         """End all that a failed start began."""

@@ -84,7 +84,9 @@ def start(
         state = read_state(path)
         if state and _alive(state):
             if exclusive:
-                raise LocalHBaseError("An HBase runs in the directory already; stop it first, or choose another one.", directory=str(path))
+                raise LocalHBaseError(
+                    "An HBase is already running in the directory; stop it first, or choose another one.", directory=str(path)
+                )
             _refuse_other_settings(path, state, settings, ports or {})
             launch.start_roles(state, [role for role in state.settings.roles if not _runs(state, role)])
         else:
@@ -96,7 +98,7 @@ def start(
             launch.start_anew(new, given=ports or {}, before=before)
         found = status(path)
     if found is None:
-        raise LocalHBaseError("HBase ended as soon as it had started; its log says why.", log=str(log_file(path, SERVER)))
+        raise LocalHBaseError("HBase exited right after its start; its log says why.", log=str(log_file(path, SERVER)))
     return found
 
 
@@ -188,7 +190,7 @@ def restart(directory: Directory, role: str, *, timeout: float = START_TIMEOUT) 
         launch.start_roles(state, [role])
         found = status(path)
     if found is None:
-        raise LocalHBaseError("HBase was stopped while it started.", directory=str(path))
+        raise LocalHBaseError("HBase was stopped during its start; start it again.", directory=str(path))
     return found
 
 
@@ -202,7 +204,7 @@ def _runs(state: State, role: str) -> bool:
 
 def _recorded(path: Path, role: str) -> State:
     if role not in ROLES:
-        raise LocalHBaseError("The processes are 'server', 'thrift1' and 'thrift2'.", found=role)
+        raise LocalHBaseError("There is no such process: name 'server', 'thrift1' or 'thrift2'.", found=role)
     state = read_state(path)
     if state is None or role not in state.processes:
         raise LocalHBaseError(
@@ -215,7 +217,7 @@ def _refuse_other_settings(path: Path, state: State, settings: Settings | None, 
     other_ports = any(state.ports.get(name) != port for name, port in ports.items())
     if other_ports or (settings is not None and settings != state.settings):
         raise LocalHBaseError(
-            "An HBase with other settings runs in the directory; stop it first, or choose another one.", directory=str(path)
+            "An HBase with other settings is running in the directory; stop it first, or choose another one.", directory=str(path)
         )
 
 

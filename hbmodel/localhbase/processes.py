@@ -54,7 +54,7 @@ def known(pid: int) -> Process:
     try:
         return Process(pid, psutil.Process(pid).create_time())
     except psutil.Error as error:
-        raise LocalHBaseError("There is no process of this id.", pid=pid) from error
+        raise LocalHBaseError("There is no process with this id.", pid=pid) from error
 
 
 def is_alive(process: Process) -> bool:
@@ -99,7 +99,7 @@ def spawn(command: Sequence[str], *, environment: Mapping[str, str], output: Pat
         # Not subprocess.Popen: its object warns when it is dropped before its process ends, which is what is meant here.
         pid = os.posix_spawn(command[0], list(command), dict(environment), file_actions=actions, setsid=True)
     except OSError as error:
-        raise LocalHBaseError("A program could not be started.", program=command[0], cause=error.strerror) from error
+        raise LocalHBaseError("A program could not be started: see the reason.", program=command[0], cause=error.strerror) from error
     return known(pid)
 
 
@@ -140,7 +140,7 @@ def end(processes: Iterable[Process], *, grace: float) -> None:
     if grace > 0:
         alive = _signal(alive, signal.SIGTERM, timeout=grace)
     if stuck := _signal(alive, signal.SIGKILL, timeout=_KILL_TIMEOUT):
-        raise LocalHBaseError("A process could not be ended; end it by hand.", pids=[process.pid for process in stuck])
+        raise LocalHBaseError("A process could not be stopped; stop it by hand.", pids=[process.pid for process in stuck])
 
 
 def _signal(processes: Iterable[Process], number: signal.Signals, *, timeout: float) -> list[Process]:
@@ -152,7 +152,7 @@ def _signal(processes: Iterable[Process], number: signal.Signals, *, timeout: fl
         except ProcessLookupError:
             continue
         except PermissionError as error:
-            raise LocalHBaseError("The process belongs to another user; only that user can end it.", pid=process.pid) from error
+            raise LocalHBaseError("The process belongs to another user; only that user can stop it.", pid=process.pid) from error
     deadline = time.monotonic() + timeout
     # Not psutil's wait: for it a process that has ended, but whose parent does not care, is still there.
     while alive := [process for process in alive if is_alive(process)]:

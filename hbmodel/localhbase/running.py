@@ -66,7 +66,7 @@ class LocalHBase:
         self._shared = owner is not None and owner != os.getpid()
         self._directory: Path | None = None
         if owner is not None and directory is None:
-            raise LocalHBaseError("A shared HBase needs a directory, by which the others find it.")
+            raise LocalHBaseError("A shared HBase needs a directory, where other processes find it: name one.")
 
     def start(self) -> Self:
         """Starts it and waits until it answers. `with` does this.
@@ -75,7 +75,7 @@ class LocalHBase:
             LocalHBaseError: it cannot be started, is already started, or another one runs in the directory.
         """
         if self._directory is not None:
-            raise LocalHBaseError("This HBase was started already.", directory=str(self._directory))
+            raise LocalHBaseError("This HBase was started already: enter its `with` block once.", directory=str(self._directory))
         directory = _temporary_directory() if self._given is None else Path(self._given)
         try:
             found = lifecycle.start(
@@ -116,14 +116,14 @@ class LocalHBase:
     def directory(self) -> Path:
         """Its directory."""
         if self._directory is None:
-            raise LocalHBaseError("This HBase does not run; enter its `with` block first.")
+            raise LocalHBaseError("This HBase is not running; enter its `with` block first.")
         return self._directory
 
     def status(self) -> Status:
         """Its current status."""
         found = lifecycle.status(self.directory)
         if found is None:
-            raise LocalHBaseError("This HBase was stopped from elsewhere.", directory=str(self.directory))
+            raise LocalHBaseError("Another process stopped this HBase; start it again.", directory=str(self.directory))
         return found
 
     @property
@@ -177,13 +177,15 @@ class LocalHBase:
 
     def _url(self, url: str | None) -> str:
         if url is None:
-            raise LocalHBaseError("This HBase was started without that gateway.", gateways=list(self._settings.gateways))
+            raise LocalHBaseError(
+                "This HBase was started without that gateway: name it in gateways=.", gateways=list(self._settings.gateways)
+            )
         return url
 
 
 def _gateway(name: str) -> str:
     if name not in GATEWAYS:
-        raise LocalHBaseError("The gateways are 'thrift1' and 'thrift2'.", found=name)
+        raise LocalHBaseError("There is no such gateway: name 'thrift1' or 'thrift2'.", found=name)
     return name
 
 

@@ -56,7 +56,9 @@ class ComputedField(Field):
         except Exception as error:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             found = {"field": self.name, "reason": type(error).__name__, "function": frame.name, "line": frame.lineno}
-        raise ComputedFieldError("The function of a computed field failed for the values of a row.", **found)
+        raise ComputedFieldError(
+            "The function of a computed field raised an exception for the values of a row: correct the function.", **found
+        )
 
     @override
     def tested(self, test: Callable[[Values], bool]) -> Callable[[Values], bool]:
@@ -86,9 +88,11 @@ class ComputedSpec:
         for one in of:
             if one not in stored or stored[one].kind == "counter":
                 known = sorted(name for name, other in stored.items() if other.kind != "counter")
-                raise DeclarationError("A computed field is made of key fields and ordinary columns.", unknown=one, known=known)
+                raise DeclarationError(
+                    "A computed field can be computed from key fields and ordinary columns only.", unknown=one, known=known
+                )
         if type(self.version) is not int or self.version < 1:
-            raise DeclarationError("The version of a computed field is a whole number from 1 on.", found=repr(self.version))
+            raise DeclarationError("The version of a computed field must be a whole number of at least 1.", found=repr(self.version))
         hint = _returned(self.function)
         codec, nullable = self._codec(hint)
         return ComputedField(
@@ -100,7 +104,7 @@ class ComputedSpec:
         if isinstance(self.codec, Codec):
             return self.codec, self.nullable or (hint is not None and allows_none(hint))
         if self.codec is not None:
-            raise DeclarationError("The codec is a Codec, such as hb.UInt32 or hb.Text(8).", found=repr(self.codec))
+            raise DeclarationError("The codec must be a Codec, such as hb.UInt32 or hb.Text(8).", found=repr(self.codec))
         if hint is None:
             raise DeclarationError("Annotate what the function returns, or give a codec.")
         try:

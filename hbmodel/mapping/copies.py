@@ -46,8 +46,8 @@ def evolve(obj: T, /, **changes: Any) -> T:
         if name not in schema.maps_by_name and name not in _taken(schema):
             schema.field(name)
             raise UnknownField(
-                "The constructor does not take this field: increment() changes a counter, a commit gives the version, and a computed "
-                "field follows from others.",
+                "The constructor does not accept this field: increment() changes a counter, a commit sets the version, and a computed "
+                "field is computed from other fields.",
                 table=schema.table, field=name,
             )  # fmt: skip
     moved = any(name in changes and changes[name] != getattr(obj, name) for name in schema.layout.names)

@@ -92,7 +92,9 @@ def build_schema(
             model=name,
         )
     if indexes and salt.random and any(prefix != bytes((bucket % 256,)) for bucket, prefix in enumerate(salt.prefixes)):
-        raise DeclarationError("Under indexes the prefix of a random salt is one byte, the number of the bucket.", model=name)
+        raise DeclarationError(
+            "On a model with indexes, the prefix of a random salt must be one byte, the number of the bucket.", model=name
+        )
     stored = {f.name: f for f in fields}
     made = [_computed(name, of, spec, stored) for of, spec in computed.items()]
     by_name = {**stored, **{f.name: f for f in made}}
@@ -112,7 +114,7 @@ def build_schema(
     for index, spec in indexes.items() if maps else ():
         entries = {of.name for of in maps} & {*(part.name for part in spec.parts), *(spec.covers or ())}
         if entries:
-            raise DeclarationError("A map column cannot be in an index, nor covered by one.", model=name, index=index, field=entries.pop())
+            raise DeclarationError("A map column cannot be in an index or covered by one.", model=name, index=index, field=entries.pop())
 
     def index_of(index: str, spec: IndexSpec) -> Index:
         found = _build_index(name, index, spec, by_name, layout, salt, options)
@@ -164,13 +166,13 @@ def check_options(model: str, options: ModelOptions) -> None:
     """
     if not isinstance(options.table, str) or not _TABLE_NAME.fullmatch(options.table):
         raise DeclarationError(
-            "A table name holds letters, digits, '_', '-' and '.', with an optional 'namespace:' before it.",
+            "A table name may contain letters, digits, '_', '-' and '.', with an optional 'namespace:' before it.",
             model=model, table=options.table,
         )  # fmt: skip
     if options.table.startswith("default:"):
-        raise DeclarationError("A table of the default namespace is written without it.", model=model, table=options.table)
+        raise DeclarationError("A table of the default namespace must be written without the namespace.", model=model, table=options.table)
     if options.table.startswith("hbase:"):
-        raise DeclarationError("The namespace hbase is HBase's own: choose another.", model=model, table=options.table)
+        raise DeclarationError("The namespace hbase is reserved for HBase: choose another.", model=model, table=options.table)
     if isinstance(options.family, Family):
         check_family(options.family, model=model)
     else:
@@ -184,7 +186,7 @@ def check_options(model: str, options: ModelOptions) -> None:
     if len(set(names)) < len(names):
         raise DeclarationError("A column family is declared twice.", model=model, option="families", families=names)
     if options.salt is not None and not isinstance(options.salt, Salt):
-        raise DeclarationError("A salt is a Salt, such as hb.HashSalt(16).", model=model, found=repr(options.salt))
+        raise DeclarationError("A salt must be a Salt, such as hb.HashSalt(16).", model=model, found=repr(options.salt))
     if options.exists is not None:
         as_qualifier(model, options.exists, field="exists")
 
@@ -192,12 +194,16 @@ def check_options(model: str, options: ModelOptions) -> None:
 def as_qualifier(model: str, alias: Any, *, empty: bool = False, **details: Any) -> bytes:
     """The bytes of a column alias, which may be empty if `empty` is true; raises `DeclarationError` for an invalid one."""
     if not isinstance(alias, str):
-        raise DeclarationError('A column alias is text: hb.column("n", codec), hb.flag("e").', model=model, found=repr(alias), **details)
+        raise DeclarationError(
+            'A column alias must be text: hb.column("n", codec), hb.flag("e").', model=model, found=repr(alias), **details
+        )
     if not alias and not empty:
         raise DeclarationError("A column alias must not be empty.", model=model, **details)
     if alias.startswith("_"):
-        raise DeclarationError("Column aliases that begin with '_' are kept for system cells: give another alias.", model=model, **details)
-    return _utf8(model, alias, MAX_ROW_LENGTH, "A column alias is at most 32,767 bytes long.", **details)
+        raise DeclarationError(
+            "Column aliases that begin with '_' are reserved for system cells: give another alias.", model=model, **details
+        )
+    return _utf8(model, alias, MAX_ROW_LENGTH, "A column alias must be at most 32,767 bytes long.", **details)
 
 
 def is_field_name(name: str) -> bool:
@@ -210,7 +216,9 @@ def _utf8(model: str, text: str, longest: int, message: str, **details: Any) -> 
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        raise DeclarationError("A name with a lone surrogate has no UTF-8.", model=model, **details) from None
+        raise DeclarationError(
+            "A name with a lone surrogate cannot be encoded as UTF-8: choose another name.", model=model, **details
+        ) from None
     if len(data) > longest:
         raise DeclarationError(message, model=model, length=len(data), **details)
     return data
@@ -229,15 +237,15 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
             continue
         if f.column in taken:
             raise DeclarationError(
-                "Two fields have the same column alias: give one another.", model=model, field=f.name, other=taken[f.column]
+                "Two fields have the same column alias: give one of them another alias.", model=model, field=f.name, other=taken[f.column]
             )
         taken[f.column] = f.name
         family, _, qualifier = f.column.partition(b":")
         if qualifier.startswith(family + b":"):
-            raise DeclarationError("A column alias is the qualifier alone: leave the family out.", model=model, field=f.name)
+            raise DeclarationError("A column alias is the qualifier only: leave out the family.", model=model, field=f.name)
         _check_default(model, f)
         if f.null not in {"marker", "delete"}:
-            raise DeclarationError('null is "marker" or "delete".', model=model, field=f.name, found=repr(f.null))
+            raise DeclarationError('null must be "marker" or "delete".', model=model, field=f.name, found=repr(f.null))
         if f.null == "delete" and indexed:
             raise DeclarationError('null="delete" cannot be used on a model with indexes or a version.', model=model, field=f.name)
         if f.null == "delete" and not f.nullable:
@@ -256,14 +264,18 @@ def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -
     if not found:
         return False
     if len(found) > 1:
-        raise DeclarationError("A model has one version.", model=model, field=found[1], other=found[0])
+        raise DeclarationError(
+            "A model can have only one version: remove the other hb.version().", model=model, field=found[1], other=found[0]
+        )
     if options.immutable:
-        raise DeclarationError("Rows of an immutable model never change, so they have no version.", model=model, field=found[0])
+        raise DeclarationError("Rows of an immutable model never change, so they cannot have a version.", model=model, field=found[0])
     if options.foreign:
         raise DeclarationError("A foreign table cannot have versions: its other writers would not count them.", model=model, field=found[0])
     families = [family for family in (options.family, *options.families) if isinstance(family, Family)]
     if any(family.ttl is not None for family in families):
-        raise DeclarationError("The families of a versioned model have no TTL: a row's version must not expire.", model=model, option="ttl")
+        raise DeclarationError(
+            "The families of a versioned model cannot have a TTL: a row's version must not expire.", model=model, option="ttl"
+        )
     return True
 
 
@@ -275,13 +287,13 @@ def _families(model: str, fields: Sequence[Field], maps: Sequence[MapField], ind
     for name in declared:
         if name not in used:
             known = {"model": model, "option": "families", "family": name.decode()}
-            raise DeclarationError("families names a family that no column uses: remove it, or name it in a column.", **known)
+            raise DeclarationError("families names a family that no column uses: remove it, or use it in a column.", **known)
     named = [declared.get(name, Family(name)) for name in used]
     families = tuple(with_versions(model, family, fields, immutable=options.immutable) for family in named)
     lives = {family.name.decode(): family.ttl for family in families}
     if indexed and len(set(lives.values())) > 1:
         # Index entries have one TTL: they must not end before their rows, nor long after them.
-        raise DeclarationError("All families of a model with indexes have the same TTL.", model=model, option="ttl", found=lives)
+        raise DeclarationError("All families of a model with indexes must have the same TTL.", model=model, option="ttl", found=lives)
     check_lives(model, fields, {family.name: family.ttl for family in families}, alone=not indexed and options.exists is None)
     return families
 
@@ -293,7 +305,7 @@ def _check_default(model: str, of: Field) -> None:
         return
     if isinstance(default, Factory):  # type: ignore[arg-type]
         if default.takes_self:
-            raise DeclarationError("A default factory takes no arguments: attrs.Factory(make).", model=model, field=of.name)
+            raise DeclarationError("A default factory must take no arguments: attrs.Factory(make).", model=model, field=of.name)
         return
     if default is None:
         if not of.nullable:
@@ -301,14 +313,14 @@ def _check_default(model: str, of: Field) -> None:
         return
     if type(default).__hash__ is None:
         raise DeclarationError(
-            "The default can be changed and would be shared by all objects: use attrs.Factory(list) or the like.",
+            "The default is mutable and would be shared by all objects: use a factory, such as attrs.Factory(list).",
             model=model, field=of.name, found=type(default).__name__,
         )  # fmt: skip
     try:
         of.codec.encode(default)
     except EncodingError as error:
         raise DeclarationError(
-            "The codec cannot store the default; for a default that is made anew each time use attrs.Factory(make).",
+            "The codec cannot store the default; for a default that is created for each object, use attrs.Factory(make).",
             **{**error.details, "model": model, "field": of.name, "reason": error.message},
         ) from None  # fmt: skip
 
@@ -320,9 +332,9 @@ def _build_index(
         return DeclarationError(message, model=model, index=name, **details)
 
     if not _INDEX_NAME.fullmatch(name):
-        raise mistake("An index name is a plain ASCII identifier of at most 100 characters: it becomes part of a table's name.")
+        raise mistake("An index name must be an ASCII identifier of at most 100 characters: it becomes part of a table's name.")
     if name == PRIMARY:
-        raise mistake("An index cannot be called primary: that names the primary table in queries.")
+        raise mistake("An index cannot be called primary: that is the name of the primary table in queries. Choose another name.")
     if not spec.parts:
         raise mistake("An index needs at least one field.")
     covers = spec.covers if isinstance(spec.covers, list | tuple) else (None,)  # a set has no order, and the registry keeps one
@@ -331,13 +343,13 @@ def _build_index(
             'An index takes the names of fields, in quotes, and covers a tuple of them: hb.index("name", "at", covers=("amount",)).'
         )
     if spec.salt is not None and not isinstance(spec.salt, Salt):
-        raise mistake("A salt is a Salt, such as hb.HashSalt(16).", found=repr(spec.salt))
+        raise mistake("A salt must be a Salt, such as hb.HashSalt(16).", found=repr(spec.salt))
     parts: list[IndexPart] = []
     for declared_part in spec.parts:
         if declared_part.name not in fields:
             raise mistake("The index names an unknown field.", field=declared_part.name, known=sorted(fields))
         if any(declared_part.name == earlier.name for earlier in spec.parts[: len(parts)]):
-            raise mistake("The index names a field twice.", field=declared_part.name)
+            raise mistake("The index names a field twice: name it once.", field=declared_part.name)
         try:
             parts.append(declared_part.resolve(fields))
         except DeclarationError as error:
@@ -345,7 +357,7 @@ def _build_index(
     if not spec.none:
         every, parts = parts, [part.without_none() for part in parts]
         if every == parts:
-            raise mistake("none=False leaves out what is None, and no field of the index may be.")
+            raise mistake("none=False leaves out rows with None, but no field of the index allows None: remove it.")
     try:
         where = resolve_where(spec.where, fields, model)
     except (DeclarationError, EncodingError, QueryError) as error:
@@ -361,18 +373,22 @@ def _build_index(
             raise mistake("The index covers an unknown field.", field=covered, known=sorted(fields))
         if declared.kind != "column":
             raise mistake(
-                "Only ordinary columns can be covered: key fields are in every entry, counters and versions in none.", field=covered
+                "Only ordinary columns can be covered: key fields are in every entry, counters and versions in none. Remove the field "
+                "from covers.",
+                field=covered,
             )
         if covered in indexed:
-            raise mistake("The index covers a field that is already in its key.", field=covered)
+            raise mistake("The index covers a field that is already in its key: remove it from covers.", field=covered)
     if len(set(spec.covers)) != len(spec.covers):
-        raise mistake("The index covers a column twice.")
+        raise mistake("The index covers a column twice: name it once.")
     if spec.unique and not any(f.kind == "version" for f in fields.values()):
         raise mistake("A unique index needs a versioned model: declare a field, such as version: hb.Column[int] = hb.version().")
     if spec.unique and (where or not all(part.is_field and not part.required for part in parts)):
-        raise mistake("A unique index takes stored fields as they are, of every row.")
+        raise mistake(
+            "A unique index must have an entry for every row, made of plain stored fields: remove where=, none=False and computed parts."
+        )
     if spec.unique and len(key_fields) == len(spec.parts):
-        raise mistake("The index has every key field, so its values are unique anyway.")
+        raise mistake("The index has every key field, so its values are unique in any case: remove unique=True.")
     layout = KeyLayout(tuple(key_fields), tail=1 if primary_salt.random else 0)
     if spec.salt is not None and spec.salt.random:
         raise mistake("An index table cannot have a random salt: its entries could not be found again.")

@@ -91,7 +91,11 @@ class DictionaryTables:
         try:
             return self.ids.encode(number)
         except ValueError:
-            raise IdsExhausted("Every id that the dictionary's codec has is taken.", table=self.name_table, id=number) from None
+            raise IdsExhausted(
+                "All ids that the dictionary's codec can store are in use: names need a dictionary with a wider codec.",
+                table=self.name_table,
+                id=number,
+            ) from None
 
 
 @cache

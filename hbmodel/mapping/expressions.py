@@ -41,7 +41,9 @@ class FieldExpression(Generic[T]):
         self._not_a_field(value)
         if value is None:
             if not self.of.nullable:
-                raise EncodingError("The field does not allow None, so no object has None there.", field=self.of.name)
+                raise EncodingError(
+                    "The field does not allow None, so no object has None there: remove the comparison.", field=self.of.name
+                )
             return None
         try:
             return self.of.codec.constant(value)
@@ -76,7 +78,7 @@ class FieldExpression(Generic[T]):
         if not exact:  # the nearest storable value lies below: it is within `<`, and not within `>=`
             operator = "<=" if operator in {"<", "<="} else ">"
         if not _sortable(self.of.codec.order_key(checked)):
-            raise QueryError("Values of this field have no order.", field=self.of.name)
+            raise QueryError("Values of this field have no order: compare with == or in_.", field=self.of.name)
         return Comparison(self.of, operator, checked)
 
     def __eq__(self, other: T) -> Predicate:  # type: ignore[override]
@@ -132,7 +134,9 @@ class FieldExpression(Generic[T]):
             try:
                 prefix.encode()
             except UnicodeEncodeError:
-                raise EncodingError("Text with a lone surrogate has no UTF-8.", field=self.of.name) from None
+                raise EncodingError(
+                    "Text with a lone surrogate cannot be encoded as UTF-8: remove the surrogate.", field=self.of.name
+                ) from None
         return StartsWith(self.of, prefix)
 
     @overload

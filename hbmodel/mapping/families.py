@@ -59,7 +59,7 @@ def family(
     """
     if ttl is not None and (not isinstance(ttl, timedelta) or ttl % _SECOND or ttl < _SECOND or ttl // _SECOND >= FOREVER):
         raise DeclarationError(
-            "A family's TTL is a timedelta of whole seconds, at least one and less than 68 years.",
+            "A family's TTL must be a timedelta of whole seconds, at least one and less than 68 years.",
             family=name, option="ttl", found=repr(ttl),
         )  # fmt: skip
     made = Family(
@@ -80,15 +80,15 @@ def family_name(family: Any, **details: Any) -> bytes:
     """The bytes of a column family's name; raises `DeclarationError` for one that HBase does not accept."""
     if not isinstance(family, str) or not _NAME.fullmatch(family) or family == _RESERVED:
         raise DeclarationError(
-            "A column family is printable text without blanks, colons and slashes, not starting with a dot.",
+            "A column family's name must be printable text without spaces, colons and slashes, and must not start with a dot.",
             **{"family": family, **details},
         )
     try:
         data = family.encode()
     except UnicodeEncodeError:
-        raise DeclarationError("A name with a lone surrogate has no UTF-8.", **details) from None
+        raise DeclarationError("A name with a lone surrogate cannot be encoded as UTF-8: choose another name.", **details) from None
     if len(data) > _LONGEST_NAME:
-        raise DeclarationError("A column family is at most 127 bytes long.", **details, length=len(data))
+        raise DeclarationError("A column family's name must be at most 127 bytes long.", **details, length=len(data))
     return data
 
 
@@ -99,22 +99,22 @@ def check_family(family: Family, **details: Any) -> None:
         return DeclarationError(message, **details, family=family.name.decode(), option=option, found=repr(getattr(family, option)))
 
     if not isinstance(family.name, bytes):
-        raise DeclarationError('A column family with options is declared by hb.family("name", ...).', **details, family=family.name)
+        raise DeclarationError('Declare a column family with options by hb.family("name", ...).', **details, family=family.name)
     if family.ttl is not None and not _whole(family.ttl, range(1, FOREVER)):
-        raise mistake("ttl", "A family's TTL is at least one second.")
+        raise mistake("ttl", "A family's TTL must be at least one second.")
     if family.max_versions is not None and not _whole(family.max_versions, range(1, _MOST_VERSIONS + 1)):
-        raise mistake("max_versions", "A family keeps at least one version.")
+        raise mistake("max_versions", "A family must keep at least one version.")
     if family.compression is not None and family.compression not in COMPRESSIONS:
         raise mistake("compression", f"A family's compression is one of {', '.join(COMPRESSIONS)}.")
     if family.bloom_filter is not None and family.bloom_filter not in BLOOM_FILTERS:
         raise mistake("bloom_filter", f"A family's bloom filter is one of {', '.join(BLOOM_FILTERS)}.")
     if family.block_size is not None and not _whole(family.block_size, _BLOCK_SIZES):
-        raise mistake("block_size", "A family's block size is between 1 KiB and 16 MiB.")
+        raise mistake("block_size", "A family's block size must be between 1 KiB and 16 MiB.")
     if family.in_memory is not None and not isinstance(family.in_memory, bool):
-        raise mistake("in_memory", "A family's in_memory is True or False.")
+        raise mistake("in_memory", "A family's in_memory must be True or False.")
     settings: Any = family.configuration
     if not isinstance(settings, Mapping) or not all(isinstance(text, str) and text for pair in settings.items() for text in pair):
-        raise mistake("configuration", "A family's configuration is a mapping from names to values, both text and not empty.")
+        raise mistake("configuration", "A family's configuration must be a mapping from names to values, both non-empty text.")
 
 
 def _whole(number: Any, allowed: range) -> bool:
@@ -136,17 +136,21 @@ def with_versions(model: str, family: Family, fields: Sequence[Field], *, immuta
     wanting = [(f, f.versions) for f in fields if f.versions is not None and f.family == family.name]
     for f, versions in wanting:
         if not _whole(versions, range(1, _MOST_VERSIONS + 1)):
-            raise DeclarationError("A column keeps at least one version.", model=model, field=f.name, found=repr(versions))
+            raise DeclarationError("A column must keep at least one version.", model=model, field=f.name, found=repr(versions))
         if f.null == "delete":
             raise DeclarationError(
                 'null="delete" hides the older versions of the cell: a column with versions stores None as an empty cell.',
                 model=model, field=f.name,
             )  # fmt: skip
         if immutable:
-            raise DeclarationError("Rows of an immutable model never change, so their cells have one version.", model=model, field=f.name)
+            raise DeclarationError(
+                "Rows of an immutable model never change, so their cells have only one version: leave out versions.",
+                model=model,
+                field=f.name,
+            )
         if family.max_versions is not None and versions > family.max_versions:
             raise DeclarationError(
-                "A column keeps more versions than max_versions of its family: leave that out.",
+                "A column keeps more versions than max_versions of its family: leave out max_versions.",
                 model=model, field=f.name, family=family.name.decode(), found=family.max_versions,
             )  # fmt: skip
     if not wanting or family.max_versions is not None:
@@ -172,12 +176,12 @@ def check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int |
         life = lives[f.family]
         if f.kind == "counter" and life is not None and not (alone and all(other.kind == "counter" for other in columns)):
             raise DeclarationError(
-                "A counter has the time of its last increment, so in a family with a TTL it would end before or after its row: "
-                "put it into a model of counters alone, or into a family without a TTL.",
+                "A counter has the timestamp of its last increment, so in a family with a TTL it would expire before or after its row: "
+                "declare it in a model that has only counters, or in a family without a TTL.",
                 model=model, field=f.name,
             )  # fmt: skip
         if f.required and life is not None and life != longest:
             raise DeclarationError(
-                "A required column must not end before the rest of its row: give it a default, or a family that lives as long.",
+                "A required column must not expire before the rest of its row: give it a default, or a family with a TTL that is as long.",
                 model=model, field=f.name,
             )  # fmt: skip

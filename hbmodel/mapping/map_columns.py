@@ -91,7 +91,9 @@ class MapField:
         """
         found = b"" if key is None else self.layout.pack((key,))
         if not found or len(self.qualifier) + len(found) > MAX_ROW_LENGTH:
-            raise EncodingError("A map key takes at least one byte, and at most 32,767 with the alias.", field=self.name, length=len(found))
+            raise EncodingError(
+                "A map key must have at least one byte, and at most 32,767 bytes with the alias.", field=self.name, length=len(found)
+            )
         return found
 
     def key_of(self, data: bytes) -> Any:
@@ -119,7 +121,7 @@ class MapField:
             EncodingError: it is not a mapping, or a key or value cannot be stored; names the field.
         """
         if not isinstance(entries, Mapping):
-            raise EncodingError("A map column takes a mapping.", field=self.name, found=type(entries).__name__)
+            raise EncodingError("A map column must be given a mapping.", field=self.name, found=type(entries).__name__)
         cells: dict[bytes, bytes] = {}
         try:
             for key, value in entries.items():
@@ -129,7 +131,7 @@ class MapField:
         for column, cell in cells.items():
             if len(row) + len(column) + len(cell) + CELL_OVERHEAD > MAX_CELL_SIZE:
                 raise EncodingError(
-                    "The value is larger than the 10 MiB that HBase stores in a cell, with its key and column.",
+                    "The value is too large: HBase stores at most 10 MiB in a cell, including its key and column.",
                     field=self.name, length=len(cell),
                 )  # fmt: skip
         if cells and self.marked:
@@ -157,7 +159,7 @@ class MapField:
 def checked_values(of: MapField, entries: object) -> Mapping[Any, Any]:
     """Entries to put, none of them removed; raises `EncodingError`."""
     if isinstance(entries, Mapping) and any(value is None for value in entries.values()):
-        raise EncodingError("A map column has no None: remove entries with session.remove_columns().", field=of.name)
+        raise EncodingError("A map column cannot hold None: remove entries with session.remove_columns().", field=of.name)
     return entries  # type: ignore[return-value]  # `MapField.cells` refuses what is no mapping
 
 

@@ -42,7 +42,7 @@ class MapColumns(Generic[K, V]):
         return hash((self.model, self.of.name))
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise QueryError("A map column is not compared: read its entries with session.columns().", field=self.of.name)
+        raise QueryError("A map column cannot be compared: read its entries with session.columns().", field=self.of.name)
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __contains__ = __iter__ = __getitem__ = _refuse
 
@@ -125,7 +125,9 @@ def columns(
             dictionary in any case.
     """
     if factory is not dict:
-        raise DeclarationError("New objects have an empty dictionary in a map column: factory=dict.", found=repr(factory))
+        raise DeclarationError(
+            "A map column of a new object is an empty dictionary: the only factory is factory=dict.", found=repr(factory)
+        )
     return MapSpec(alias, key, value, family)
 
 
@@ -151,16 +153,18 @@ def resolve_map(
         DeclarationError: the annotation or a codec is not valid here, or the name is too long.
     """
     if typing.get_origin(hint) not in {Columns, dict} or len(typing.get_args(hint)) != 2:
-        raise mistake("A map column is annotated hb.Columns[...] or dict[...], with the types of keys and values.", annotation=repr(hint))
+        raise mistake(
+            "A map column must be annotated hb.Columns[...] or dict[...], with the types of keys and values.", annotation=repr(hint)
+        )
     if len(name.encode()) > LONGEST_NAME:
-        raise mistake("The name of a map column is at most 100 bytes long.", length=len(name.encode()))
+        raise mistake("The name of a map column must be at most 100 bytes long.", length=len(name.encode()))
     key_hint, value_hint = typing.get_args(hint)
     if allows_none(key_hint) or allows_none(value_hint):
-        raise mistake("Neither the keys nor the values of a map column may be None: that is an entry that is not there.")
+        raise mistake("Neither the keys nor the values of a map column may be None: None means that there is no entry.")
     key = _codec(spec.key, key_hint, "keys", mistake)
     value = _codec(spec.value, value_hint, "values", mistake)
     if not key.key or key.raw_order is None:
-        raise mistake("The bytes of the keys of a map column keep their order; this codec's do not.", codec=repr(key))
+        raise mistake("A map column needs a key codec whose bytes keep the order of the keys: use another codec.", codec=repr(key))
     alias = qualifier(name if spec.alias is None else spec.alias)
     of = Field(name, "column", value, nullable=True, default=None, family=family(spec.family), qualifier=alias, hint=value_hint)
     return MapField(name, key, of)
@@ -173,9 +177,9 @@ def _codec(codec: object, hint: Any, what: str, mistake: Callable[..., Declarati
         except DeclarationError as error:
             raise mistake(error.message, **error.details) from None
     if not isinstance(codec, Codec):
-        raise mistake("A codec is a Codec, such as hb.UInt32 or hb.Text(8); the alias comes before it.", found=repr(codec))
+        raise mistake("A codec must be a Codec, such as hb.UInt32 or hb.Text(8); the alias comes before it.", found=repr(codec))
     if isinstance(codec, Dictionary):
-        raise mistake("Names of a dictionary are for the fields of a model, not for the entries of map columns.", codec=repr(codec))
+        raise mistake("The entries of map columns cannot be names of a dictionary: use them in ordinary fields.", codec=repr(codec))
     if not fits(codec, hint):
         raise mistake(f"The codec of the {what} reads values of another type than the annotation says.", annotation=repr(hint))
     return codec
@@ -189,7 +193,7 @@ def map_of(schema: TableSchema, of: object) -> MapField:
         UnknownField: it belongs to another model.
     """
     if not isinstance(of, MapColumns):
-        raise QueryError("Give a map column as it stands on the model class: Model.field.", table=schema.table, found=type(of).__name__)
+        raise QueryError("Give a map column as an attribute of the model class: Model.field.", table=schema.table, found=type(of).__name__)
     if schema.maps_by_name.get(of.of.name) is not of.of:
         raise UnknownField("The map column belongs to another model.", table=schema.table, field=of.of.name)
     return of.of
@@ -225,24 +229,29 @@ def check_maps(
         return ()
     name = maps[0].name
     if immutable:
-        raise DeclarationError("An immutable model has no map columns: their entries are put one by one.", model=model, field=name)
+        raise DeclarationError("An immutable model cannot have map columns: their entries are put one by one.", model=model, field=name)
     if foreign:
         raise DeclarationError(
-            "A foreign table has no map columns: a delete could not tell whose their cells are.", model=model, field=name
+            "A foreign table cannot have map columns: a delete could not tell which cells belong to them.", model=model, field=name
         )
     if any(family.ttl is not None for family in families):
         raise DeclarationError(
-            "A model with map columns has no family with a TTL: entries would end before or after their object.", model=model, field=name
+            "A model with map columns cannot have a family with a TTL: entries would expire before or after their object.",
+            model=model,
+            field=name,
         )
     if any(not f.is_key and not f.qualifier for f in fields):
-        raise DeclarationError("A model whose column has an empty alias has no other cells, so no map columns.", model=model, field=name)
+        raise DeclarationError(
+            "A model whose column has an empty alias has no other cells, so it cannot have map columns.", model=model, field=name
+        )
     taken = [(f.column, f.name) for f in fields if not f.is_key]
     taken += [] if flag is None else [(flag, "exists")]
     for of in maps:
         for column, other in taken:
             if column.startswith(of.column) or of.column.startswith(column):
                 raise DeclarationError(
-                    "The alias of a map column begins no other alias of its family, nor does another one begin it: give another alias.",
+                    "The alias of a map column must not be a prefix of another alias of its family, and no other alias may be a prefix of "
+                    "it: give another alias.",
                     model=model, field=of.name, other=other,
                 )  # fmt: skip
         taken.append((of.column, of.name))

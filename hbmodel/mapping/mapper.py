@@ -156,7 +156,7 @@ class RowDecoder:
                         values[name] = default()
                     else:
                         raise IncompleteRow(
-                            "The row lacks a required column; a field with a default may be absent.",
+                            "The row lacks a required column: if rows may lack it, give the field a default.",
                             table=schema.table,
                             key=row.row,
                             field=name,
@@ -209,7 +209,7 @@ class KeyMapper:
             return self.complete(key)
         if isinstance(key, str | bytes) or not isinstance(key, Sequence):
             raise QueryError(
-                "A key is a mapping of key fields, or their values in key order.", table=self.schema.table, found=type(key).__name__
+                "A key must be a mapping of key fields, or their values in key order.", table=self.schema.table, found=type(key).__name__
             )
         return tuple(key)
 
@@ -358,7 +358,7 @@ def check_size(schema: TableSchema, of: Field, cell: bytes, *keys: bytes) -> Non
     """Raises `EncodingError` for a cell that HBase would not store under the longest of these row keys."""
     if len(cell) > LARGE and max(map(len, keys)) + len(of.column) + len(cell) + CELL_OVERHEAD > MAX_CELL_SIZE:
         raise EncodingError(
-            "The value is larger than the 10 MiB that HBase stores in a cell, with its key and column.",
+            "The value is too large: HBase stores at most 10 MiB in a cell, including its key and column.",
             table=schema.table, field=of.name, length=len(cell),
         )  # fmt: skip
 

@@ -157,10 +157,12 @@ def _declared(cls: type[Any]) -> Mapping[str, Declared]:
                 )  # fmt: skip
             elif name in found:
                 raise DeclarationError(
-                    "The class hides a field or index of a mixin behind something else: rename one of them.", model=cls.__name__, field=name
+                    "The class replaces a field or index of a mixin with another attribute: rename one of them.",
+                    model=cls.__name__,
+                    field=name,
                 )
     if not cls.__dictoffset__:
-        raise DeclarationError("A model keeps its fields in the instance's dictionary: remove __slots__.", model=cls.__name__)
+        raise DeclarationError("A model stores its fields in the instance's dictionary: remove __slots__.", model=cls.__name__)
     return found
 
 
@@ -170,7 +172,7 @@ def _fields(
     hints = annotations_of(cls, frame, frozenset(specs))
     for name, hint in hints.items():
         if isinstance(specs.get(name), ComputedSpec):
-            raise DeclarationError("A computed field is declared without an annotation.", model=cls.__name__, field=name)
+            raise DeclarationError("A computed field must be declared without an annotation.", model=cls.__name__, field=name)
         if name not in specs and not is_class_var(hint):
             raise DeclarationError(
                 "An annotated attribute must be declared with hb.key, hb.column, hb.columns, hb.counter or hb.version (or be a ClassVar).",
@@ -196,7 +198,7 @@ def _check_name(name: str, mistake: Callable[..., DeclarationError]) -> None:
     if name == "self":
         raise mistake("A field cannot be called self: the constructor takes fields by name.")
     if not is_field_name(name):
-        raise mistake("The name of a field is an identifier, neither a keyword nor one that Python itself gives a meaning.")
+        raise mistake("The name of a field must be an identifier that is neither a keyword nor a special name of Python.")
 
 
 def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: ModelOptions) -> Field:
@@ -215,22 +217,24 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         except DeclarationError as error:
             raise mistake(error.message, **error.details) from None
     elif not isinstance(codec, Codec):
-        raise mistake("The codec is a Codec, such as hb.UInt32 or hb.Text(8); a column's alias comes before it.", found=repr(codec))
+        raise mistake("The codec must be a Codec, such as hb.UInt32 or hb.Text(8); a column's alias comes before it.", found=repr(codec))
     elif not fits(codec, inner):
-        raise mistake("The codec reads values of another type than the annotation says.", annotation=repr(hint), codec=repr(codec))
+        raise mistake(
+            "The codec reads values of another type than the annotation says: change one of them.", annotation=repr(hint), codec=repr(codec)
+        )
     _check_name(name, mistake)
     if spec.nullable and not nullable:
         raise mistake("nullable=True needs an annotation that allows None, such as hb.Key[str | None].")
     if spec.kind == "counter" and inner is not int:
-        raise mistake("A counter is annotated hb.Column[int].")
+        raise mistake("A counter must be annotated hb.Column[int].")
     if spec.kind == "version" and inner is not int:
-        raise mistake("A version is annotated hb.Column[int].")
+        raise mistake("A version must be annotated hb.Column[int].")
     if spec.kind == "key":
         return Field(name, "key", codec, nullable, desc=spec.desc, hint=inner, was=spec.was, part=spec.part, split=spec.split)
     if spec.kind == "version":
         return Field(name, "version", codec, default=spec.default, family=options.family_name.encode(), qualifier=VERSION_QUALIFIER)
     if isinstance(spec.family, Family):
-        raise mistake('A column names its family: family="x"; options stand in @hb.model(families=(hb.family("x", ...),)).')
+        raise mistake('A column names its family only: family="x". Its options belong in @hb.model(families=(hb.family("x", ...),)).')
     family = options.family_name if spec.family is None else spec.family
     alias = name if spec.alias is None else spec.alias
     return Field(

@@ -83,6 +83,6 @@ def check_former(model: str, former: Mapping[str, str | None], kind: str) -> Non
     for name, was in former.items():
         if was is not None and (not isinstance(was, str) or not was or was == name or given.count(was) > 1):
             raise DeclarationError(
-                'was takes the name that the field or index had before, and no two the same: was="old_name".',
+                'was takes the former name of the field or index, each name only once: was="old_name".',
                 **{"model": model, kind: name, "found": repr(was)},
             )  # fmt: skip

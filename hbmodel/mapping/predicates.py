@@ -107,7 +107,9 @@ class Comparison(Predicate):
             try:
                 return value is not None and compare(key(value), bound)
             except TypeError:  # only structured values: their type may allow several that have no common order
-                raise QueryError("A stored value has no order with the one that it is compared with.", field=name) from None
+                raise QueryError(
+                    "A stored value cannot be ordered relative to the value that it is compared with: compare with == or in_.", field=name
+                ) from None
 
         return self.field.tested(ordered)
 

@@ -21,7 +21,9 @@ def row_key(model: type[Any], /, **key: Any) -> bytes:
     """
     schema = schema_of(model)
     if schema.salt.random:
-        raise CapabilityError("Under RandomSalt the key fields do not say the bucket.", table=schema.table)
+        raise CapabilityError(
+            "Under RandomSalt the row key cannot be computed from the key fields: read the object with session.get().", table=schema.table
+        )
     mapper = KeyMapper(schema)
     place = mapper.rows(mapper.complete(key))[0]
     return place if schema.wide is None else schema.wide.form.cut(place)[0]
@@ -37,7 +39,7 @@ def decode(model: type[T], row: Row | None) -> T | None:
     """
     schema = schema_of(model)
     if schema.wide is not None:
-        raise CapabilityError("A row of a wide model may hold several objects.", table=schema.table)
+        raise CapabilityError("A row of a wide model may contain several objects: read them with a query.", table=schema.table)
     if row is None:
         return None
     reader = RowDecoder(schema, indexed=schema.liveness_column in row.columns)

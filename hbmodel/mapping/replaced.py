@@ -19,13 +19,14 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
     check_movable(schema, schema)
     check_movable(schema, earlier)
     if schema.table == earlier.table:
-        raise _mistake(schema, "The new layout needs a table of its own: give it another name than the one that it replaces.")
+        raise _mistake(schema, "The new layout needs its own table: give it another name than the table that it replaces.")
     if earlier.replaces is not None:
         raise _mistake(schema, "The replaced model still replaces another one: finish that migration, then remove its replaces=.")
     if sorted(schema.layout.names) != sorted(earlier.layout.names):
         raise _mistake(
             schema,
-            "Both layouts must have the same key fields, in whatever order: else one key could stand for several objects of the other.",
+            "Both layouts must have the same key fields, in any order: otherwise several objects of one layout could have the same key in "
+            "the other.",
             fields=sorted({*schema.layout.names} ^ {*earlier.layout.names}),
         )
     mine, theirs = ({of.name: of.kind for of in each.columns} for each in (schema, earlier))
@@ -37,12 +38,12 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
     if rounded:
         raise _mistake(
             schema,
-            "A field of the new layout rounds, so objects would change, or fall together, on the way: move them under a codec without "
-            "round=True, and declare it afterwards.",
+            "A field of the new layout rounds, so a move would change objects or merge them: move them with a codec without round=True, "
+            "and declare round=True afterwards.",
             fields=rounded,
         )
     if schema.immutable != earlier.immutable:
-        raise _mistake(schema, "Both layouts are immutable, or neither.")
+        raise _mistake(schema, "Both layouts must be immutable, or neither.")
     return evolve(earlier, model=schema.model, successor=schema.table)
 
 
@@ -51,20 +52,20 @@ def check_movable(schema: TableSchema, of: TableSchema) -> None:
     if of.versioned:
         _check_versioned(schema, of)
     if of.wide is not None or of.maps:
-        raise _mistake(schema, "Objects that share rows, or have map columns, cannot be moved: each object must have a row of its own.")
+        raise _mistake(schema, "Objects that share rows or have map columns cannot be moved: each object must have its own row.")
     if of.salt.random:
-        raise _mistake(schema, "A table with a random salt cannot be moved: a copy that is made again would lie in another bucket.")
+        raise _mistake(schema, "A table with a random salt cannot be moved: a repeated copy would be in another bucket.")
     if of.dictionaries:
         raise _mistake(schema, "A table with fields of a dictionary cannot be moved.")
     if not of.immutable and any((family.max_versions or 1) > 1 for family in of.families):
-        raise _mistake(schema, "A table whose cells keep several versions cannot be moved: only the newest would be there.")
+        raise _mistake(schema, "A table whose cells keep several versions cannot be moved: only the newest versions would be copied.")
     if of.foreign:
-        raise _mistake(schema, "A table that other programs write cannot be moved: they would go on writing the old one.")
+        raise _mistake(schema, "A table that other programs write cannot be moved: they would continue to write the old one.")
 
 
 def _check_versioned(schema: TableSchema, of: TableSchema) -> None:
     """Raises `DeclarationError` for a versioned layout whose rows cannot be sealed and moved one by one."""
-    offline = "stop the programs that write it, read every object, add it under the new model, and start them with that."
+    offline = "stop the programs that write it, read every object, add it with the new model, and start the programs with the new model."
     if any(index.unique for index in of.indexes.values()):
         raise _mistake(schema, "The key of a versioned model with a unique index cannot be changed this way: " + offline)
     if any(column.kind == "counter" for column in of.columns):

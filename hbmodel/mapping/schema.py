@@ -292,7 +292,9 @@ class TableSchema:
         found = self.indexes.get(name) if isinstance(name, str) else None
         if found is None or (isinstance(wanted, Index) and found is not wanted):
             told = name if isinstance(name, str) else type(name).__name__
-            raise UnknownIndex("The model has no such index.", table=self.table, index=told, known=sorted(self.indexes))
+            raise UnknownIndex(
+                "The model has no such index: name a declared one.", table=self.table, index=told, known=sorted(self.indexes)
+            )
         return found
 
     @cached_property

@@ -63,9 +63,9 @@ def value_of_text(codec: Codec[Any], text: str, field: str) -> Any:
     try:
         value: Any = read(text)
     except (ValueError, KeyError, InvalidOperation, OverflowError):
-        raise EncodingError("The text is no value of the field.", field=field, expected=expected) from None
+        raise EncodingError("The text is not a value of the field.", field=field, expected=expected) from None
     if isinstance(value, datetime) and value.tzinfo is None:
-        raise EncodingError("The text is no value of the field.", field=field, expected=expected)
+        raise EncodingError("The text is not a value of the field.", field=field, expected=expected)
     return value
 
 

@@ -68,7 +68,7 @@ class VersionCell:
             nonces = tuple(rest[at : at + NONCE_LENGTH] for at in range(0, len(rest), NONCE_LENGTH))
             return cls(int.from_bytes(data[len(MOVED) : _START]), nonces, data[:1] == MOVED, step)
         if data[:1] not in {VERSIONED, TRUNCATED} or len(data) <= _START or (len(data) - _START) % NONCE_LENGTH:
-            raise DecodingError("The version cell is not one of a versioned model.", length=len(data))
+            raise DecodingError("The version cell was not written by a versioned model.", length=len(data))
         nonces = tuple(data[at : at + NONCE_LENGTH] for at in range(_START, len(data), NONCE_LENGTH))
         return cls(int.from_bytes(data[len(VERSIONED) : _START]), nonces, data[:1] == VERSIONED)
 
@@ -113,7 +113,7 @@ class VersionCodec(Codec[int]):
         if type(value) is not int:
             raise wrong_type(int, value)
         if not 0 <= value <= HIGHEST:
-            raise EncodingError("A version is a number of at most 63 bits.")
+            raise EncodingError("A version must be a number of at most 63 bits.")
         return VERSIONED + value.to_bytes(8)
 
     def decode(self, data: bytes) -> int:

@@ -54,7 +54,7 @@ class WideLayout:
         row, prefix = self.form.cut(place)
         check_length(row, table=table)
         if not place or not prefix:
-            raise KeyTooLong("A key that leaves nothing in the qualifier cannot be stored.", table=table)
+            raise KeyTooLong("A key whose qualifier would be empty cannot be stored.", table=table)
         if len(prefix) > MAX_ROW_LENGTH:
             raise KeyTooLong("The key fields in a qualifier must not be longer than 32,767 bytes.", table=table, length=len(prefix))
 
@@ -74,7 +74,7 @@ def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyL
     keys = [f for f in fields if f.is_key]
     declared = tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in keys)
     if kind is not None and (type(kind) is not bytes or len(kind) != 1):
-        raise DeclarationError('A kind is exactly one byte: kind=b"p".', model=model, found=repr(kind))
+        raise DeclarationError('A kind must be exactly one byte: kind=b"p".', model=model, found=repr(kind))
     if row is not None and (type(row) is not bytes or not 0 < len(row) <= MAX_ROW_LENGTH):
         raise DeclarationError(
             'row is the key of the one row that holds all objects, as bytes: row=b"pets".',
@@ -82,10 +82,10 @@ def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyL
         )  # fmt: skip
     for f in keys:
         if f.part not in {"row", "column"}:
-            raise DeclarationError('part is "row" or "column".', model=model, field=f.name, found=repr(f.part))
+            raise DeclarationError('part must be "row" or "column".', model=model, field=f.name, found=repr(f.part))
         if f.split is not None and f.part != "row":
             raise DeclarationError(
-                "A split field stands in the row and in the qualifier: leave its part out.", model=model, field=f.name, found=f.part
+                "A split field is stored in the row key and in the qualifier: leave out part.", model=model, field=f.name, found=f.part
             )
     if row is None and kind is None and all(f.part == "row" and f.split is None for f in keys):
         return KeyLayout(declared)
@@ -93,15 +93,18 @@ def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyL
     for f in keys[rows:]:
         if f.part != "column":
             raise DeclarationError(
-                'Behind a key field that stands in the qualifier all others do: give them part="column", or declare them before.',
+                'All key fields after one in the qualifier must be in the qualifier too: give them part="column", or declare them before '
+                "it.",
                 model=model, field=f.name,
             )  # fmt: skip
     if row is not None and rows:
         raise DeclarationError(
-            'The row is constant, so every key field stands in the qualifier: part="column".', model=model, field=keys[0].name
+            'The row key is constant, so every key field must be in the qualifier: part="column".', model=model, field=keys[0].name
         )
     if row is None and not rows:
-        raise DeclarationError('A row key needs a field, or one value for all: @hb.model(row=b"pets").', model=model, field=keys[0].name)
+        raise DeclarationError(
+            'A row key needs a field, or one value for all objects: @hb.model(row=b"pets").', model=model, field=keys[0].name
+        )
     raw = any(f.kind == "column" and not f.qualifier for f in fields) and (rows < len(keys) or keys[-1].split is not None)
     try:
         return PlaceLayout(declared, rows=rows, split=keys[rows - 1].split if rows else None, raw=raw)
@@ -144,7 +147,7 @@ def wide_rows(
         return None
     if len(families) > 1:
         raise DeclarationError(
-            "A wide model has one column family: an object's cells must stand next to each other.",
+            "A wide model must have one column family: an object's cells must be adjacent.",
             model=model, families=[family.name.decode() for family in families],
         )  # fmt: skip
     for f in cells:
@@ -163,9 +166,9 @@ def _check_empty_alias(
             'A column alias must not be empty, unless the model has key fields with part="column".', model=model, field=empty.name
         )
     if len(cells) > 1:
-        raise DeclarationError("A column with an empty alias is the only one of its model.", model=model, field=empty.name)
+        raise DeclarationError("A column with an empty alias must be the only column of its model.", model=model, field=empty.name)
     if marked or any(family.ttl is not None for family in families):
         raise DeclarationError(
-            "A model whose column has an empty alias has no indexes, no flag and no TTL: each needs another cell.",
+            "A model whose column has an empty alias cannot have indexes, a flag or a TTL: each needs another cell.",
             model=model, field=empty.name,
         )  # fmt: skip

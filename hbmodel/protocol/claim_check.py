@@ -47,10 +47,10 @@ def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
 
 
 def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[UniqueViolation]]:
-    """Claims the values that rows hold, for whoever builds a unique index on them or repairs it.
+    """Claims the values that rows hold, for a build or a repair of a unique index.
 
-    Returns what stands in the way: each row whose value another row holds. A row that has changed since it was read may leave a claim
-    behind, which the next one to want the value takes over.
+    Returns the obstacles: each row whose value another row holds. A row that has changed since it was read may leave an unused claim,
+    which the next row with that value takes over.
 
     Args:
         planner: with the one index.

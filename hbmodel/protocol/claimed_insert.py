@@ -60,7 +60,11 @@ def insert_claimed(
         if found is not None and flag in found.columns and found.columns[flag].value == FLAG:
             if shows(found, plan.put, {flag}):
                 return plan.outcome
-            raise RowExists("Another row has taken the place of the one inserted.", table=table, key=row)
+            raise RowExists(
+                "Another program has written a row with this key since the insert: read it, or insert under another key.",
+                table=table,
+                key=row,
+            )
         # A delete has hidden the row, or a server whose clock was set back gave it a time below that of the claim.
         held = None if found is None else found.columns.get(flag)
         if held is not None and held.value == claim and (yield CheckAndPut(table, row, flag, claim, Put(row, {flag: FLAG}))):

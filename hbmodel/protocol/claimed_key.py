@@ -23,11 +23,11 @@ def abandoned_claim(table: str, row: bytes, held: Cell | None, grace: int) -> Pr
         grace: G in ms.
     """
     if held is None or held.value == FLAG:
-        raise RowExists("There is a row under this key already.", table=table, key=row)
+        raise RowExists("A row with this key exists already: change it with update(), or overwrite it with add().", table=table, key=row)
     now = yield ReadClock()
     if held.value[:1] != CLAIMED or now - held.timestamp <= grace:
         raise RowExists(
-            "Another program is inserting a row under this key, or died while it did; the key is free once the grace time is over.",
+            "Another program is inserting a row with this key, or crashed while it did: try again after the grace time.",
             table=table, key=row,
         )  # fmt: skip
     return held.value

@@ -28,21 +28,22 @@ def wall_time() -> int:
 
 
 def running_time() -> int:
-    """Milliseconds on a clock that never jumps and, where the system has one, goes on while it sleeps."""
+    """Milliseconds on a clock that never jumps and, if the system has such a clock, continues while the machine sleeps."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return (time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)) // 1_000_000
 
 
 def time_above(table: str, row: bytes, newest: int, now: int, bound: int) -> tuple[int, ClockError | None]:
-    """The time of a write over a row: above its newest cell, and not before `now`.
+    """The timestamp of a write to a row: above its newest cell, and not before `now`.
 
-    With it the error of a time that lies further ahead than `bound` (ms), or None.
+    The second value is the error for a time that is more than `bound` ms in the future, or None.
     """
     timestamp = max(now, newest + 1)
     if timestamp <= now + bound:
         return timestamp, None
     return timestamp, ClockError(
-        "The row holds a cell from the future beyond the clock bound; writing over it would not be safe.",
+        "The row has a cell whose timestamp is further in the future than the clock bound, so it cannot be overwritten safely: try again "
+        "after that time, or delete the cell.",
         table=table, key=row, newest=newest, now=now, bound=bound,
     )  # fmt: skip
 
@@ -141,7 +142,7 @@ class ServerClock:
                 return Offset(offset, self._running(), after + offset)
             if after - before <= self.bound or probe == PROBES:  # an answer that took longer says little of the clocks
                 raise ClockError(
-                    "This machine's clock and the server's differ by more than the bound: set the clocks right.",
+                    "This machine's clock and the server's differ by more than the clock bound: synchronize the clocks.",
                     offset=offset, bound=self.bound,
                 )  # fmt: skip
         raise AssertionError("the last probe decides")
@@ -149,7 +150,7 @@ class ServerClock:
     def _ask(self) -> tuple[int, int, int]:
         """The server's time, between two readings of the wall clock.
 
-        A question that got lost is asked once more: it writes, but nothing of anybody's.
+        A probe with an unknown outcome is repeated once: it writes only the clock cell.
         """
         before = self._wall()
         try:
@@ -159,7 +160,7 @@ class ServerClock:
         try:
             return before, self._probe(), self._wall()
         except UnknownOutcome as error:
-            raise StoreUnavailable("The server's clock cannot be asked; nothing was written.", **error.details) from error
+            raise StoreUnavailable("The server's clock cannot be read; nothing was written. Try again.", **error.details) from error
 
     def fresh(self, since: int) -> bool:
         """Whether less than half the grace time has passed since the reading `since` of `now`, and the schema is current."""

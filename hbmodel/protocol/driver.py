@@ -103,7 +103,7 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
 
 
 def _first_rows(store: Store, asked: FirstRows) -> list[list[Row]]:
-    """One scan for each range, all of them begun at once."""
+    """One scan for each range, all started at once."""
     size = max(2, asked.limit)
     scans = [Scan(of, columns=asked.columns, limit=asked.limit, batch_size=size) for of in asked.ranges]
     started = store.scan(asked.table, scans)
@@ -175,7 +175,9 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
             return returned
         if not changed or not isinstance(error, StoreUnavailable):
             raise
-        raise UnknownOutcome("The row was put, but the store could not be reached to see that it stays.", **error.details) from error
+        raise UnknownOutcome(
+            "The row was put, but the store could not be reached to confirm it: read the row to find out.", **error.details
+        ) from error
     finally:
         protocol.close()
 
@@ -189,21 +191,21 @@ def may_have_written(operation: Operation, error: BaseException) -> bool:
 
 
 class Resumable:
-    """A protocol that can be taken up again at the operation that failed.
+    """A protocol that can be resumed at the operation that failed.
 
     After an error of the store, or of the clock, the protocol stays suspended where it is, so the same operation, timestamps
-    included, is carried out once more: that is how a put with an unknown outcome is retried (rule 3). A protocol that raised an
-    error of its own is begun again from its start, and so is one under which the indexes of its table have changed.
+    included, is executed again: this is how a put with an unknown outcome is retried (rule 3). A protocol that raised an error
+    itself is started again from the beginning. So is one during which the indexes of its table have changed.
 
     Args:
         begin: makes the protocol.
-        clock: answers its questions of time.
-        check: asked before anything is written, but for what follows upon the beginning at once; raises `SchemaMismatch` where the
-            protocol must be begun again.
+        clock: answers its questions about time.
+        check: called before anything is written, except directly after the start; raises `SchemaMismatch` if the protocol must be
+            started again.
 
     Attributes:
-        outcomes: what has been acknowledged, or None as long as nothing has.
-        finished: whether the protocol came to its end.
+        outcomes: the acknowledged outcomes, or None before the acknowledgement.
+        finished: whether the protocol has ended.
         wrote: whether any mutation may have been applied.
     """
 
@@ -217,7 +219,7 @@ class Resumable:
         self.wrote = False
 
     def run(self, store: Store) -> None:
-        """Goes on until the protocol ends; an error of the store leaves it where it is."""
+        """Runs the protocol to its end; after an error of the store it stays at the failed operation."""
         begun = self._protocol is None
         if begun:
             self._protocol = self._begin()

@@ -41,14 +41,14 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
     if ttl is None:
         return None
     if not isinstance(ttl, timedelta):
-        raise SessionError("A TTL is a timedelta: ttl=timedelta(days=1).", table=schema.table, found=type(ttl).__name__)
+        raise SessionError("A TTL must be a timedelta: ttl=timedelta(days=1).", table=schema.table, found=type(ttl).__name__)
     if ttl <= timedelta(0) or ttl % _MILLISECOND:
-        raise EncodingError("A TTL is a positive number of whole milliseconds.", table=schema.table, ttl=str(ttl))
+        raise EncodingError("A TTL must be a positive number of whole milliseconds.", table=schema.table, ttl=str(ttl))
     if schema.versioned:
-        raise CapabilityError("A versioned model takes no TTL: its rows would end with their versions.", table=schema.table)
+        raise CapabilityError("A versioned model takes no TTL: the versions would expire with the rows.", table=schema.table)
     if any(f.kind == "counter" for f in schema.columns):
         raise CapabilityError(
-            "A model with counters takes no TTL: a counter has the time of its last increment, so it would outlive its row.",
+            "A model with counters takes no TTL: a counter has the timestamp of its last increment, so it would outlive its row.",
             table=schema.table,
         )
     if schema.maps:
@@ -58,18 +58,23 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
         )
     if schema.wide is not None and schema.wide.qualifiers.raw:
         raise CapabilityError(
-            "A model whose column has an empty alias takes no TTL: its objects have no room for the cell that says when they end.",
+            "A model whose column has an empty alias takes no TTL: its objects have no room for the cell with the expiry time.",
             table=schema.table,
         )
     if schema.salt.random:
         raise CapabilityError(
-            "Under RandomSalt a put takes no TTL, since an older row of the same key may lie in another bucket: "
-            "give the column family a TTL instead.",
+            "Under RandomSalt a put takes no TTL, because an older row with the same key may be in another bucket: give the column family "
+            "a TTL instead.",
             table=schema.table,
         )
     asked, life = ttl // _MILLISECOND, family_life(schema)
     if life is not None and asked > life:
-        raise SessionError("The TTL is longer than that of the model's column family.", table=schema.table, ttl=str(ttl), family_ms=life)
+        raise SessionError(
+            "The TTL is longer than that of the model's column family: give a shorter one.",
+            table=schema.table,
+            ttl=str(ttl),
+            family_ms=life,
+        )
     return asked
 
 

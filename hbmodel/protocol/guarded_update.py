@@ -33,7 +33,7 @@ def update_guarded(
         planner: plans them.
         writes: at most one per row.
         planned: by row key.
-        bound: how far a cell may lie ahead of its server's clock, in ms.
+        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
         done: rows that are written already; of those it is only seen to that no piece is left.
     """
@@ -61,12 +61,12 @@ def update_guarded(
 
 
 def keep_together(planner: UnindexedRowPlanner, found: Iterable[Row | None], bound: int, can: Capabilities) -> Protocol[None]:
-    """Writes rows once more that expire, but for cells that an update has put meanwhile, so that all of them end at once.
+    """Writes rows that expire again, except for cells that an update has put in the meantime, so that all their cells expire together.
 
     Args:
         planner: plans them.
         found: rows, just read with every column.
-        bound: how far a cell may lie ahead of its server's clock, in ms.
+        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
     """
     while loose := {row.row: cells for row in found if row is not None and (cells := planner.loose(row))}:
@@ -115,7 +115,7 @@ def _put_where_it_is(
 
 
 def _is_piece(planner: UnindexedRowPlanner, plan: UnindexedRowPlan, before: Row | None, now: Row | None) -> bool:
-    """Whether the put of an update stands alone where the row had other cells."""
+    """Whether the put of an update is all that is left of a row that had other cells."""
     if plan.put is None or before is None or now is None:
         return False
     own = plan.put.cells.keys()

@@ -8,13 +8,15 @@ from hbmodel.protocol.operations import Increment, Protocol
 
 
 def take_block(counter: Counter, count: int) -> Protocol[range]:
-    """Returns ids that nobody else is given. Of a call that is repeated since its answer was lost the ids may be lost: a gap.
+    """Returns ids that no other call returns. If a call is repeated because its answer was lost, its first ids may remain unused: a gap.
 
     Args:
         counter: to take them from.
         count: how many.
     """
     last: int = yield Increment(counter.table, counter.row, counter.column, count)
-    if last < count:  # the counter has gone round
-        raise IdsExhausted("The counter of the sequence is at its end.", table=counter.table, key=counter.row)
+    if last < count:  # the counter has overflowed
+        raise IdsExhausted(
+            "The counter of the sequence has reached its largest value: use another sequence.", table=counter.table, key=counter.row
+        )
     return range(last - count + 1, last + 1)

@@ -101,7 +101,7 @@ class RowIndexer:
             return RowEntries(row.row, version, (), adoption, error)
 
     def _oldest(self, row: Row, after: int = -1) -> int:
-        """The time of the row's oldest cell of its own, of those after a time."""
+        """The timestamp of the row's oldest column cell after a time; system cells do not count."""
         is_system = self.schema.is_system
         own = [cell.timestamp for column, cell in row.columns.items() if not is_system(column) and cell.timestamp > after]
         return min(own or [cell.timestamp for cell in row.columns.values()])
@@ -109,7 +109,7 @@ class RowIndexer:
     def _adoption(self, row: Row, end: int | None) -> Put | None:
         """The system cells that the row lacks.
 
-        They have the time of its oldest cell: whatever deletes the row lies above them, also a delete that is under way and that an
+        They have the timestamp of its oldest cell. Every delete of the row is above them, even one that is still in progress and that an
         update has overtaken.
         """
         schema = self.schema
@@ -149,9 +149,9 @@ def index_rows(indexer: RowIndexer, rows: Sequence[Row], since: int, again: bool
         indexer: makes the entries.
         rows: read with its `columns`.
         since: the reading of the clock from before they were read.
-        again: whether entries are put that were lost: at the time `since`, above whatever deleted them. That makes no wrong entry:
-            one too many goes by repair, which waits until every writer has passed that time. They are not verified, since they lie
-            above the marks of whoever changes their rows now.
+        again: whether lost entries are put again: at the time `since`, above the deletes that removed them. This makes no entry
+            wrong: repair removes an extra one, after every writer has passed that time. They are put unverified, because they are
+            above the marks of writers that change their rows now.
 
     Returns:
         What was made of the rows that are objects; None if they were read too long ago, so that they must be read again.
@@ -170,7 +170,7 @@ def index_rows(indexer: RowIndexer, rows: Sequence[Row], since: int, again: bool
 
 
 def _moved(schema: TableSchema, put: Put, timestamp: int) -> Put:
-    """The same put no earlier than at a time, unverified; where it expires, it does so when it would have, or at once."""
+    """The same put, no earlier than at a time, and unverified; it expires when it would have, or at once."""
     if put.timestamp is None or put.timestamp >= timestamp:
         return put
     cells = put.cells

@@ -19,7 +19,7 @@ from hbmodel.store.values import Cell, Delete, Put, Row
 
 
 def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
-    """Deletes entries that stand for no row, and marks, each up to its own time; returns those.
+    """Deletes entries without a matching row, and bare marks, each up to its own timestamp; returns them.
 
     Only where entry and row are older than the grace time, and the row, read once more after that, still does not have the entry:
     its writers are over by then. Entries of rows that expire are left alone.
@@ -46,10 +46,10 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
 
 
 def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
-    """Puts entries of a covering index once more, verified, where a writer that was stopped or lost has left a mark; returns those.
+    """Puts entries of a covering index again, verified, if a writer that stopped or crashed has left a mark; returns them.
 
-    Only where entry and row are older than the grace time, and the row, read once more after that, is still the same: whoever left the
-    mark is over by then, and whoever changes the row from now on puts a mark above it. The entry is put whole, at the time of the mark.
+    Only where entry and row are older than the grace time, and the row, read again after that, is still the same: the writer that left the
+    mark has ended by then, and later writers put a mark above it. The whole entry is put, at the timestamp of the mark.
 
     Args:
         indexer: says which entries a row has.
@@ -85,8 +85,8 @@ def purge_markers(schema: TableSchema, rows: Sequence[Row], grace: int, delete: 
     """Deletes the markers of deleted rows that are older than the grace time, each at exactly its own time; returns their row keys.
 
     Args:
-        schema: of the model, whose table is not being adopted: there a marker is all that tells a deleted row from one without
-            system cells.
+        schema: of the model, whose table is not being adopted: in such a table only a marker distinguishes a deleted row from one
+            without system cells.
         rows: just read, with their liveness cell at least.
         grace: G in ms.
         delete: False only returns what would be deleted.

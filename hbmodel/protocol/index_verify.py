@@ -60,12 +60,12 @@ class RowFindings:
 
 @frozen(eq=False)
 class EntryFindings:
-    """What was found of entries.
+    """The findings about entries.
 
     Attributes:
-        stale: entries that stand for no row as it is, and are old enough for repair.
+        stale: entries that match no current row, and are old enough for repair.
         pending: the same, but not that old: a writer may be about to put their row.
-        expiring: entries that differ from a row that will expire. They end with it, and what lies under it may show again.
+        expiring: entries that differ from a row that will expire. They expire with it, and older cells of the row may become visible.
         unverified: entries that are right, and old enough for repair, but whose rows must answer for them: a writer was stopped.
         bare: marks of deleted entries, old enough for repair. No query reads them.
     """
@@ -80,8 +80,8 @@ class EntryFindings:
 def find_missing(indexer: RowIndexer, rows: Sequence[Row]) -> Protocol[RowFindings]:
     """Looks for the entries of rows just read.
 
-    A writer puts its entries before its row, so a row that was read has its entries, unless it has changed since. Whatever seems to
-    be missing is read again; only where the row is still the same is the entry missing.
+    A writer puts its entries before its row, so a row that was read has its entries, unless it has changed since. If an entry
+    seems to be missing, its row is read again: the entry is missing only if the row is still the same.
 
     Args:
         indexer: says which entries a row must have.
@@ -124,7 +124,7 @@ def _same(one: RowEntries, other: RowEntries) -> bool:
 
 
 def find_stale(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[EntryFindings]:
-    """Holds entries against the rows that they stand for.
+    """Compares entries with the rows that they point to.
 
     Args:
         indexer: says which entries a row has.
@@ -157,7 +157,7 @@ def differing(indexer: RowIndexer, index: Index, entries: Sequence[Entry]) -> Pr
 
 
 def _row_of(rows_of: Callable[[bytes], Sequence[bytes]], entry: bytes) -> bytes | None:
-    """The row that an entry stands for; None for one that no row can have."""
+    """The row key that an entry points to; None for an entry that no row can have."""
     try:
         return rows_of(entry)[0]
     except DecodingError:
@@ -165,14 +165,14 @@ def _row_of(rows_of: Callable[[bytes], Sequence[bytes]], entry: bytes) -> bytes 
 
 
 def _has(made: RowEntries | None, index: Index, entry: bytes) -> bool:
-    """Whether a row has an entry; of one that cannot be read nobody knows."""
+    """Whether a row has an entry; unknown for a row that cannot be read."""
     if made is None:
         return False
     return made.error is not None or any(table == index.table and put.row == entry for table, put in made.entries)
 
 
 def expires(indexer: RowIndexer, row: Row | None) -> bool:
-    """Whether what lies under a row shows again some day."""
+    """Whether older cells of a row become visible when it expires."""
     return row is not None and end_of_live(row, indexer.schema.liveness_column) is not None
 
 

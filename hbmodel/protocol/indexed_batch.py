@@ -57,7 +57,7 @@ class BatchPlan:
 
 
 def by_table(mutations: Iterable[tuple[str, Any]]) -> Mapping[str, list[Any]]:
-    """Mutations gathered by the table that stands beside each."""
+    """Mutations grouped by the table that each is paired with."""
     gathered: dict[str, list[Any]] = defaultdict(list)
     for table, mutation in mutations:
         gathered[table].append(mutation)

@@ -64,7 +64,7 @@ class OldRow:
 
 
 UNREAD = OldRow(False, -1, None)
-"""Stands for the row under a write that need not know it."""
+"""The old row of a write that does not need to know it."""
 
 
 @frozen(eq=False)
@@ -74,7 +74,7 @@ class IndexedRowPlanner:
     Attributes:
         schema: of the model.
         indexes: those that writes must keep, each with the table that is live.
-        bound: how far a timestamp may lie ahead of the corrected clock, in ms.
+        bound: the largest distance of a timestamp into the future of the corrected clock, in ms.
         nonce: source of nonces.
         adopting: whether rows without system cells are live too.
         mixed: whether others still write such rows, at the server's time and without dead markers.
@@ -82,7 +82,7 @@ class IndexedRowPlanner:
         reader: decodes the group of a row.
         group: fields that decide the entries of an index, or are covered; a put of one of them writes them all.
         group_columns: their columns.
-        marks: the cells, beside the version, that make a row live.
+        marks: the cells, in addition to the version, that make a row live.
         covering: tables of the indexes whose entries have a status.
     """
 
@@ -173,12 +173,12 @@ class IndexedRowPlanner:
         try:
             values = self.reader.values(old.row)
         except (IncompleteRow, DecodingError):
-            # A damaged row can be overwritten and deleted all the same: entries that are not found here stay, unread.
+            # A damaged row can be overwritten and deleted all the same: entries that are not found here remain, but are not read.
             return []
         kept = {(table, put.row) for table, put in entries}
         found: list[tuple[str, bytes]] = []
         for index in self.indexes:
-            # What cannot be made now, for a row from before the index or a function that fails, stays: readers pass it over.
+            # Entries that cannot be computed now (the row is older than the index, or a function fails) remain: readers skip them.
             with suppress(KeyTooLong, EncodingError, ComputedFieldError):
                 found += [(index.table, entry) for entry in self.keys.entries(index, values, old.row.row)]
         return [(table, Delete(entry, timestamp=timestamp - 1)) for table, entry in found if (table, entry) not in kept]
@@ -186,10 +186,10 @@ class IndexedRowPlanner:
     def _marks(
         self, stale: Sequence[tuple[str, Delete]], nonce: bytes, timestamp: int, own: Sequence[tuple[str, Put]] = ()
     ) -> list[tuple[str, Put]]:
-        """Takes back the entries that are to be deleted, and `own` ones, so that none of them answers for the row as it will be.
+        """Marks the entries to delete, and the `own` ones, as unverified, so that none of them answers for the changed row.
 
-        Rows of immutable models are put without a check of what is there. A put that ties with a delete may win, and must find its
-        entry no more than unverified: the mark stands one above them. Marks do not expire with what they take back.
+        Rows of immutable models are put without a check of what is there. A put at the same timestamp as a delete may win, and its
+        entry must then be unverified: the mark is one millisecond above both. Marks do not expire with their entries.
         """
         if not self.covering:
             return []
@@ -206,10 +206,10 @@ class IndexedRowPlanner:
     def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
         """Every cell of a full write: over a dead or absent row also zero counters and blanks for whatever its read showed (rule 4).
 
-        The cells that say when entries of map columns were put stay as they are. A put of entries may still be on its way, older than
-        this write: beneath a blank nobody would learn of it, and its entries would be those of the next object but one.
+        The cells with the times of the last entries of map columns are left unchanged. A put of entries that is older than this write
+        may still be in progress: under a blank it would go unnoticed, and its entries would appear in a later object.
 
-        One that expires writes every column too, since it leaves nothing under itself.
+        A put that expires writes every column too, so that no older cell remains under it.
         """
         schema = self.schema
         if old.live and old.row is not None and write.ttl is None:
@@ -294,8 +294,8 @@ class IndexedRowPlanner:
     def _rewritten(self, write: UpdateFields, row: Row, changed: Mapping[bytes, bytes], timestamp: int, end: int | None) -> RowPlan:
         """The whole row as it was read, with the changes.
 
-        Where cells expire, all of it ends at once (rule 10). Where others delete without a marker, it does not leave a piece of a
-        row that was deleted meanwhile.
+        If cells expire, the whole row expires at once (rule 10). If other programs delete without a marker, no fragment remains of a
+        row that was deleted in the meantime.
         """
         schema = self.schema
         if end is not None and end <= timestamp:

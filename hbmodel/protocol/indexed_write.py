@@ -50,7 +50,7 @@ def write_indexed_batch(
         atomic_rows: whether the store mutates a row atomically; then a single delete is one call.
         deleted: where the rows that an attempt has deleted are noted, since the next one finds them absent; a protocol that is begun
             again, since the indexes have changed, is given the same.
-        together: rows, of objects, that are written at once with others: those that share a row of the table are put at one time.
+        together: rows of objects that are written together with others: objects that share a row of the table get one timestamp.
     """
     deleted = {} if deleted is None else deleted
     table = planner.schema.table
@@ -115,7 +115,7 @@ def _write_rows(table: str, plan: BatchPlan, atomic_rows: bool) -> Protocol[None
         return
     if plan.puts:
         yield PutRows(table, plan.puts)
-    if plan.row_deletes:  # the markers stand before anything is deleted (rule 4)
+    if plan.row_deletes:  # the markers are written before anything is deleted (rule 4)
         yield DeleteRows(table, plan.row_deletes)
 
 
@@ -130,7 +130,11 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[lis
         (row,) = yield from read_rows(planner, [write.row])
         old = planner.old(row)
         if old.live:
-            raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
+            raise RowExists(
+                "A row with this key exists already: change it with update(), or overwrite it with add().",
+                table=schema.table,
+                key=write.row,
+            )
         now = yield ReadClock(planner.mixed)
         plan = planner.plan(write, old, now)
         if plan.put is None or plan.outcome.error is not None:
@@ -152,8 +156,8 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[lis
                 continue
         verifications = planner.verifications(plan.entries)
         while not (yield CheckLease(now)):
-            # A repairer may have taken the entries for orphans while the row was not there yet, so they are put anew (rule 3). The
-            # row is not: others may have found it since, and changed or deleted it. So nobody knows whether these answer for it.
+            # A repairer may have taken the entries for orphans while the row was not there yet, so they are put again (rule 3). The
+            # row is not: others may have changed or deleted it since. So it is unknown whether these entries match it.
             verifications = []
             now = yield ReadClock(planner.mixed)
             fresh = max(now, (plan.outcome.timestamp or now) + 1)
@@ -188,7 +192,7 @@ def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: R
 
 
 def at_time(put: Put, timestamp: int) -> Put:
-    """The same put at a later time; where it expires, it does so when it would have, or at once."""
+    """The same put at a later time; it expires when it would have, or at once."""
     if put.ttl is None or put.timestamp is None:
         return evolve(put, timestamp=timestamp)
     return evolve(put, timestamp=timestamp, ttl=max(1, put.timestamp + put.ttl - timestamp))

@@ -1,6 +1,6 @@
 """Changing the key of a table in use: the phases, and the sans-IO generator that copies rows from one layout to another.
 
-Rows of immutable models never change, and nobody deletes while both tables are read. So each table only
+Rows of immutable models never change, and no program deletes while both tables are read. So each table only
 gains rows, and a row in both is the same: in any order of calls, the two tables together contain every acknowledged row.
 
 Rows of versioned models are sealed and move one by one, see `seal_and_move`; then each object is in one of the tables.
@@ -64,9 +64,9 @@ PHASES: Mapping[str, Phase] = {
     for phase in (
         Phase(BEFORE, ("old",), "old", changes=True, ends=True),
         Phase(PREPARED, ("new", "old"), "old", ends=True),  # all must read both tables before the first one writes to the new one
-        Phase(MOVING, ("new", "old"), "new"),  # once nobody writes to the old one any more, its rows are copied
+        Phase(MOVING, ("new", "old"), "new"),  # once no program writes to the old table any more, its rows are copied
         Phase(CUT, ("new",), "new"),
-        Phase(DONE, ("new",), "new", changes=True, ends=True),  # nobody reads the old table, where what is deleted would still be seen
+        Phase(DONE, ("new",), "new", changes=True, ends=True),  # no program reads the old table, where deleted rows would still be visible
         Phase(RETURNING, ("new", "old"), "old"),  # the way back: rows of the new table are copied into the old one
         Phase(RETURNED, ("old",), "old"),
         Phase(CLOSED, (), None),  # a maintenance window
@@ -193,7 +193,7 @@ class RowMover:
         return end_of_live(row, source.liveness_column) if reader.indexed else end_of_unindexed(row, source.expiry_column)
 
     def _time(self, row: Row) -> int:
-        """The time of the row's newest cell of its own: a family's TTL ends the copy when it ends the row."""
+        """The timestamp of the row's newest column cell, so that a family's TTL expires the copy together with the row."""
         source = self.reader.schema
         own = [cell.timestamp for column, cell in row.columns.items() if not source.is_system(column)]
         return max(own or [cell.timestamp for cell in row.columns.values()])
@@ -205,7 +205,7 @@ class RowMover:
 
 
 def copy_rows(moved: Sequence[MovedRow], table: str, since: int) -> Protocol[bool]:
-    """Puts rows into the table that they go to, behind their index entries; any number of times, by any number of programs.
+    """Puts rows into their new table, after their index entries; safe to repeat, by any number of programs.
 
     Args:
         moved: the rows.

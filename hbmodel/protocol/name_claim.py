@@ -33,7 +33,7 @@ def claim_name(of: DictionaryTables, name: str) -> Protocol[int]:
 
 
 def _claim_id(of: DictionaryTables, name: bytes) -> Protocol[bytes]:
-    """An id that stands for the name from now on, and for no other."""
+    """The id that belongs to the name from now on, and to no other name."""
     while True:
         claimed = of.packed((yield Increment(of.counter.table, of.counter.row, of.counter.column, 1)))
         if (yield CheckAndPut(of.id_table, claimed, of.name_column, b"", Put(claimed, {of.name_column: name}))):

@@ -105,7 +105,7 @@ class Increment:
 
 @frozen
 class Together:
-    """Operations without an order between them; all must be done before the protocol goes on. Answer: None."""
+    """Operations in any order; all must be done before the protocol continues. Answer: None."""
 
     operations: Sequence[PutRows | DeleteRows | MutateRow]
 
@@ -115,7 +115,7 @@ class ReadClock:
     """Answer: milliseconds since 1970, this machine's clock corrected to the server's.
 
     Attributes:
-        exact: whether the server is to be asked right now: its clock has not shown a later time then.
+        exact: whether the server is asked now, so that its clock has not shown a later time yet.
     """
 
     exact: bool = False

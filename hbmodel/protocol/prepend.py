@@ -23,7 +23,7 @@ from hbmodel.store.values import Row
 R = TypeVar("R")
 
 MOST_ROWS = 1_000
-"""Most rows that are asked for at once in search of a live one."""
+"""The largest number of rows read at once in search of a live one."""
 
 
 @frozen(eq=False)
@@ -58,12 +58,12 @@ class KeyPrefix:
         order = IntegerOrder.of(layout.slots[-1])
         if order is None:
             raise CapabilityError(
-                "prepend() needs a last key field of whole numbers, without None, whose bytes keep their order.",
+                "prepend() needs a model whose last key field is a whole number, never None, in a codec that keeps the order.",
                 table=schema.table, field=last,
             )  # fmt: skip
         if salt.random:
             raise CapabilityError(
-                "prepend() is not possible under RandomSalt: a free key in one bucket says nothing of the others.", table=schema.table
+                "prepend() is not possible under RandomSalt: a key that is free in one bucket may be used in others.", table=schema.table
             )
         if missing := [name for name in names if name not in key]:
             raise IncompleteKey("Give every field of the row key but the last.", table=schema.table, missing=missing)
@@ -103,7 +103,7 @@ def prepend_row(prefix: KeyPrefix, reader: RowDecoder, insert: Callable[[int], P
             number = None if before is None else order.earlier(number, before)
         if number is None:
             raise EncodingError(
-                "The first row of the prefix has the first number of the field: there is none before it.",
+                "The first row of the prefix has the first number of the field: no number is left before it.",
                 table=prefix.schema.table, field=prefix.schema.layout.names[-1],
             )  # fmt: skip
         try:
@@ -113,7 +113,7 @@ def prepend_row(prefix: KeyPrefix, reader: RowDecoder, insert: Callable[[int], P
 
 
 def _first_number(prefix: KeyPrefix, reader: RowDecoder) -> Protocol[int | None]:
-    """The last key field of the first live row, or None; rows that are none are passed over, ever more of them at once."""
+    """The last key field of the first live row, or None; rows that are not live are skipped, in growing batches."""
     found: int | None = None
     ranges, limit = prefix.ranges, 1
     while ranges:

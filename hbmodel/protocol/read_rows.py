@@ -13,8 +13,8 @@ from hbmodel.store.values import Row
 def read_rows(planner: IndexedRowPlanner, rows: Sequence[bytes]) -> Protocol[Sequence[Row | None]]:
     """The rows as writes must know them (rule 1): every column of the families, but not the entries of map columns.
 
-    The cell of the alias alone has the time of the newest entry. Where a row that is not live has such a cell, whoever deleted it
-    has not come to the end, or entries were put meanwhile. Such a row is read whole, so that a new object over it blanks its entries
+    The cell of the alias alone has the time of the newest entry. If a row that is not live has such a cell, its delete
+    has not finished, or entries were put in the meantime. Such a row is read completely, so that a new object blanks its entries
     (rule 4).
 
     Args:

@@ -93,7 +93,9 @@ def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
                 continue
             if leaving is not None and leaving.other == move.new:
                 yield from mover.unmark(old, leaving)
-            raise RowExists("There is a row under the new key already.", table=schema.table, key=move.new)
+            raise RowExists(
+                "A row with the new key exists already: delete it first, or choose another key.", table=schema.table, key=move.new
+            )
         write = copy_of(mover.reader, old, move, mover.end_of(old))
         within = move.one_row and mover.moves_within_rows
         if leaving is None:
@@ -103,7 +105,7 @@ def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
             continue
         if leaving is not None and leaving.other != move.new:
             raise ConflictError(
-                "The object is on its way to another key: call rekey() with that key to end the move.",
+                "The object is being moved to another key: call rekey() with that key to finish the move.",
                 table=schema.table, key=move.old, other=leaving.other,
             )  # fmt: skip
         if within or leaving is None:
@@ -156,7 +158,7 @@ def _arrived(
         yield from mover.clear(leaving, move.old)
     came = copied is not None and copied.other == move.old
     if row is None or not mover.live(row) or not (came or stood):
-        raise RowNotFound("There is no such row to move.", table=table, key=move.old)
+        raise RowNotFound("There is no row with this key to move: read the object again.", table=table, key=move.old)
     if copied is not None:
         yield from mover.clear(copied, move.new)
     return (yield from _done(mover, mover.outcome(row), mover.reader.make(mover.reader.values(row))))
@@ -176,7 +178,7 @@ def _written_twice(mover: RowMover, move: Move, old: tuple[Row | None, MoveMark]
     yield from mover.unmark(row, leaving)
     yield from mover.clear(copied, move.new)
     raise RowExists(
-        "The object was written under both keys since a program began to move it: delete one of them.",
+        "The object was written under both keys since a program began to move it: delete one of the two.",
         table=mover.schema.table, key=move.new,
     )  # fmt: skip
 
@@ -191,7 +193,7 @@ def _part_with_earlier(mover: RowMover, row: Row) -> Protocol[None]:
     leaving = _mark(schema, before, LEAVING)
     if mover.live(before) and leaving is not None and copied.renewals(leaving) is not None:
         raise ConflictError(
-            "The object has come here by a move that has not ended: call rekey() for its old key first.",
+            "The move that brought the object to this key is not finished: call rekey() for its old key first.",
             table=schema.table, key=row.row, other=copied.other,
         )  # fmt: skip
     yield from mover.clear(copied, row.row)

@@ -1,7 +1,7 @@
 """Changing the key of a table of versioned models: how a row shows where its object is, and the steps of its move.
 
 The old row determines where the object is: while the row is live, in the old table, and afterwards in the new one. A move seals the old
-row, so that nobody changes it any more; copies it; and closes it, with a deletion marker that stays sealed. Only then is the new row
+row, so that no program changes it any more; copies it; and closes it, with a deletion marker that stays sealed. Only then is the new row
 written.
 """
 
@@ -102,13 +102,13 @@ class Way:
         return _state(self.target, old) != "closed" and bool(self.target.cell(old).version)
 
     def closed_in_target(self, row: Row | None) -> bool:
-        """Whether a row of the target says that its object has gone to the source."""
+        """Whether a row of the target shows that its object has moved to the source."""
         return _state(self.target, self.target.old(row)) == "closed"
 
     # --- the steps ----------------------------------------------------------------------------------------------------
 
     def seal(self, row: bytes, old: OldRow, now: int) -> ConditionalChange:
-        """Seals a live row: it is read as before, and written by nobody."""
+        """Seals a live row: programs read it as before, but do not write it."""
         put = Put(row, {self._version: self._sealed(old)}, _time(self.source.schema, row, old, now, self.source.bound))
         return ConditionalChange(row, self._version, self.source.stored(old), [put])
 
@@ -123,17 +123,17 @@ class Way:
         return plan, planner.change(plan, over)
 
     def written(self, row: Row) -> PutObject:
-        """What puts the object of a row into the target; raises what says why it cannot be there."""
+        """The write that puts the object of a row into the target; raises an error if it cannot be stored there."""
         mark = mark_of(self.source.schema, row)
         if mark is not None:
             raise ConflictError(
-                "The object is being moved to another key by a program that has died: end that by rekey() first.",
+                "A program that crashed was moving the object to another key: finish the move with rekey() first.",
                 table=self.source.schema.table, key=row.row, other=mark.other,
             )  # fmt: skip
         return evolve(put_object(self.target.schema, self.reader.make(self.reader.values(row))), version=0)
 
     def close(self, row: bytes, old: OldRow, now: int) -> tuple[RowPlan, ConditionalChange]:
-        """Deletes a sealed row whose copy stands; the marker is sealed."""
+        """Deletes a sealed row whose copy exists; the marker is sealed."""
         planner = self._mover
         plan = planner.plan(DeleteRow(None, row), old, now)
         if plan.outcome.error is not None:

@@ -34,8 +34,7 @@ def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protoco
         seals: whether rows that are not sealed yet move too.
 
     Returns:
-        Whether none of the rows is to be moved any more; False where the phase in which they may be is over, or was not looked at for
-        too long.
+        Whether no row is left to move; False if the phase that allows moves has ended, or has not been checked for too long.
     """
     left = list(pairs)
     while left:
@@ -57,7 +56,7 @@ def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protoco
 
 
 def _move_sealed(way: Way, sealed: Sequence[tuple[Pair, Row]], since: int) -> Protocol[bool]:
-    """Copies sealed rows and closes those whose copies stand; returns whether it was in time."""
+    """Copies sealed rows and closes those whose copies exist; returns whether it was in time."""
     others = yield from _read(way.target, [pair.target for pair, _ in sealed])
     missing = [(row, pair, other) for (pair, row), other in zip(sealed, others, strict=True) if not way.there(other)]
     copied = {pair.source for (pair, _), other in zip(sealed, others, strict=True) if way.there(other)}
@@ -164,7 +163,7 @@ class _Between:
     written: list[WrittenRows] = field(factory=list)
 
     def round(self, writes: Sequence[PairedWrite]) -> Protocol[Sequence[PairedWrite]]:
-        """One round; returns the writes that are to be looked at again."""
+        """One round; returns the writes that must be checked again."""
         way = self.way
         since = yield ReadClock()
         rows = yield from _read(way.source, [write.source.row for write in writes])
@@ -223,7 +222,7 @@ class _Between:
         return False
 
     def _move(self, writes: Sequence[PairedWrite]) -> Protocol[None]:
-        """Moves what is to be written; what cannot be in the other table is not written either."""
+        """Moves the rows to write; a row that cannot be in the other table is not written either."""
         for write in writes:
             try:
                 yield from move_rows(self.way, [write.pair], seals=self.way.seals)

@@ -1,7 +1,7 @@
 """The timestamps of rows with a TTL, taken from the server that holds each row, as a sans-IO generator.
 
-A put with a TTL needs an explicit timestamp, since it deletes older data. It must be later than every acknowledged delete, which no
-read shows, and never ahead of the server's clock, or the next write would lie below it. Only the region server of the row knows this
+A put with a TTL needs an explicit timestamp, since it deletes older data. It must be later than every acknowledged delete, which
+reads do not show, and never ahead of the server's clock, or the next write would be below it. Only the region server of the row knows this
 time. To learn it, a cell is put there without a timestamp and read back.
 """
 
@@ -39,7 +39,7 @@ ATTEMPTS = 50
 
 
 def draw_stamp() -> bytes:
-    """What tells the stamp cells of writers apart; from the system's source, so that forked processes never share one."""
+    """A random name that distinguishes the stamp cells of writers; from the system's source, so that forked processes never share one."""
     return os.urandom(8)
 
 
@@ -52,7 +52,7 @@ class StampedRow:
         columns: the cells of the row without stamps; empty where it is absent.
         timestamp: in ms; above every cell of the row and every delete acknowledged before.
         stamps: the columns of its stamps.
-        owners: the columns that say by which insert the row was put; whoever puts all of it again puts them, too.
+        owners: the columns that show which insert put the row; a write that puts the whole row again includes them.
         error: why the row cannot be written, or None.
     """
 
@@ -67,16 +67,16 @@ class StampedRow:
 def read_stamped(
     schema: TableSchema, rows: Iterable[bytes], columns: Sequence[bytes], bound: int, draw: Callable[[], bytes] = draw_stamp
 ) -> Protocol[dict[bytes, StampedRow]]:
-    """Reads rows, each with a time of its own region server at which it may be written.
+    """Reads rows, each with a time from its region server at which it may be written.
 
-    One put and one get for all rows, repeated for those that somebody else wrote in between. Between the two the clock ticks, so
-    what the read does not show the servers stamp with a later time. The stamp cells stay until `unstamped` takes them away.
+    One put and one get for all rows, repeated for those that another program wrote in between. Between the two the clock ticks, so
+    the servers stamp everything that the read does not show with a later time. The stamp cells remain until `unstamped` removes them.
 
     Args:
         schema: of the model.
         rows: row keys.
         columns: columns or families to read.
-        bound: how far a cell may lie ahead of its server's clock, in ms.
+        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         draw: source of the names of stamps.
     """
     stamped: dict[bytes, StampedRow] = {}
@@ -86,7 +86,7 @@ def read_stamped(
         stamp = schema.stamp_prefix + draw()
         stamps.append(stamp)
         yield PutRows(schema.table, [Put(row, {stamp: STAMP}, ttl=STAMP_LIFE) for row in overtaken])
-        yield LetClockTick()  # whatever else the servers stamp with that millisecond has landed, and is read
+        yield LetClockTick()  # all that the servers stamp with that millisecond is written by then, and is read
         asked = columns if columns == schema.family_names else (*columns, stamp)
         found = yield GetRows(schema.table, tuple(overtaken), asked)
         for row, read in zip(tuple(overtaken), found, strict=True):
@@ -107,7 +107,8 @@ def read_stamped(
             return stamped
     for row in overtaken:
         error = ClockError(
-            "What is written to the row stays hidden: by a delete whose time lies ahead of the server's clock, or by other writers.",
+            "Writes to the row stay hidden, by a delete whose timestamp is ahead of the server's clock or by other writers: try again "
+            "later.",
             table=schema.table, key=row,
         )  # fmt: skip
         stamped[row] = StampedRow(row, {}, 0, tuple(stamps), error)

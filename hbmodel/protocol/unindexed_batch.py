@@ -40,7 +40,7 @@ class UnindexedRowPlan:
 
     @property
     def first(self) -> Put | None:
-        """The put of a call of its own: it shows what the row will be, so no reader and no crash meets half of the write."""
+        """The put of a separate call: it already shows the new row, so no reader sees half of the write, and no crash leaves half of it."""
         if self.put is None or not self.blanks:
             return self.put
         return evolve(self.put, cells={**self.put.cells, **dict.fromkeys(self.blanks, b"")})

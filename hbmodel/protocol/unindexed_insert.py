@@ -28,7 +28,7 @@ def insert_unindexed(
         planner: plans the mutations.
         write: the object.
         column: to check.
-        bound: how far a cell may lie ahead of its server's clock, in ms.
+        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         grace: G in ms: how old the claim of another insert must be to be retaken.
         one_cell: whether the row is one cell, which a store puts under a condition that can do no more than that.
     """
@@ -67,7 +67,11 @@ def insert_unindexed(
                 (row,) = yield GetRows(schema.table, [write.row], (column,))
                 claim = yield from abandoned_claim(schema.table, write.row, None if row is None else row.columns.get(column), grace)
                 continue
-            raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
+            raise RowExists(
+                "A row with this key exists already: change it with update(), or overwrite it with add().",
+                table=schema.table,
+                key=write.row,
+            )
         asked = planner.columns
         (row,) = yield GetRows(schema.table, [write.row], asked if mark is None or asked == schema.family_names else (*asked, mark))
         there = row is not None and column in row.columns
@@ -75,11 +79,14 @@ def insert_unindexed(
             return plan.outcome
         if mark is not None and (yield ReadRunningTime()) - began > STAMP_LIFE // 2:
             raise UnknownOutcome(
-                "Too much time has passed to say what became of the row: deleted or moved to another key after the insert, or not put.",
+                "The insert took too long to find out whether its row was put: it may have been deleted or moved to another key. Read it.",
                 table=schema.table, key=write.row,
             )  # fmt: skip
         if there:
-            raise RowExists("Another row has taken the place of the one inserted.", table=schema.table, key=write.row)
+            raise RowExists(
+                "Another program has written a row with this key since the insert: read it, or insert under another key.",
+                table=schema.table, key=write.row,
+            )  # fmt: skip
         claim = None
         yield LetClockTick()
 
@@ -96,13 +103,17 @@ def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Prot
     if row is None:
         return column, None
     if planner.reader.exists(row):
-        raise RowExists("There is a row under this key already.", table=planner.schema.table, key=write.row)
+        raise RowExists(
+            "A row with this key exists already: change it with update(), or overwrite it with add().",
+            table=planner.schema.table,
+            key=write.row,
+        )
     marker = row.columns.get(planner.schema.liveness_column)
     return (column, None) if marker is None else (planner.schema.liveness_column, marker.value)
 
 
 def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPlan:
-    """A put without a TTL, of every column, whatever is left under it of a row that is gone."""
+    """A put of every column without a TTL, regardless of what remains of a deleted row."""
     schema = planner.schema
     counters = [f.column for f in schema.columns if f.kind == "counter"]
     cells = {**dict.fromkeys(counters, COUNTER_ZERO), **planner.cells(write)}

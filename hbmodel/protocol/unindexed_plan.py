@@ -46,7 +46,7 @@ class UnindexedRowPlanner:
         schema: of the model.
         draw: source of the values by which the time of a row is asked for.
         marking: whether rows of others may have a liveness cell, so that a put of a whole object sets it.
-        reader: tells whether a row that is to be updated is there.
+        reader: decides whether a row to update exists.
         gone: columns whose None is the absence of the cell.
     """
 
@@ -70,13 +70,13 @@ class UnindexedRowPlanner:
 
     @property
     def glance(self) -> Sequence[bytes]:
-        """What tells whether a row is there and whether it expires."""
+        """The columns that show whether a row exists and whether it expires."""
         columns = self.reader.columns
         return columns if columns == self.schema.family_names else self._with_end(columns)
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """Every column of the model, and in a table of its own whatever else is in its families."""
+        """Every column of the model, and unless the table is foreign, everything else in its families."""
         columns = RowDecoder.of(self.schema, indexed=False).columns
         return self._with_end(columns) if self.schema.foreign else columns
 
@@ -116,7 +116,7 @@ class UnindexedRowPlanner:
     # --- planning -----------------------------------------------------------------------------------------------------
 
     def puts_of_objects(self, writes: Iterable[RowWrite]) -> list[Put] | None:
-        """The puts of writes that all put whole objects, whatever their rows are, and delete no cell; else None: they need plans."""
+        """The puts of writes that all put whole objects, regardless of their rows, and delete no cell; otherwise None: they need plans."""
         if self.gone:
             return None
         puts: list[Put] = []
@@ -168,7 +168,7 @@ class UnindexedRowPlanner:
         return end_of_adopted(self.schema, row) if self.marking else end_of_unindexed(row, self.schema.expiry_column)
 
     def _kept(self, found: Mapping[bytes, Cell], end: End | None) -> dict[bytes, bytes]:
-        """What an update writes unchanged: all of a row ends at once (rule 10), or all that ends by its family's TTL."""
+        """The cells that an update writes unchanged, so that the row, or what its family's TTL expires, expires at once (rule 10)."""
         schema = self.schema
         if end is None and family_life(schema) is None:
             return {}
@@ -249,8 +249,8 @@ class UnindexedRowPlanner:
     def may_leave_a_piece(self, plan: UnindexedRowPlan) -> bool:
         """Whether the put of an update, should it meet a delete, would leave cells that look like a row.
 
-        What has a time of its own lies below the delete. Without a required column among them, or beside a flag, the cells are
-        no object. Entries of map columns are none either, but would be those of the next object.
+        Puts with an explicit timestamp are below the delete. Without a required column among them, or in a model with a flag, the cells
+        are not an object. Entries of map columns are not an object either, but would belong to the next object.
         """
         if plan.put is not None and self.schema.maps and not plan.put.cells.keys() <= {*self.schema.row_columns}:
             return True

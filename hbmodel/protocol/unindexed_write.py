@@ -27,10 +27,10 @@ def write_unindexed_batch(
     Args:
         planner: plans the mutations.
         writes: at most one per row.
-        bound: how far a cell may lie ahead of its server's clock, in ms.
+        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
         deleted: where the rows that are deleted are noted, see `write_indexed_batch`.
-        together: rows that are written at once with others, so that none of them is written under a condition of its own.
+        together: rows that are written together with others, so that none of them is written under a separate condition.
     """
     puts = planner.puts_of_objects(writes)
     if puts:

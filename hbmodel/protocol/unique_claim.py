@@ -33,7 +33,7 @@ YOUNG = 1_000
 
 @frozen
 class Claim:
-    """The row of an index table that stands for a value.
+    """The row of an index table that records the owner of a value.
 
     Attributes:
         table: of the index.
@@ -85,7 +85,7 @@ def held_claims(planner: VersionedRowPlanner, old: OldRow) -> list[Claim]:
 
 
 def claims_of(planner: VersionedRowPlanner, plan: RowPlan, old: OldRow) -> RowClaims:
-    """What a planned write does to claims; of a value that stays the claim is there."""
+    """What a planned write does to claims; an unchanged value already has its claim."""
     unique = {index.table: index for index in planner.indexes if index.unique}
     if not unique or (not plan.entries and plan.outcome.action != "deleted"):
         return RowClaims()
@@ -158,7 +158,7 @@ def claim_values(
 
 
 def release(releases: Sequence[tuple[str, ConditionalChange]]) -> Protocol[None]:
-    """Gives up values of rows that are written; what is refused, somebody has claimed since."""
+    """Releases values of written rows; a refused change means that another row has claimed the value since."""
     for table, changes in by_table(releases).items():
         yield CheckAndMutateRows(table, changes)
 
@@ -227,7 +227,7 @@ def _fence(
 
 
 def fence(planner: VersionedRowPlanner, row: bytes, old: OldRow, timestamp: int) -> ConditionalChange:
-    """Counts a version on and changes nothing else, so that whoever has read the row before cannot write it any more."""
+    """Increases the version and changes nothing else, so that programs that read the row before cannot write it any more."""
     nonce = planner.nonce()
     cells = {planner.schema.version_column: planner.version(nonce, old, timestamp)}
     if old.row is None:

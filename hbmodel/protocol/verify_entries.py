@@ -53,7 +53,7 @@ class EntryScope:
 
 @frozen(eq=False)
 class EntryVerifier:
-    """Decides which index entries stand for a row (rule 5): no memory, no clock, and readers never delete.
+    """Decides which index entries match their row (rule 5), without state or a clock; readers never delete.
 
     Attributes:
         schema: of the model.
@@ -78,7 +78,7 @@ class EntryVerifier:
         return KeyMapper(self.schema).entries_code(self.index)
 
     def verify(self, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
-        """The values of the row behind each entry, or None for an entry that must not be returned.
+        """The values of the row of each entry, or None for an entry that must not be returned.
 
         One multi-get for all of them. An entry counts if and only if its row is live, satisfies the predicate and has this entry
         as the first of its current ones in the query's scope, so it comes once. Under a random salt the newest of the rows with
@@ -100,7 +100,7 @@ class EntryVerifier:
         return [None if row is None else self._decide(entry, row) for entry, row in zip(entries, current, strict=True)]
 
     def _verify_behind(self, prefix: bytes, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
-        """The same for entries with a common prefix: a row's entry has it or not, which the cells of its indexed fields decide alone."""
+        """The same for entries with a common prefix: the cells of a row's indexed fields alone decide whether its entry has the prefix."""
         start = len(prefix)
         got: Sequence[Row | None] = ()
         if entries:
@@ -135,9 +135,9 @@ class EntryVerifier:
 
 @frozen(eq=False)
 class CoveringReader:
-    """Answers from verified entries, and has the rows of the others answer (rule 11).
+    """Answers from verified entries, and from the rows of all others (rule 11).
 
-    A verified entry is what its row was at the time of the scan: whoever changes the row marks the entry before.
+    A verified entry equals its row at the time of the scan: a writer marks the entry before it changes the row.
 
     Attributes:
         decoder: of verified entries.
@@ -150,7 +150,7 @@ class CoveringReader:
     verifier: EntryVerifier
 
     def read(self, entries: Sequence[Row]) -> Protocol[list[Values | None]]:
-        """The values behind each entry, or None for one that must not be returned; one multi-get for those that are not verified.
+        """The values of each entry's object, or None for an entry that must not be returned; one multi-get for the unverified ones.
 
         Args:
             entries: that the query asks for, read with the columns of the decoder.
@@ -175,7 +175,7 @@ class CoveringReader:
 
 
 def newest_of(rows: Sequence[Row]) -> Row | None:
-    """The `newest` of the rows that may stand for one object, or None where there is none."""
+    """The `newest` of the rows that may hold one object, or None if there is none."""
     if len(rows) > 1:
         return newest(rows)
     return rows[0] if rows else None

@@ -16,7 +16,7 @@ from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields
 from hbmodel.store.values import ConditionalChange, Delete, Put
 
 KEPT = 3
-"""Nonces of earlier writes that a version cell keeps: so many writes later, whoever lost an answer still finds what became of it."""
+"""Nonces of earlier writes in a version cell: after so many later writes, a writer that lost its answer can still find the outcome."""
 
 KEPT_WHEN_BUSY = 31
 """The same in a row that is written again within `BUSY`."""
@@ -110,7 +110,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
         if not isinstance(write, PutObject) and write.condition is not None and old.live and old.row is not None:
             values = RowDecoder.of(self.schema, True, write.condition.reads(), self.adopting).values(old.row)
             if not write.condition.test()(values):
-                raise ConditionFailed("The row does not satisfy the condition.", table=self.schema.table, key=write.row)
+                raise ConditionFailed("The row does not satisfy the condition: read it again.", table=self.schema.table, key=write.row)
         plan = super()._plan(write, old, now)
         if plan.put is None or plan.outcome.action != "put":
             return plan
@@ -139,11 +139,15 @@ class VersionedRowPlanner(IndexedRowPlanner):
         Raises `RowMoved` for one that moves, or has moved, to another table.
         """
         if not self.moving and self.cell(old).sealed and (old.live or not self.over_closed):
-            raise RowMoved("The row is sealed in this table: its object moves to another one.", table=self.schema.table, key=row)
+            raise RowMoved(
+                "The row is sealed, because its object is being moved to another table: use the model of that table.",
+                table=self.schema.table,
+                key=row,
+            )
         mark = mark_of(self.schema, old.row) if old.live and not self.moving else None
         if mark is not None:
             raise ConflictError(
-                "The object is being moved to another key; if the program that moves it has died, call rekey() again.",
+                "The object is being moved to another key; if the program that moves it has crashed, call rekey() again.",
                 table=self.schema.table, key=row, other=mark.other,
             )  # fmt: skip
 

@@ -175,7 +175,7 @@ class WrittenRows:
         return {row: found.releases for row, found in claimed.items() if found.ready}
 
     def _still_pinned(self, write: RowWrite, plan: RowPlan) -> Protocol[None]:
-        """Raises what ends a local transaction, for a write that changes nothing: no condition stands for what it has found.
+        """Raises the conflict of a local transaction for a write that changes nothing: no condition of a put checks what it has read.
 
         The version of the row was read before the object, so it is read once more. If it has changed, that is a `ConflictError`.
         """
@@ -200,10 +200,10 @@ class WrittenRows:
             del self.sent[write.row]
             return False
         if verdict == "unknown" and found.sealed and not self.planner.over_closed:
-            return False  # it is not planned either; whoever looks into the other table settles it
+            return False  # it is not planned either: the read of the other table decides
         if verdict == "unknown":
             error = UnknownOutcome(
-                "The write may or may not have been applied: its row has been written too often since.",
+                "The write may or may not have been applied, because its row has been written too often since: read the row to find out.",
                 table=self.planner.schema.table, key=write.row,
             )  # fmt: skip
             self.outcomes[write.row] = Outcome("failed", write.row, error=error)
@@ -215,7 +215,11 @@ class WrittenRows:
 
     def _planned(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
         if self.insert and old.live:
-            error = RowExists("There is a row under this key already.", table=self.planner.schema.table, key=write.row)
+            error = RowExists(
+                "A row with this key exists already: change it with update(), or overwrite it with add().",
+                table=self.planner.schema.table,
+                key=write.row,
+            )
             return RowPlan(Outcome("failed", write.row, error=error))
         return self.planner.plan(write, old, now)
 
@@ -226,10 +230,9 @@ class WrittenRows:
         self.releases += sent.releases
 
     def _keep_entries(self, rows: Sequence[bytes]) -> Protocol[None]:
-        """Puts the entries of changes that took too long once more: a repairer may have taken them for orphans (rule 3).
+        """Puts the entries of changes that took too long again: a repair may have treated them as orphans (rule 3).
 
-        The rows are not put again: others may have found them since, and changed or deleted them. So nobody knows whether the entries
-        answer for them.
+        The rows are not put again: others may have changed or deleted them since. So it is unknown whether the entries match them.
         """
         done = [sent for row in rows if self.outcomes[row].error is None and (sent := self.sent.get(row)) is not None]
         if not done:

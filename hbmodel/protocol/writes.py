@@ -124,4 +124,4 @@ def without_nulls(cells: Mapping[bytes, bytes], optional: Set[bytes]) -> dict[by
 
 def not_found(schema: TableSchema, row: bytes) -> RowNotFound:
     """The error of an update of a row that does not exist."""
-    return RowNotFound("There is no such row to update.", table=schema.table, key=row)
+    return RowNotFound("There is no row with this key to update: add() or insert() creates one.", table=schema.table, key=row)

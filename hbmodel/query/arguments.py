@@ -14,8 +14,8 @@ from hbmodel.store.checks.numbers import whole_number
 MOST: Final = 2**60
 """The greatest limit, offset and page size, far above any table."""
 
-NO_FORMER_ENTRIES = "An index holds no former values, so what is read as of a time is read from the primary table."
-NO_FORMER_MAPS = "Map columns are not read as of a time."
+NO_FORMER_ENTRIES = "An index holds no earlier values, so a query with as_of() reads the primary table: leave out use_index()."
+NO_FORMER_MAPS = "Map columns cannot be read as of a time: leave out load()."
 
 
 def whole(count: SupportsIndex, what: str, least: int = 0) -> int:
@@ -29,7 +29,7 @@ def whole(count: SupportsIndex, what: str, least: int = 0) -> int:
 def given_token(after: str | None, before: str | None) -> tuple[str | None, bool]:
     """The given token, if any, and whether it belongs to the previous page; raises `QueryError` if two were given."""
     if after is not None and before is not None:
-        raise QueryError("A page follows one page or precedes one: give after= or before=, not both.")
+        raise QueryError("Give after= for the next page or before= for the previous page, not both.")
     return (after, False) if before is None else (before, True)
 
 
@@ -39,7 +39,7 @@ def field_of(part: object) -> Field:
         raise QueryError("A map column is read by load(), or by session.columns().", field=part.of.name)
     if not isinstance(part, FieldExpression):
         raise QueryError(
-            "Give fields as they stand on the model class: Model.field, and in an order Model.field.desc().", found=type(part).__name__
+            "Give fields as attributes of the model class: Model.field, or Model.field.desc() in an order.", found=type(part).__name__
         )
     return part.of
 
@@ -47,7 +47,9 @@ def field_of(part: object) -> Field:
 def check_field(schema: TableSchema, of: Field) -> None:
     """Raises `UnknownField` for a field of another model."""
     if schema.by_name.get(of.name) is not of:
-        raise UnknownField("The field belongs to another model.", table=schema.table, field=of.name)
+        raise UnknownField(
+            "The field belongs to another model: use the fields of the model that is queried.", table=schema.table, field=of.name
+        )
 
 
 def check_own(schema: TableSchema, predicate: Predicate) -> None:

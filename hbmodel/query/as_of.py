@@ -22,9 +22,11 @@ def moment(schema: TableSchema, time: Any) -> datetime:
     if not isinstance(time, datetime) or time.utcoffset() is None:
         raise QueryError("as_of() takes a datetime with a time zone.", table=schema.table, found=repr(time))
     if time < _EPOCH:
-        raise QueryError("Cells have no times before 1970.", table=schema.table, found=repr(time))
+        raise QueryError("Cells have no timestamps before 1970: give a later time.", table=schema.table, found=repr(time))
     if schema.replaces is not None:
-        raise QueryError("A model that replaces another cannot be read as of a time: only the newest versions move.", table=schema.table)
+        raise QueryError(
+            "A model that replaces another cannot be read as of a time: only the newest versions are moved.", table=schema.table
+        )
     return time.astimezone(UTC)
 
 
@@ -51,6 +53,6 @@ def check_kept(reader: RowDecoder) -> None:
     if lacking:
         names = [of.name for of in schema.columns if of.family == lacking[0]]
         raise QueryError(
-            "The column family keeps the newest version of its cells only: declare hb.column(versions=n), and hb.alter() the table.",
+            "The column family keeps only the newest version of its cells: declare hb.column(versions=n), and call hb.alter().",
             table=schema.table, family=lacking[0].decode(), fields=names,
         )  # fmt: skip

@@ -47,7 +47,7 @@ def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
             missing.append(name)
     if missing:
         raise QueryError(
-            "before() and after() need more of the object for the key that the query reads: give these fields too, or the object.",
+            "before() and after() need more fields for the key that the query reads: give these fields too, or the object.",
             table=plan.path.table, path=plan.path.name, missing=missing,
         )  # fmt: skip
     if above and layout.tail:

@@ -241,7 +241,7 @@ class ColumnSlice(Generic[K, V]):
         at, backwards = given_token(after, before)
         token = None if at is None else check_direction(decode_token(at, digest, reader.seal), backwards)
         if token is not None and token.path != reader.of.name:
-            raise TokenError("The continuation token belongs to another query.")
+            raise TokenError("The continuation token belongs to another query: repeat the query of its page, or start from the first page.")
         window = PageWindow.of(most, token, self.maximum)
         if window.position is not None:
             keys = keys.before(window.position) if backwards else keys.after(window.position)

@@ -69,19 +69,21 @@ def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: F
     """
     for given in (at, value):
         if not isinstance(given, FieldExpression):
-            raise QueryError("Give fields as they stand on the model class: Model.field.", found=type(given).__name__)
+            raise QueryError("Give fields as attributes of the model class: Model.field.", found=type(given).__name__)
     kind: Any = at.of.codec.python_type
     origin, wanted, length = ORIGINS.get(kind), int if kind is int else timedelta, every
     if origin is None:
-        raise QueryError("Spans of time are counted by datetimes, dates or integers.", field=at.of.name)
+        raise QueryError("downsample() needs a time field of datetimes, dates or integers.", field=at.of.name)
     if value.of.codec.python_type not in SUMMABLE:
-        raise QueryError("Values to down-sample are numbers or timedeltas.", field=value.of.name)
+        raise QueryError("downsample() needs a value field of numbers or timedeltas.", field=value.of.name)
     if isinstance(every, bool) or not isinstance(every, wanted) or length <= wanted():
-        raise QueryError("The length of a span is a positive timedelta, or a positive integer where times are integers.", found=repr(every))
+        raise QueryError(
+            "The length of a span must be a positive timedelta, or a positive integer if the times are integers.", found=repr(every)
+        )
     if kind is date and length % timedelta(days=1):
-        raise QueryError("Dates are down-sampled by whole days.", found=repr(every))
+        raise QueryError("A span of dates must be a whole number of days.", found=repr(every))
     if any(part.field is not at.of for part in query._ordering):
-        raise QueryError("A query is down-sampled in the order of its time.", field=at.of.name)
+        raise QueryError("downsample() reads in the order of its time field: leave out order_by(), or give that field.", field=at.of.name)
     ordered = query if query._ordering else query.order_by(at)
     return _spans(iter(ordered.select(at, value)), origin, every)
 

@@ -374,11 +374,16 @@ def read_token(text: str, query: Query[Any], plan_for: Callable[[str], Plan], se
     """
     unchecked = decode_token(text, None, seal)
     if query._index_name not in {None, unchecked.path}:
-        raise TokenError("The continuation token follows another path than the query names.", path=unchecked.path)
+        raise TokenError(
+            "The continuation token belongs to another path than use_index() names: name the same path, or start from the first page.",
+            path=unchecked.path,
+        )
     try:
         plan = plan_for(unchecked.path)
     except (QueryError, IndexUnavailable):
-        raise TokenError("The path that the continuation token follows is not available to this query.", path=unchecked.path) from None
+        raise TokenError(
+            "The path of the continuation token is not available to this query: start from the first page.", path=unchecked.path
+        ) from None
     if unchecked.query != plan.digest:
-        raise TokenError("The continuation token belongs to another query.")
+        raise TokenError("The continuation token belongs to another query: repeat the query of its page, or start from the first page.")
     return check_direction(unchecked, backwards), plan

@@ -30,7 +30,7 @@ class Slices:
         columns: the columns of each row, as text with values.
         number: the number of slices: each is the same ranges of columns in one row, or in each row of a range of rows.
         ranges: the number of column ranges in a slice.
-        scans: the number of scans up to the first item, over all buckets.
+        scans: the number of scans until the first item, over all buckets.
         turns: how often the query waits for scans.
     """
 
@@ -59,7 +59,7 @@ class Explanation:
         backwards: whether the scans run backwards.
         server: the filter on the server, or None.
         client: the conditions that the client checks on every row.
-        calls: the number of calls to the store up to the first item; calls for different buckets run concurrently.
+        calls: the number of calls to the store until the first item; calls for different buckets run concurrently.
         round_trips: how often the query waits for their answers.
         calls_saved: how many of the calls a store with one-call scans would save (`Capabilities.one_call_scans`).
         full_scan: whether the scan is unbounded.
@@ -115,14 +115,14 @@ class Explanation:
 
     def __str__(self) -> str:
         fixed = ", ".join(self.equalities) or "nothing"
-        calls = f"{self.scan_calls} of scans, {self.gets} of gets"
+        calls = f"{self.scan_calls} for scans, {self.gets} for gets"
         least = "at least " if self.at_least else ""
         lines = [
             f"{self.access} of {self.table} ({', '.join((self.path, *self.kinds))})",
             f"  key:     {fixed} fixed"
             + (f", {self.range_field} bounded" if self.range_field else "")
             + (" - full scan" if self.full_scan else "")
-            + (f" - {self.limit} row(s) of each bucket by the limit" if self.limit is not None else ""),
+            + (f" - at most {self.limit} row(s) of each bucket" if self.limit is not None else ""),
             f"  scans:   {self.ranges} range(s) in {self.buckets} of {self.of_buckets} bucket(s)"
             + (f", merged over {', '.join(self.merged)}" if self.merged else "")
             + (", backwards" if self.backwards else ""),
@@ -130,14 +130,14 @@ class Explanation:
             f"  client:  {', '.join(self.client) or 'no check'}",
             *([] if self.as_of is None else [f"  as of:   {self.as_of.isoformat()}, in the versions that the columns keep"]),
             *self._of_rows,
-            f"  calls:   {least}{self.calls} to the first item ({calls}), in {least}{self.round_trips} round trip(s)"
+            f"  calls:   {least}{self.calls} until the first item ({calls}), in {least}{self.round_trips} round trip(s)"
             + (f"; {self.calls - self.calls_saved} where a scan is one call (hbase+thrift2:)" if self.calls_saved else ""),
         ]
         if self.at_least:
             lines.append(f"  why:     {self._why}")
         if self.covering is not None:
             lines.append(f"  covers:  {self._covers}")
-        lease = "" if self.lease is None else f"; a change is noticed within {self.lease:g} s"
+        lease = "" if self.lease is None else f"; a change of state is noticed within {self.lease:g} s"
         if self.state is not None:
             lines.append(f"  index:   {self.state}{lease}")
         if self.unreadable:
@@ -147,7 +147,7 @@ class Explanation:
     @property
     def _why(self) -> str:
         if self.dropping:
-            return f"the client drops rows by {', '.join(self.dropping)}, and reads on until one is left"
+            return f"the client drops rows that fail {', '.join(self.dropping)}, and reads on until one passes"
         return "the ranges of a bucket are read one after the other, and the first ones may be empty"
 
     @property
@@ -157,17 +157,17 @@ class Explanation:
         return [
             f"  rows:    {self.slices.rows}",
             f"  columns: {self.slices.columns}",
-            f"  slices:  {self.slices.number}, of {self.slices.ranges} range(s) of columns; conditions on columns are the client's, and "
-            "select saves nothing inside a slice",
+            f"  slices:  {self.slices.number}, of {self.slices.ranges} range(s) of columns; the client checks conditions on "
+            "columns, and select() does not reduce the cells read in a slice",
         ]
 
     @property
     def _covers(self) -> str:
         if self.covering == "verified":
-            return "verified entries answer without a read of the row"
+            return "verified entries answer without reading rows"
         if self.covering == "incomplete":
             return f"rows are read: entries lack {', '.join(self.lacking)}"
-        return "covered values are a copy; rows are read"
+        return "covered values are copies; rows are read"
 
 
 def describe_filter(of: Filter) -> str:

@@ -124,7 +124,7 @@ class MergedOrder:
             found = self.runs.get(position[:length])
             if found is not None:
                 return found[0] + position[length:], found[1]
-        raise TokenError("The continuation token is damaged.")
+        raise TokenError("The continuation token is damaged: start from the first page.")
 
     def beyond(self, of: KeyRange, prefix: bytes, lead: bytes, place: tuple[bytes, bytes], above: bool) -> KeyRange:
         """The part of a range whose keys lie above a place, or below it.

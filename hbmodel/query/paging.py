@@ -113,37 +113,37 @@ def decode_token(text: str, query: bytes | None, seal: Seal | None = None) -> To
         TokenError: the token is damaged, encrypted with another key, of another version, or belongs to another query.
     """
     if not isinstance(text, str) or not text.isascii():
-        raise TokenError("A continuation token is the text that an earlier page gave.")
+        raise TokenError("A continuation token must be the next_token or previous_token of an earlier page.")
     try:
         data = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        raise TokenError("The continuation token is damaged.") from None
+        raise TokenError("The continuation token is damaged: start from the first page.") from None
     if base64.urlsafe_b64encode(data).rstrip(b"=").decode() != text:
-        raise TokenError("The continuation token is damaged.")
+        raise TokenError("The continuation token is damaged: start from the first page.")
     body = _unchecked(data) if seal is None else seal.decrypt(data)
     if not body or body[0] != TOKEN_VERSION:
-        raise TokenError("The continuation token is of another version of hbmodel.")
+        raise TokenError("The continuation token is from another version of hbmodel: start from the first page.")
     head = 1 + _DIGEST + 1 + 8
     if len(body) <= head or len(body) < head + 1 + body[head] or body[1 + _DIGEST] > _BACKWARDS + _FROM_THE_EDGE:
-        raise TokenError("The continuation token is damaged.")
+        raise TokenError("The continuation token is damaged: start from the first page.")
     digest = body[1 : 1 + _DIGEST]
     if query is not None and digest != query:
-        raise TokenError("The continuation token belongs to another query.")
+        raise TokenError("The continuation token belongs to another query: repeat the query of its page, or start from the first page.")
     direction, passed = body[1 + _DIGEST], int.from_bytes(body[2 + _DIGEST : head], "big")
     name_end = head + 1 + body[head]
     try:
         path = body[head + 1 : name_end].decode()
     except UnicodeDecodeError:
-        raise TokenError("The continuation token is damaged.") from None
+        raise TokenError("The continuation token is damaged: start from the first page.") from None
     position = None if direction & _FROM_THE_EDGE else body[name_end:]
     if position is None and len(body) > name_end:
-        raise TokenError("The continuation token is damaged.")
+        raise TokenError("The continuation token is damaged: start from the first page.")
     return Token(digest, path, position, None if passed == _NOT_COUNTED else passed, bool(direction & _BACKWARDS))
 
 
 def _unchecked(data: bytes) -> bytes:
     if len(data) < 4 or zlib.crc32(data[:-4]).to_bytes(4, "big") != data[-4:]:
-        raise TokenError("The continuation token is damaged.")
+        raise TokenError("The continuation token is damaged: start from the first page.")
     return data[:-4]
 
 
@@ -160,7 +160,7 @@ class FernetSeal:
         try:
             self._fernet = Fernet(key)
         except (TypeError, ValueError, binascii.Error):
-            raise TokenError("A token key is 32 bytes in URL-safe base64, as Fernet.generate_key() makes them.") from None
+            raise TokenError("A token key must be 32 bytes in URL-safe base64, as Fernet.generate_key() returns them.") from None
 
     def encrypt(self, data: bytes) -> bytes:
         """Encrypts `data`."""
@@ -173,4 +173,4 @@ class FernetSeal:
         try:
             return self._fernet.decrypt(base64.urlsafe_b64encode(data))
         except InvalidToken:
-            raise TokenError("The continuation token is damaged or sealed with another key.") from None
+            raise TokenError("The continuation token is damaged or sealed with another key: start from the first page.") from None

@@ -94,7 +94,9 @@ def rebuilt(schema: TableSchema, description: object) -> Predicate:
     try:
         return _rebuilt(schema, description)
     except (TypeError, ValueError, DecodingError):
-        raise QueryError("The part does not hold a predicate of the model.", table=schema.table) from None
+        raise QueryError(
+            "The part does not contain a predicate of this model: deploy the same model to all processes.", table=schema.table
+        ) from None
 
 
 _COMBINED: Mapping[str, Callable[[tuple[Predicate, ...]], Predicate]] = {"and": And, "or": Or}

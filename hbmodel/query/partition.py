@@ -91,7 +91,9 @@ def within(plan: Plan, part: QueryPart[object]) -> Plan:
     """
     if (plan.path.name, plan.path.table) != (part.path, part.table):
         raise QueryError(
-            "The part is of another table than the query would read now: split the query again.", table=plan.path.table, part=part.table
+            "The part belongs to another table than the query would read now: split the query again.",
+            table=plan.path.table,
+            part=part.table,
         )
     limits = part.key_ranges
     buckets = [evolve(bucket, ranges=_common(bucket.ranges, limits)) for bucket in plan.buckets]

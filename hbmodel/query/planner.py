@@ -107,7 +107,7 @@ def plan(
         return made
     if made.match.excess and made.full_scan:
         raise FullScanRefused(
-            "The query gives this key field more values than it may have key ranges: split it, or say .allow_full_scan().",
+            "The query has more values for this key field than key ranges are allowed: split it, or say .allow_full_scan().",
             table=schema.table, path=made.path.name, field=made.match.excess,
         )  # fmt: skip
     if made.match.unordered:
@@ -147,7 +147,7 @@ def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequ
     """Raises `QueryError` if the only path that may be taken is an index that may lack rows of the query."""
     if len(paths) == 1 and (missing := misfit(paths[0].index, predicates)) is not None:
         raise QueryError(
-            "The index holds some rows only, and the query may ask for others: repeat the index's own condition in the query.",
+            "The index has entries for only some rows, and the query may match others: repeat the condition of the index in the query.",
             table=schema.table, index=paths[0].name, missing=missing,
         )  # fmt: skip
 
@@ -156,13 +156,13 @@ def _mention_apart(schema: TableSchema, ways: Sequence[tuple[KeyLayout, KeyCondi
     """Raises `QueryError` if no path can read the items apart by the values of some fields."""
     if each and not any(each <= set(found.fixed(layout)) for layout, found in ways):
         raise QueryError(
-            "Items are read apart by fields that lead the key of the table or of an index; fields before them must be fixed by where().",
+            "first_of_each() needs the leading fields of the key of the table or of an index: fix the other leading fields with where().",
             table=schema.table, fields=sorted(each),
         )  # fmt: skip
 
 
 _UNBUILT = (
-    "The index cannot be read: it was declared on a table that was there, and is not built, or it is being dropped. Build it with "
+    "The index cannot be read: it was declared on an existing table and is not built, or it is being dropped. Build it with "
     "hb.build_index() or `hbmodel index build`, or query without it."
 )
 
@@ -190,7 +190,7 @@ def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
             return path
     if wanted in schema.indexes:
         raise IndexUnavailable(_UNBUILT, table=schema.table, index=wanted)
-    raise UnknownIndex("The model has no such index.", table=schema.table, index=wanted)
+    raise UnknownIndex("The model has no such index: name a declared one.", table=schema.table, index=wanted)
 
 
 def _mention_none(query: Query[Any], ways: Sequence[tuple[KeyLayout, KeyConditions]], never_none: Set[str]) -> None:
@@ -198,8 +198,8 @@ def _mention_none(query: Query[Any], ways: Sequence[tuple[KeyLayout, KeyConditio
     wrong = [part.field.name for part in query._ordering if part.field.nullable and part.field.name not in never_none]
     if wrong and any(direction(layout, found, query._ordering, never_none | set(wrong)) is not None for layout, found in ways):
         raise OrderNotAvailable(
-            "None sorts before every value, but the codec, which stores the largest value first, has it on the other side: "
-            "leave it out with ~field.is_(None).",
+            "None sorts before every value, but this codec stores the largest value first, with None at the other end: exclude None with "
+            "~field.is_(None).",
             table=query.schema.table, fields=[part.field.name for part in query._ordering], nullable=wrong,
         )  # fmt: skip
 
@@ -223,8 +223,8 @@ def _mention_merging(query: Query[Any], ways: Sequence[tuple[Path, KeyConditions
     """Raises `QueryError` if a path could give the order only by merging too many scans."""
     for path, found, way in ways:
         raise QueryError(
-            "The order would be merged from more scans than may be read together, one for each combination of values and salt bucket: "
-            "give in_ fewer values and ask several times, or leave order_by() out.",
+            "The order needs a merge of more scans than are allowed, one for each combination of values and salt bucket: give in_ fewer "
+            "values and query several times, or leave out order_by().",
             table=query.schema.table, path=path.name, fields=[path.layout.names[at] for at in way.merged],
             scans=_scans_to_merge(path, found, way), most=MAX_MERGED,
         )  # fmt: skip

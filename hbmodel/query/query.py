@@ -169,7 +169,9 @@ class Query(Generic[R_co]):
         `"primary"` reads the primary table, None leaves the choice to the planner.
         """
         if name is not None and not isinstance(name, str | Index):
-            raise QueryError("use_index() takes the name of an index, or the index as it stands on the model.", table=self.schema.table)
+            raise QueryError(
+                "use_index() takes the name of an index, or the index as an attribute of the model class.", table=self.schema.table
+            )
         if name is not None and name != PRIMARY:
             name = self.schema.index(name).name
             if self._moment is not None:
@@ -234,7 +236,7 @@ class Query(Generic[R_co]):
         for part in chosen:
             check_field(self.schema, part)
         if self._loading:
-            raise QueryError("load() is for whole objects, not for select().", table=self.schema.table)
+            raise QueryError("load() reads whole objects: leave out select().", table=self.schema.table)
         return evolve(self, selection=chosen)
 
     def load(self, *maps: MapColumns[Any, Any] | Mapping[Any, Any]) -> Query[R_co]:
@@ -245,7 +247,7 @@ class Query(Generic[R_co]):
             UnknownField: a map column belongs to another model.
         """
         if self._selection is not None:
-            raise QueryError("load() is for whole objects, not for select().", table=self.schema.table)
+            raise QueryError("load() reads whole objects: leave out select().", table=self.schema.table)
         if self._moment is not None:
             raise QueryError(NO_FORMER_MAPS, table=self.schema.table)
         return evolve(self, loading=tuple(dict.fromkeys((*self._loading, *(map_of(self.schema, of) for of in maps)))))
@@ -271,9 +273,9 @@ class Query(Generic[R_co]):
         """
         found = self.limit(2 if self._maximum is None else min(self._maximum, 2)).all()
         if not found:
-            raise NoResult("The query has no item: use first() where there may be none.", table=self.schema.table)
+            raise NoResult("The query has no item: use first() if there may be none.", table=self.schema.table)
         if len(found) > 1:
-            raise SeveralResults("The query has more than one item: use first() for one of them.", table=self.schema.table)
+            raise SeveralResults("The query has more than one item: use first() to read one of them.", table=self.schema.table)
         return found[0]
 
     def last(self) -> R_co | None:
@@ -309,14 +311,14 @@ class Query(Generic[R_co]):
             check_field(self.schema, part)
         names = [part.name for part in chosen]
         if not names or len(set(names)) != len(names):
-            raise QueryError("Give a field, or several different ones.", fields=names)
+            raise QueryError("Give one field, or several different ones.", fields=names)
         if none := [part.name for part in chosen if not part.codec.key]:
-            raise QueryError("No key holds this field.", table=self.schema.table, field=none[0])
+            raise QueryError("This field cannot be in a key: give a field that leads a key.", table=self.schema.table, field=none[0])
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise QueryError("Give a collection of values.", field=names[0], found=type(values).__name__)
         keys = [(value,) if alone else tuple(value) for value in values]
         if any(len(key) != len(chosen) for key in keys):
-            raise QueryError("Give a value of each of the fields.", fields=names)
+            raise QueryError("Give one value for each of the fields.", fields=names)
         expressions = [FieldExpression[Any](of=part) for part in chosen]
         checked = [tuple(of.checked(value) for of, value in zip(expressions, key, strict=True)) for key in keys]
         return self._source.first_of_each(self, chosen, checked)
@@ -378,11 +380,15 @@ class Query(Generic[R_co]):
         """
         parts = whole(count, "split", 1)
         if self._maximum is not None or self._skipped:
-            raise QueryError("A query with limit() or offset() cannot be split: no part knows how many items the others have.")
+            raise QueryError(
+                "A query with limit() or offset() cannot be split: no part knows how many items the others have. Leave them out."
+            )
         if self._ordering:
-            raise QueryError("A query with order_by() cannot be split: there is an order within each part only.")
+            raise QueryError(
+                "A query with order_by() cannot be split, because only the items within a part are in order: leave out order_by()."
+            )
         if self._part is not None:
-            raise QueryError("A part of a query is not split again.")
+            raise QueryError("A part of a query cannot be split again: split the whole query into more parts.")
         return self._source.split(self, parts)
 
     def __reduce__(self) -> NoReturn:

@@ -38,7 +38,7 @@ def row_bound(schema: TableSchema, item: object, above: bool) -> RowBound:
     elif isinstance(item, Sequence) and not isinstance(item, str | bytes):
         given = dict(zip(schema.layout.names, item, strict=False))
         if len(given) < len(schema.layout.names) or len(item) != len(given):
-            raise QueryError("Give a value of every field of the key.", table=schema.table, fields=schema.layout.names, found=len(item))
+            raise QueryError("Give a value for every field of the key.", table=schema.table, fields=schema.layout.names, found=len(item))
     else:
         raise QueryError(
             "before() and after() take an object of the model, a mapping of its fields, or the values of its key.",

@@ -43,9 +43,9 @@ class BulkDelete:
         """
         schema = query.schema
         if query._selection is not None:
-            raise QueryError("delete() is for whole objects, not for select().", table=schema.table)
+            raise QueryError("delete() deletes whole objects: leave out select().", table=schema.table)
         if query._moment is not None:
-            raise QueryError("delete() deletes what is there now: leave as_of() out.", table=schema.table)
+            raise QueryError("delete() deletes the current objects: leave out as_of().", table=schema.table)
         keys = evolve(query, selection=tuple(schema.field(name) for name in schema.layout.names), loading=())
         deleted, token = 0, None
         while True:
@@ -57,7 +57,8 @@ class BulkDelete:
                 if not deleted and not isinstance(error, PartialWrite):
                     raise
                 raise PartialWrite(
-                    "The delete stopped: `deleted` objects are certainly deleted; the same delete() takes the rest.",
+                    "The delete stopped: `deleted` is the number of objects known to be deleted. Call the same delete() again for the "
+                    "rest.",
                     **{"table": schema.table, "reason": str(error), **getattr(error, "details", {}), "deleted": deleted},
                 ) from error
             if page and self.progress is not None:

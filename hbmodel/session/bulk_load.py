@@ -35,7 +35,9 @@ class Loader:
     ) -> None:
         rows, window = whole_number(batch_size), whole_number(shuffle)
         if rows is None or window is None or rows < 1 or window < 0:
-            raise SessionError("batch_size is a number of at least 1, shuffle of at least 0.", batch_size=batch_size, shuffle=shuffle)
+            raise SessionError(
+                "batch_size must be a number of at least 1, and shuffle of at least 0.", batch_size=batch_size, shuffle=shuffle
+            )
         self._work = work
         self._batch_size, self._shuffle, self._progress, self._ttl = rows, window, progress, ttl
         self._read = self._certain = 0
@@ -53,7 +55,7 @@ class Loader:
                     raise  # nothing was sent: the error speaks for itself
                 partial = error.details if isinstance(error, PartialWrite) else {"pending": [call.subject for call in batch]}
                 raise PartialWrite(
-                    "The load stopped: the first `position` objects are certainly written; repeating the whole load is safe.",
+                    "The load stopped: at least the first `position` objects are written. Repeating the whole load is safe.",
                     **{"applied": [], "failures": [], "reason": str(error), **partial, "position": self._certain},
                 ) from error
             self._begun, self._certain = True, position

@@ -68,7 +68,10 @@ class CellVersionCalls:
         most = _most(schema, of, limit)
         rows = known_rows(schema, key)
         if schema.salt.random or schema.replaces is not None:
-            raise QueryError("Objects that may stand in several places have no versions in order.", table=schema.table)
+            raise QueryError(
+                "Objects whose row may be in several buckets or tables have no ordered versions: read the cells from the store.",
+                table=schema.table,
+            )
         return [] if not rows else _versions(self._view(schema), self._bind(schema), schema, of.of, rows[0], most)
 
     def _get_as_of(self, schema: TableSchema, key: dict[str, Any]) -> Any:
@@ -90,12 +93,12 @@ def asks_as_of(schema: TableSchema) -> bool:
 def _most(schema: TableSchema, of: object, limit: Any) -> int:
     """The maximum number of versions of a field to read."""
     if not isinstance(of, FieldExpression) or schema.by_name.get(of.of.name) is not of.of:
-        raise UnknownField("versions() takes a column as it stands on the model class.", table=schema.table)
+        raise UnknownField("versions() takes a column as an attribute of the model class: Model.field.", table=schema.table)
     asked: Field = of.of
     family = next((family for family in schema.families if family.name == asked.family), None)
     kept = asked.versions or (None if family is None else family.max_versions)
     if asked.kind != "column" or kept is None:
-        raise QueryError("The column keeps no versions: declare hb.column(versions=n).", table=schema.table, field=asked.name)
+        raise QueryError("The column keeps only its newest version: declare hb.column(versions=n).", table=schema.table, field=asked.name)
     return kept if limit is None else min(kept, whole(limit, "limit", 1))
 
 
@@ -115,7 +118,7 @@ def _version(schema: TableSchema, of: Field, row: bytes, cell: Cell) -> CellVers
     try:
         time = _EPOCH + timedelta(milliseconds=cell.timestamp)
     except OverflowError:
-        raise DecodingError("The cell's time is none of the calendar.", table=schema.table, key=row, field=of.name) from None
+        raise DecodingError("The cell's timestamp is later than the year 9999.", table=schema.table, key=row, field=of.name) from None
     try:
         return CellVersion(time, of.decode_cell(cell.value))
     except DecodingError as error:

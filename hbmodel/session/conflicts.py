@@ -50,7 +50,7 @@ def waits_between(attempts: int) -> Iterator[float]:
     """
     number = whole_number(attempts)
     if number is None or number < 1:
-        raise SessionError("attempts is a number of at least 1.", attempts=attempts)
+        raise SessionError("attempts must be a number of at least 1.", attempts=attempts)
     return (random.uniform(0, min(LONGEST_WAIT, FIRST_WAIT * 2**tried)) for tried in range(number - 1))
 
 

@@ -27,14 +27,16 @@ def increment(store: Store, bind: Callable[[TableSchema], Binding], obj: Any, co
     """
     schema = schema_of(type(obj))
     if not isinstance(counter, FieldExpression) or schema.by_name.get(counter.of.name) is not counter.of:
-        raise UnknownField("increment() takes a counter as it stands on the model class.", table=schema.table)
+        raise UnknownField("increment() takes a counter as an attribute of the model class: Model.field.", table=schema.table)
     if counter.of.kind != "counter":
-        raise SessionError("Only a field declared with hb.counter can be incremented.", table=schema.table, field=counter.of.name)
+        raise SessionError(
+            "Only a counter can be incremented: declare the field with hb.counter().", table=schema.table, field=counter.of.name
+        )
     if schema.immutable:
         raise SessionError("Rows of an immutable model cannot be incremented.", table=schema.table)
     number = whole_number(amount)
     if number is None or not -(2**63) <= number < 2**63:
-        raise EncodingError("A counter takes a whole number of 64 bits.", table=schema.table, field=counter.of.name)
+        raise EncodingError("A counter can be incremented by whole numbers of 64 bits only.", table=schema.table, field=counter.of.name)
     with claiming():  # it may begin a row
         (row,) = KeyMapper(schema).rows(key_of(schema, obj))
     binding = bind(schema)
@@ -42,5 +44,5 @@ def increment(store: Store, bind: Callable[[TableSchema], Binding], obj: Any, co
     if binding.indexed or any(f.required for f in schema.columns) or schema.exists_column is not None:
         (found,) = store.get(schema.table, [row], reader.columns)
         if found is None or not reader.exists(found):
-            raise RowNotFound("There is no such row to increment.", table=schema.table, key=row)
+            raise RowNotFound("There is no row with this key to increment: add the object first.", table=schema.table, key=row)
     return store.increment(schema.table, row, counter.of.column, number)

@@ -59,7 +59,7 @@ class Inserter:
         schema = schema_of(type(obj))
         if schema.salt.random:
             raise CapabilityError(
-                "insert() is not possible under RandomSalt: a free key in one bucket says nothing of the others.", table=schema.table
+                "insert() is not possible under RandomSalt: a key that is free in one bucket may be used in others.", table=schema.table
             )
         attempt = Attempt(self, obj, put_object(schema, obj, ttl))
         return self.carry_out(schema, attempt.protocol, lambda: attempt)
@@ -82,7 +82,7 @@ class Inserter:
             except SchemaMismatch as error:
                 return latest().finished_otherwise(error)
             return latest().inserted(outcome)
-        raise SchemaMismatch("The indexes of the table change again and again; insert again.", table=schema.table)
+        raise SchemaMismatch("The indexes of the table keep changing: insert again.", table=schema.table)
 
     def _check(self, binding: Binding) -> None:
         if not self.bind(binding.schema).writes_like(binding):
@@ -184,7 +184,9 @@ def insert_between(work: UnitOfWork, obj: T) -> T:
     try:
         (outcome,) = work.commit()
     except PartialWrite as error:
-        raise UnknownOutcome("The object may or may not have been put.", **{**error.details, "applied": None, "pending": None}) from error
+        raise UnknownOutcome(
+            "The object may or may not have been put: read its key to find out.", **{**error.details, "applied": None, "pending": None}
+        ) from error
     assert outcome.version is not None
     return obj if give_version(schema, obj, outcome.version) else changed_copy(obj, {}, outcome.version)
 
@@ -202,8 +204,8 @@ def never_empty_column(schema: TableSchema, call: str) -> bytes:
 def _need_check_and_mutate(store: Store, schema: TableSchema) -> None:
     if not store.capabilities.check_and_mutate:
         raise CapabilityError(
-            "insert() and prepend() need a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway. Through the first "
-            "one they are possible, without a TTL, for models without indexes and version that have one column, which is never empty, or "
-            'a flag: @hb.model(exists=hb.flag("e")).',
+            "insert() and prepend() need a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway. The Thrift1 "
+            "gateway supports them, without a TTL, only for models without indexes and without a version that have a single column, which "
+            'is never empty, or a flag: @hb.model(exists=hb.flag("e")).',
             table=schema.table,
         )

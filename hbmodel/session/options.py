@@ -29,14 +29,14 @@ def check_seconds(**times: object) -> None:
     """Raises `SessionError` for a time that is not a number of seconds."""
     for name, seconds in times.items():
         if not is_finite(seconds) or seconds < 0:
-            raise SessionError("A session takes its times as a number of seconds that is not negative.", option=name, found=repr(seconds))
+            raise SessionError("The times of a session must be numbers of seconds, at least 0.", option=name, found=repr(seconds))
 
 
 _NOT_UPDATED: Mapping[FieldKind, str] = {
-    "key": "A key field cannot be updated: add the object under its new key and delete the old one.",
-    "counter": "A counter is changed with increment().",
-    "version": "The version is counted by the session.",
-    "computed": "A computed field changes with the fields that it is made of.",
+    "key": "A key field cannot be updated: change the key with rekey().",
+    "counter": "A counter cannot be updated: change it with increment().",
+    "version": "The version cannot be updated: the session increases it with each write.",
+    "computed": "A computed field cannot be updated: update the fields that it is computed from.",
 }
 """Why `update` does not take fields that are no ordinary columns."""
 

@@ -259,7 +259,11 @@ class QueryRunner:
             raise QueryError("Give a part of a query, from split().", found=type(part).__name__)
         schema = schema_of(part.model)
         if part.path not in {PRIMARY, *schema.indexes} or part.layout != layout_digest(schema, part.path):
-            raise SchemaMismatch("The model has another layout here than where the query was split.", table=schema.table, path=part.path)
+            raise SchemaMismatch(
+                "The model has another layout here than in the process that split the query: deploy the same model to all processes.",
+                table=schema.table,
+                path=part.path,
+            )
         return evolve(
             Query[Any](schema, self),
             predicate=None if part.predicate is None else rebuilt(schema, part.predicate),

@@ -51,14 +51,14 @@ def rekey(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClo
             continue
         found: T = (done[0] if isinstance(done, list) else done).obj
         return found
-    raise SchemaMismatch("The indexes of the table change again and again; call rekey() again.", table=schema.table)
+    raise SchemaMismatch("The indexes of the table keep changing: call rekey() again.", table=schema.table)
 
 
 def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any]) -> Move:
     """The requested move, checked before any call."""
     if schema.salt.random:
         raise CapabilityError(
-            "rekey() is not possible under RandomSalt: a free key in one bucket says nothing of the others.", table=schema.table
+            "rekey() is not possible under RandomSalt: a key that is free in one bucket may be used in others.", table=schema.table
         )
     if not store.capabilities.check_and_mutate:
         raise CapabilityError(
@@ -67,7 +67,7 @@ def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any
     names = schema.layout.names
     unknown = sorted(changes.keys() - set(names))
     if unknown:
-        message = "rekey() takes fields of the key; the others are for update()."
+        message = "rekey() takes key fields only: change other fields with update()."
         raise UnknownField(message, table=schema.table, field=unknown[0], known=[*names])
     if not changes:
         raise SessionError("rekey() takes at least one field of the key.", table=schema.table)
@@ -75,12 +75,14 @@ def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any
     mapper = KeyMapper(schema)
     (old,), (new,) = mapper.rows(tuple(key.values())), mapper.rows(tuple({**key, **changes}.values()))
     if old == new:
-        raise SessionError("The object has this key already: other fields are changed with update().", table=schema.table)
+        raise SessionError("The object has this key already: change other fields with update().", table=schema.table)
     wide = schema.wide
     one_row = wide is not None and wide.form.cut(old)[0] == wide.form.cut(new)[0]
     if wide is not None and wide.qualifiers.raw and not one_row:
         raise CapabilityError(
-            "Objects of one cell move within their row only: they have no room for the mark of an object that moves.", table=schema.table
+            "An object that is a single cell can be moved only within its row, because it has no room for the mark of a move: add it "
+            "under the new key, and delete the old one.",
+            table=schema.table,
         )
     return Move(old, new, dict(changes), version_of(schema, obj), one_row)
 

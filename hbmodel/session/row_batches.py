@@ -19,11 +19,14 @@ from hbmodel.store.row_changes import NOT_ATOMIC, cell_bytes, check_row_size
 Call = tuple[Pending, RowWrite]
 
 _TWICE = (
-    "These two calls for an object of a wide row cannot be made one write, and a commit writes the row once: commit in between, or "
-    "give up atomic_rows."
+    "These two calls for an object of a wide row cannot be combined into one write, and a commit writes the row only once: commit between "
+    "them, or open the session with atomic_rows=False."
 )
 
-_VERSIONS = "Rows of versioned and of other models are not written at once: commit them apart, or give up atomic_rows."
+_VERSIONS = (
+    "Objects of versioned and unversioned models cannot be written to one row atomically: commit them separately, or open the session "
+    "with atomic_rows=False."
+)
 
 
 @define(eq=False)

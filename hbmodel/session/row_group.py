@@ -69,8 +69,8 @@ class RowGroup:
         schema = schema_of(model)
         if not isinstance(schema.layout, PlaceLayout) or not schema.versioned:
             raise SessionError(
-                "A group is of a row that objects share and that has a version: declare key fields with part=\"column\", or a kind, "
-                "and a field such as version: hb.Column[int] = hb.version().", table=schema.table, model=model.__qualname__,
+                'A group needs a row that objects share and that has a version: declare key fields with part="column", or a kind, and a '
+                "field such as version: hb.Column[int] = hb.version().", table=schema.table, model=model.__qualname__,
             )  # fmt: skip
         if not store.capabilities.check_and_mutate:
             raise CapabilityError(
@@ -138,7 +138,9 @@ class RowGroup:
         work = self._begun()
         for write in call.writes:
             if call.schema.table != self._table or call.schema.family != self._family or row_of(call.schema, write.row) != self._row:
-                raise SessionError("A group takes objects of its own row only.", table=call.schema.table, key=write.row)
+                raise SessionError(
+                    "A group accepts only objects of its own row: use a session for others.", table=call.schema.table, key=write.row
+                )
         work.add(call)
 
     # --- life -----------------------------------------------------------------------------------------------------------
@@ -182,7 +184,7 @@ class RowGroup:
             SessionError: calls are pending already.
         """
         if self._work is not None and self._work.waiting:
-            raise SessionError("Commit or discard what is pending before retry(): it would be discarded upon a conflict.")
+            raise SessionError("Commit or discard pending calls before retry(): a conflict would discard them.")
         self.discard()
         return again_upon_conflict(self, function, waits_between(attempts))
 
@@ -211,9 +213,17 @@ class RowGroup:
         layout = schema.layout
         fields = tuple(layout.names[: layout.rows]) if isinstance(layout, PlaceLayout) else ()
         if (schema.table, schema.family) != (self._table, self._family) or not schema.versioned or len(fields) != len(self._values):
-            raise SessionError("The objects of this model are not in the row of the group.", table=schema.table, model=model.__qualname__)
+            raise SessionError(
+                "The objects of this model are not in the row of the group: use a session for them.",
+                table=schema.table,
+                model=model.__qualname__,
+            )
         if _row(schema, self._values) != self._row:
-            raise SessionError("The model has another row for these values than the group.", table=schema.table, model=model.__qualname__)
+            raise SessionError(
+                "This model stores these values in another row than the group's: use a session for its objects.",
+                table=schema.table,
+                model=model.__qualname__,
+            )
         return fields
 
     def __repr__(self) -> str:
@@ -230,10 +240,10 @@ def _row_values(schema: TableSchema, key: Mapping[str, Any]) -> Values:
     names = layout.names[: layout.rows]
     unknown = sorted(set(key) - set(names))
     if unknown:
-        raise UnknownField("The row of a group is given by the fields of its row key.", table=schema.table, field=unknown[0], known=names)
+        raise UnknownField("A group takes the fields of the row key only.", table=schema.table, field=unknown[0], known=names)
     missing = [name for name in names if name not in key]
     if missing:
-        raise IncompleteKey("Give every field of the row key, to say which row the group is of.", table=schema.table, missing=missing)
+        raise IncompleteKey("Give every field of the row key: they identify the row of the group.", table=schema.table, missing=missing)
     return tuple(key[name] for name in names)
 
 

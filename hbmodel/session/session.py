@@ -365,7 +365,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         """
         waits = waits_between(attempts)
         if self._work.waiting:
-            raise SessionError("Commit or discard what is pending before retry(): it would be discarded upon a conflict.")
+            raise SessionError("Commit or discard pending calls before retry(): a conflict would discard them.")
         return again_upon_conflict(self, function, waits)
 
     @guarded

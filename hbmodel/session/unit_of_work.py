@@ -297,7 +297,7 @@ class UnitOfWork:
         pending = [call for call in self._committing if call.remaining]
         applied = [call.outcome for call in self._committing if not call.remaining and call.outcome is not None]
         return PartialWrite(
-            "The commit stopped part of the way: what is listed as applied is written, the rest is pending; commit() goes on.",
+            "The commit stopped partway: the objects in `applied` are written, those in `pending` are not. Call commit() again to finish.",
             applied=[outcome for outcome in applied if outcome.error is None],
             pending=[call.subject for call in pending],
             failures=[outcome for outcome in applied if outcome.error is not None],
@@ -313,7 +313,7 @@ def _refused(outcomes: Sequence[Outcome], failures: Sequence[Outcome]) -> Hbmode
     if conflicts and len(conflicts) == len(failures) and not any(outcome.action in {"put", "deleted"} for outcome in outcomes):
         return ConflictError(conflicts[0].message, **conflicts[0].details, failures=failures)
     return PartialWrite(
-        "Some objects cannot be written as asked; all others are.",
+        "Some objects cannot be written as requested: see `failures`. All others are written.",
         applied=[outcome for outcome in outcomes if outcome.error is None], pending=[], failures=failures,
         key=failures[0].key, reason=str(failures[0].error),
     )  # fmt: skip

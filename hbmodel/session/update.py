@@ -91,5 +91,5 @@ def _update(
         check_size(schema, declared, cell, row)
         written[name] = declared.decode_cell(cell)  # as it is now: the caller may change a list before the commit
     if not any(written[name] for name in changes if name in merged) and merged.keys() == changes.keys() and ttl is None:
-        raise SessionError("There are no entries to put or to remove: leave the field out.", table=schema.table, field=next(iter(merged)))
+        raise SessionError("There are no entries to put or to remove: leave out the field.", table=schema.table, field=next(iter(merged)))
     return UpdateFields(subject, row, key, written, ttl, version, condition), merged

@@ -71,4 +71,4 @@ class AsOfStore(WrappingStore):
 
 
 def _refuse(table: str) -> NoReturn:
-    raise InvalidRequest("What is read as of a time cannot be written.", table=table)
+    raise InvalidRequest("A store that is read as of a time cannot be written: use the store itself.", table=table)

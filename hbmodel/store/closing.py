@@ -28,4 +28,4 @@ class ClosingStore(ABC):
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        raise StoreError("A store cannot be pickled: connect in each process.")
+        raise StoreError("A store cannot be pickled: open one in each process with hb.connect().")

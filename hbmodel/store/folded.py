@@ -99,7 +99,11 @@ class FoldedStore(WrappingStore):
             known = {family.name for family in self._store.families(wide.table)}
             if missing := sorted(families - known):
                 raise FamilyNotFound(NO_FAMILY, table=table, family=missing[0])
-            raise InvalidRequest("The columns of a wide model and others are not read or written together.", table=table, columns=families)
+            raise InvalidRequest(
+                "The columns of a wide model and other columns cannot be read or written in one call: use two calls.",
+                table=table,
+                columns=families,
+            )
         return None
 
     # --- reading --------------------------------------------------------------------------------------------------------

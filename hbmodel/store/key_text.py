@@ -28,7 +28,7 @@ def shell_bytes(text: str) -> bytes:
     if not text.isascii():
         raise InvalidRequest(r"Write bytes outside of ASCII as \xNN, as HBase's shell shows them.")
     if "\\" in ESCAPE.sub("", text):
-        raise InvalidRequest(r"A backslash is written as \x5C, and begins \xNN wherever else it stands.")
+        raise InvalidRequest("Write a backslash as \\x5C: elsewhere it must begin \\xNN.")
     return ESCAPE.sub(lambda found: chr(int(found[1], 16)), text).encode("latin-1")
 
 

@@ -81,7 +81,7 @@ def check_on_call(on_call: object) -> None:
         DeclarationError: it is not a function.
     """
     if not callable(on_call):
-        raise DeclarationError("on_call takes a function that is told of each call.", found=type(on_call).__name__)
+        raise DeclarationError("on_call takes a function that receives each call.", found=type(on_call).__name__)
 
 
 class ObservedStore(WrappingStore):
@@ -243,7 +243,7 @@ class ObservedStore(WrappingStore):
         try:
             self._on_call(call)
         except Exception:
-            logger.warning("on_call raised an exception; the call that it was told of is not affected.", exc_info=True)
+            logger.warning("on_call raised an exception; the call that it received is not affected.", exc_info=True)
 
     def __repr__(self) -> str:
         return f"ObservedStore({self._store!r})"
@@ -286,7 +286,7 @@ class _ObservedPut:
         """See `BegunPut`."""
         if self._begun is not None:
             self._begun.abandon()
-            self._tell(UnknownOutcome("The put was given up when another one failed.", table=self._table))
+            self._tell(UnknownOutcome("The put was abandoned because another one failed.", table=self._table))
 
 
 class _ObservedBatches(Iterator[Sequence[Row]]):

@@ -224,7 +224,7 @@ class VersionsStore(Protocol):
 def read_versions(store: Store, table: str, row: bytes, columns: Sequence[bytes], most: int) -> Sequence[Sequence[Cell]]:
     """`VersionsStore.versions` of a store that has it; of any other `CapabilityError`."""
     if not isinstance(store, VersionsStore):
-        raise CapabilityError("This store reads the newest version of a cell only.", table=table)
+        raise CapabilityError("This store reads only the newest version of a cell.", table=table)
     return store.versions(table, row, columns, most)
 
 

@@ -13,11 +13,14 @@ from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, Delete, Put
 MAX_ROW_BYTES = 4 * 1024 * 1024
 """Bytes that are written into one row at once, at most."""
 
-_TOO_LARGE = "Objects that share a row are written at once, and these have more than 4 MiB: write fewer, or give up atomic_rows."
+_TOO_LARGE = (
+    "Objects that share a row are written in one mutation, and these are larger than 4 MiB: write fewer, or open the session with "
+    "atomic_rows=False."
+)
 
 NOT_ATOMIC = (
-    "Objects that share a row are written at once, and this store does that only where all are put with one time and one life, or all "
-    "are deleted: an hbase+thrift2: store does all of it. Else commit them apart, or give up atomic_rows."
+    "Objects that share a row are written in one mutation. This store supports that only if all are put with the same timestamp and TTL, "
+    "or all are deleted: use an hbase+thrift2: store, commit them separately, or open the session with atomic_rows=False."
 )
 
 

@@ -38,8 +38,8 @@ class RowWidths:
         if (cells > MANY_CELLS or size > MANY_BYTES) and (table, row) not in self._known:
             self._known.add((table, row))
             logger.warning(
-                "One read has taken %d cells, %d MiB, of one row of table %s: HBase cannot split a row over regions. Choose the fields of "
-                "the row key so that rows stay smaller, or cut times with split=.",
+                "One read returned %d cells, %d MiB, of one row of table %s: HBase cannot split a row across regions. Choose the fields "
+                "of the row key so that rows stay smaller, or split times with split=.",
                 cells, size >> 20, table,
             )  # fmt: skip
 

@@ -35,7 +35,7 @@ SEVERAL = 5
 _STEPS = 4
 """A bisection looks right behind the last cell known every so many steps, since it may be the last."""
 
-NO_OBJECTS = "Only tables of wide models are read by ranges of columns."
+NO_OBJECTS = "Only tables of wide models can be read by ranges of columns."
 
 
 @frozen

@@ -30,13 +30,13 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
     form = f"{scheme}://host:port,host:port?option=value"
     found, colon, rest = url.partition("://")
     if not colon or found != scheme:
-        raise StoreURLError("The store URL has another scheme.", expected=form)
+        raise StoreURLError("The store URL has another scheme: write it in the expected form.", expected=form)
     address, _, query = rest.partition("?")
     hosts, _, path = address.partition("/")
     if path or "@" in hosts or "#" in rest:
-        raise StoreURLError("The store URL may hold hosts, ports and options only.", expected=form)
+        raise StoreURLError("The store URL may contain hosts, ports and options only.", expected=form)
     if any(host.count(":") > 1 and "[" not in host for host in hosts.split(",")):
-        raise StoreURLError("An IPv6 address stands in brackets in a store URL.", expected=f"{scheme}://[::1]:port")
+        raise StoreURLError("An IPv6 address must be written in brackets in a store URL.", expected=f"{scheme}://[::1]:port")
     arguments: dict[str, Any] = {}
     if hosts.startswith(":") and hosts[1:].isdecimal():
         arguments["port"] = int(hosts[1:])
@@ -47,14 +47,18 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
     quotable = not any(name in secrets for name, _ in given)
     for name, text in given:
         if name not in options:
-            raise StoreURLError("The store URL has an unknown option.", option=name if quotable else None, known=sorted(options))
+            raise StoreURLError(
+                "The store URL has an unknown option: remove it, or use a known one.",
+                option=name if quotable else None,
+                known=sorted(options),
+            )
         if name in arguments:
-            raise StoreURLError("The store URL gives an option twice.", option=name)
+            raise StoreURLError("The store URL gives an option twice: give it once.", option=name)
         try:
             arguments[name] = options[name](text)
         except ValueError:
             raise StoreURLError(
-                "The store URL has an option with a bad value.",
+                "The store URL has an option with an invalid value: give one as expected.",
                 option=name, value=text if quotable else None, expected=_expected(options[name]),
             ) from None  # fmt: skip
     return arguments
@@ -80,7 +84,10 @@ def environment_options(environment: Mapping[str, str], options: Options, secret
             except ValueError:
                 value = None if name in secrets else text
                 raise StoreURLError(
-                    "A variable of the environment has a bad value.", variable=variable, value=value, expected=_expected(convert)
+                    "An environment variable has an invalid value: give one as expected.",
+                    variable=variable,
+                    value=value,
+                    expected=_expected(convert),
                 ) from None
     return arguments
 

@@ -140,7 +140,7 @@ def _check(found: Diff, lossy: bool) -> None:
         raise SchemaMismatch("The live tables cannot be altered to what the models declare.", differences=refused)
     losing = [str(difference) for difference in found if difference.effect == "lossy"]
     if losing and not lossy:
-        raise SchemaMismatch("Altering the tables would lose data: say lossy=True if that is meant.", differences=losing)
+        raise SchemaMismatch("Altering the tables would lose data: pass lossy=True if that is intended.", differences=losing)
 
 
 def _add(store: Store, change: _FamilyChange) -> None:

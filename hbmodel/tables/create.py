@@ -151,8 +151,8 @@ def _check_unregistered(schema: TableSchema, existing: Collection[str], registry
     found = next((index for index in schema.indexes.values() if index.table in existing), None)
     if found is not None and schema.table in existing:
         raise SchemaMismatch(
-            "The table and an index table are there, but the registry does not know them: name the registry in which they are "
-            "registered, or drop them.",
+            "The table and an index table exist, but the registry does not know them: name the registry in which they are registered, or "
+            "drop them.",
             table=schema.table, index=found.name, registry=registry,
         )  # fmt: skip
 
@@ -171,8 +171,8 @@ def _check_creatable(store: Store, tables: Sequence[DeclaredTable], namespaces: 
     if any(table.index is None and schema.indexes for table in beyond for schema in table.schemas):
         # With the primary table made in the shell, its indexes would be taken for new ones on rows that are there.
         message = (
-            "This store cannot create the tables as declared. Create them through the second Thrift gateway (hbase+thrift2:): after "
-            "the lines for `hbase shell` alone the indexes would be registered as absent, with no entries."
+            "This store cannot create the tables as declared. Create them through a Thrift2 gateway (hbase+thrift2:). The lines for "
+            "`hbase shell` alone are not enough: the indexes would then be registered as absent, with no entries."
         )
     else:
         message = (
@@ -235,6 +235,6 @@ def _check_index_tables(store: Store, binding: Binding, existing: set[str]) -> N
     for index in missing:
         if index.table not in since:
             raise SchemaMismatch(
-                "The registry says that an index is live, but its table is gone: drop the primary table too and load it anew.",
+                "The registry says that an index is live, but its table is gone: drop the primary table too, and load the objects again.",
                 table=binding.schema.table, index=index.name, missing=index.table,
             )  # fmt: skip

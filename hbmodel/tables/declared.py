@@ -83,7 +83,7 @@ def _check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
     for table in planned:
         if table.name in taken:
             raise SchemaMismatch(
-                "A model's table is taken for something else: give it another name.", table=table.name, by=taken[table.name]
+                "A model's table is used for something else: give it another name.", table=table.name, by=taken[table.name]
             )
         owner = table.schemas[0]
         taken[table.name] = owner.table if table.index is None else f"index {table.index.name} of {owner.table}"
@@ -111,9 +111,15 @@ def _check_shared(schemas: Sequence[TableSchema]) -> None:
                 raise SchemaMismatch(ALL_VERSIONED, table=one.table, family=one.family.decode())
             families = [] if apart else sorted(set(one.family_names) & set(other.family_names))
             if families:
-                raise SchemaMismatch("Another model of the table has this column family.", table=one.table, family=families[0].decode())
+                raise SchemaMismatch(
+                    "Another model of the table has this column family: choose another family.",
+                    table=one.table,
+                    family=families[0].decode(),
+                )
             for index in sorted(set(one.indexes) & set(other.indexes)):
-                raise SchemaMismatch("Another model of the table has an index of this name.", table=one.table, index=index)
+                raise SchemaMismatch(
+                    "Another model of the table has an index of this name: choose another name.", table=one.table, index=index
+                )
 
 
 class _Strategies:
@@ -121,7 +127,9 @@ class _Strategies:
 
     def __init__(self, schemas: Sequence[TableSchema], splits: SplitsOption) -> None:
         if splits is not None and not isinstance(splits, Splits | Mapping):
-            raise DeclarationError("splits is a strategy, such as hb.ByBucket(), or a mapping to strategies.", found=repr(splits))
+            raise DeclarationError(
+                "splits must be a split strategy, such as hb.ByBucket(), or a mapping to strategies.", found=repr(splits)
+            )
         known = [name for schema in schemas for name in (schema.table, *(index.table for index in schema.indexes.values()))]
         self._by_model: dict[type[Any], Splits] = {}
         self._by_table: dict[str, Splits] = {}
@@ -130,14 +138,16 @@ class _Strategies:
             return
         for target, strategy in splits.items():
             if not isinstance(strategy, Splits):
-                raise DeclarationError("This is not a strategy for splits, such as hb.ByBucket().", found=repr(strategy))
+                raise DeclarationError("This is not a split strategy: give one, such as hb.ByBucket().", found=repr(strategy))
             if isinstance(target, str) and target in known:
                 self._by_table[target] = strategy
             elif isinstance(target, type) and any(schema.model is target for schema in schemas):
                 self._by_model[target] = strategy
             else:
                 name = target if isinstance(target, str) else getattr(target, "__name__", repr(target))
-                raise DeclarationError("A strategy for splits is for no table of these models.", found=name, known=sorted(set(known)))
+                raise DeclarationError(
+                    "A split strategy is given for a table that none of these models has.", found=name, known=sorted(set(known))
+                )
 
     def of(self, table: str, schemas: Sequence[TableSchema], index: Index | None) -> list[bytes]:
         named = None if index is None else index.name
@@ -148,5 +158,5 @@ class _Strategies:
             if strategy is not None
         }
         if len(found) > 1:
-            raise DeclarationError("Two strategies give one table different split keys: name one of them.", table=table)
+            raise DeclarationError("Two strategies give the same table different split keys: give only one of them.", table=table)
         return [key for keys in found for key in keys]

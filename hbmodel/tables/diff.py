@@ -36,9 +36,9 @@ Effect = Literal["safe", "lossy", "left", "refused"]
 
 _SIGNS: Mapping[Effect, str] = {"safe": "~", "lossy": "-", "left": "=", "refused": "!"}
 
-_NOT_BUILT = "registered as absent: its table is not made, and queries cannot use it until it is built"
-UNDECLARED = "the model does not declare this live index, so it may read and not write: hb.alter(..., drop=True) drops it"
-_UNBUILT = "queries cannot use it: it was declared on a table that was there, and is not built: hb.build_index() does that"
+_NOT_BUILT = "registered as absent: its table is not created, and queries cannot use it until it is built"
+UNDECLARED = "the model does not declare this live index, so it may read but not write; hb.alter(..., drop=True) drops it"
+_UNBUILT = "queries cannot use it: it was declared on an existing table and is not built; hb.build_index() builds it"
 _SAME_BYTES = "its bytes stay the same"
 _SAME_ENTRIES = "its entries stay the same"
 _NEW_MEMBER = (
@@ -49,8 +49,8 @@ _OLD_MEMBER = (
     "this model cannot read rows that hold it (DecodingError): keep the member until no row holds it, then hb.alter(..., drop=True) "
     "removes it from the registry"
 )
-_UNMAPPED = "no field has it: reads ignore it, and deleting the object deletes it too"
-_MISREAD = "rows are stored by the live layout: a model of another one would misread or misplace them"
+_UNMAPPED = "no field maps it: reads ignore it, and deleting the object deletes it too"
+_MISREAD = "rows are stored in the live layout: a model with another layout would misread or misplace them"
 
 
 @frozen
@@ -168,7 +168,9 @@ def diff(store: Store, *models: Declared, splits: SplitsOption = None, registry:
     if not models:
         raise DeclarationError("Give at least one model: without any there is nothing to compare.")
     if type(sample) is not int or sample < 0:
-        raise DeclarationError("sample is how many rows of each table are searched, a whole number from 0 on.", found=repr(sample))
+        raise DeclarationError(
+            "sample must be a whole number of at least 0: the number of rows to search in each table.", found=repr(sample)
+        )
     named, ids = models_and_ids(models)
     planned = [plan_tables([schema_of(model) for model in some], at, registry) for some, at in ((named, splits), (ids, None)) if some]
     found = [difference for some in planned for difference in _differences(store, some, Registry(store, registry), sample)]
@@ -267,9 +269,9 @@ def _options(family: Family, live: Family, configurable: bool, foreign: bool) ->
 
 def _loss(option: str, declared: Any, live: Any) -> str | None:
     if option == "ttl" and declared is not None and (live is None or declared < live):
-        return "cells older than the new TTL are gone at once"
+        return "cells older than the new TTL disappear at once"
     if option == "max_versions" and declared < live:
-        return "older versions are gone with the next compaction"
+        return "the next compaction removes older versions"
     return None
 
 
@@ -278,7 +280,7 @@ def _compare_splits(store: Store, table: DeclaredTable) -> Iterator[Difference]:
         return
     live = [region.range.start for region in store.regions(table.name)][1:]
     if live != list(table.split_keys):
-        why = "the regions of a live table are HBase's to split and merge"
+        why = "HBase splits and merges the regions of a live table itself"
         yield Difference(table.name, "splits", "split keys", list(table.split_keys), live, "left", why)
 
 
@@ -335,7 +337,7 @@ def _conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]
     except SchemaMismatch as error:
         kind, shared = next((kind, error.details[kind]) for kind in ("family", "index", "primary") if kind in error.details)
         what, live = ("table", f"an index table of {shared}") if kind == "primary" else (f"{kind} {shared}", "another model's")
-        yield Difference(schema.table, "layout", what, shared, live, "refused", "what two models share, one would lose")
+        yield Difference(schema.table, "layout", what, shared, live, "refused", "two models share it, and one of them would lose it")
 
 
 def unbuilt(schema: TableSchema, name: str) -> Difference:
@@ -363,5 +365,5 @@ def _compare_index(table: DeclaredTable, entry: Registration | None, existing: C
     elif not is_live(state):
         yield unbuilt(schema, index.name)
     if state is not None and is_live(state) and state.table not in existing:
-        why = "an empty one would hide every row: drop the primary table too and load it anew"
+        why = "an empty one would hide every row: drop the primary table too, and load the objects again"
         yield Difference(state.table, "index", f"table of index {index.name}", state.table, None, "refused", why)

@@ -45,7 +45,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
         raise DeclarationError("Give the models whose tables are to be dropped.")
     named, ids = models_and_ids(models, used=False)
     if any(isinstance(each, Sequence) for each in models):
-        raise DeclarationError("Sequences share their table: delete it by the store, once nobody counts there any more.")
+        raise DeclarationError("Sequences share their table: delete it with store.delete_table() once no program uses them.")
     schemas = list(dict.fromkeys(schema_of(model) for model in (*named, *ids) if model is not sequence_model(SEQUENCES)))
     catalog = Registry(store, registry)
     existing = set(store.tables())
@@ -58,7 +58,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
             for row in [] if schema.foreign else catalog.rows_of_table(schema.table):
                 if row not in rows:
                     family = Place.of_row(schema.table, row).family.decode()
-                    raise SchemaMismatch("Another model lives in the table: drop both together.", table=schema.table, family=family)
+                    raise SchemaMismatch("Another model is stored in the table: drop both together.", table=schema.table, family=family)
             _check_at_rest(schema, entry)
             if entry is not None:  # an index may live under another name than the declared one
                 for _, state in sorted(entry.indexes.items()):

@@ -110,7 +110,7 @@ class IndexStates:
         found = self.as_declared()
         state = self.state(found)
         if state is None or state.state == ABSENT:
-            raise IndexUnavailable("The index is not built: see hb.build_index().", table=self.place.table, index=self.name)
+            raise IndexUnavailable("The index is not built: build it with hb.build_index().", table=self.place.table, index=self.name)
         return found, state
 
     def until_building(self, splits: SplitsOption = None) -> Registration:
@@ -144,7 +144,7 @@ class IndexStates:
                 if self._over(found.rows_since, self.drain.written, now):
                     self.registry.change_rows(self.place, found, "adopting")
             elif not same_entries(declared, state):
-                raise SchemaMismatch("The live index has another layout.", table=self.place.table, index=self.name)
+                raise SchemaMismatch("The live index has another layout: see hb.diff().", table=self.place.table, index=self.name)
             elif self._over(state.since, self.drain.written, now):
                 self._change(found, state, state=BUILDING)
 
@@ -210,7 +210,7 @@ class IndexStates:
         keep, or write into a table that is gone.
         """
         if not isinstance(self.name, str) or self.state(self.registered()) is None:
-            raise UnknownIndex("The table has no such index.", table=self.place.table, index=str(self.name))
+            raise UnknownIndex("The table has no such index: hb.index_status() lists them.", table=self.place.table, index=str(self.name))
         self.leave()
         while True:
             found = self.registered()

@@ -260,7 +260,9 @@ class Sweeps:
         states = () if found is None else found.indexes.values()
         state = next((state for state in states if state.table == self.index.table), None)
         if state is None or state.state == ABSENT or state.entry.get("dropping"):
-            raise IndexUnavailable("The index was dropped meanwhile.", table=self.indexer.schema.table, index=self.index.name)
+            raise IndexUnavailable(
+                "Another program dropped the index in the meantime.", table=self.indexer.schema.table, index=self.index.name
+            )
         return state
 
 

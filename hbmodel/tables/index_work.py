@@ -52,7 +52,7 @@ class IndexTimes:
     def __attrs_post_init__(self) -> None:
         for name, seconds in asdict(self).items():
             if not is_finite(seconds) or seconds < 0:
-                raise SessionError("Times are numbers of seconds that are not negative.", option=name, found=repr(seconds))
+                raise SessionError("Times must be numbers of seconds, at least 0.", option=name, found=repr(seconds))
         check_grace(*(round(seconds * 1000) for seconds in (self.grace, self.longest_call, self.clock_bound)))
 
     def clock(self, registry: Registry, valid: Callable[[], bool] = lambda: True) -> ServerClock:
@@ -77,7 +77,7 @@ TIMES = IndexTimes()
 def check_times(times: object) -> None:
     """Raises `DeclarationError` for anything but times."""
     if not isinstance(times, IndexTimes):
-        raise DeclarationError("times takes an hb.IndexTimes.", found=repr(times))
+        raise DeclarationError("times must be an hb.IndexTimes.", found=repr(times))
 
 
 def waiting(progress: Report | None) -> Callable[[float], None]:

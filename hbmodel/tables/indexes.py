@@ -270,7 +270,9 @@ def purge_rows(
         return 0
     check_layout(schema, found)
     if found.rows != "indexed":
-        raise CapabilityError("Markers are kept until the first index of the table is built.", table=schema.table, rows=found.rows)
+        raise CapabilityError(
+            "Markers cannot be purged before the first index of the table is built: build it first.", table=schema.table, rows=found.rows
+        )
     clock, grace, purged = times.clock(catalog), round(times.grace * 1000), 0
     view = folded(store, schema.wide_rows)
     (batches,) = view.scan(schema.table, [Scan(columns=(schema.liveness_column,), batch_size=batch_size)])

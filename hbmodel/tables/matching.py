@@ -20,7 +20,7 @@ How = Literal["said", "seen", "ambiguous"]
 """How a rename is known: the declaration says it; it is the only one that the bytes allow; there are others."""
 
 
-ALL_VERSIONED = "Models whose objects share rows are all versioned or none of them: a version is one of the row."
+ALL_VERSIONED = "Models whose objects share rows must all be versioned, or none of them: the version belongs to the row."
 
 SAFE: Sequence[How] = ("said", "seen")
 """The renames that `hb.alter` makes."""
@@ -248,7 +248,8 @@ def check_layout(schema: TableSchema, found: Registration) -> None:
     differences += [taken_line(name, state) for name, state in matched.taken.items()]
     if differences:
         raise SchemaMismatch(
-            "The live table has another layout than the model declares, which cannot be changed.",
+            "The live table has another layout than the model declares, and it cannot be changed: use a model with the live layout, or "
+            "move the objects to another table.",
             table=schema.table,
             differences=differences,
             renames=rename_hints(field_renames(schema, found.layout)) or None,

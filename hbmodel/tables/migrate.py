@@ -87,7 +87,9 @@ def migrate(
     throttle = Throttle(rows_per_second, bytes_per_second)
     schema = schema_of(model)
     if schema.replaces is None:
-        raise DeclarationError("The model replaces none: declare the new layout with @hb.model(replaces=...).", table=schema.table)
+        raise DeclarationError(
+            "The model does not replace another: declare the new layout with @hb.model(replaces=...).", table=schema.table
+        )
     if schema.versioned:
         if not store.capabilities.check_and_mutate:
             raise CapabilityError(
@@ -98,8 +100,8 @@ def migrate(
             raise CapabilityError("Versioned objects move while programs run: leave out offline=True.", table=schema.table)
     elif not schema.immutable and not offline:
         raise CapabilityError(
-            "Objects that change can be moved only while no program writes them: one that is changed behind its copy would lose the "
-            "change. Declare them immutable=True, or take a maintenance window: hb.migrate(..., offline=True).",
+            "Objects that change can be moved only while no program writes them: a change made after the copy would be lost. Declare the "
+            "models immutable=True, or use a maintenance window: hb.migrate(..., offline=True).",
             table=schema.table,
         )  # fmt: skip
     return Migration(store, schema, schema.replaces, Registry(store, registry), times, throttle, batch_size, claim_life, offline, progress)
@@ -172,7 +174,9 @@ class Migration:
                     copying.copy()
                     return self.status()
             elif phase in {HALTING, TURNED, RETURNING, RETURNED}:
-                raise CapabilityError("The migration is being rolled back: finish that first.", table=self.old.table, phase=phase)
+                raise CapabilityError(
+                    "The migration is being rolled back: finish that first with roll_back().", table=self.old.table, phase=phase
+                )
             else:
                 return self.status()
 
@@ -180,7 +184,9 @@ class Migration:
         """Checks every row of each table against the other, and the new table's indexes against its rows; changes nothing."""
         phase = _phase(self._registered())
         if phase in {BEFORE, RETURNED}:
-            raise SchemaMismatch("Nothing is being moved: there is nothing to compare.", table=self.old.table, phase=phase)
+            raise SchemaMismatch(
+                "No objects are being moved, so there is nothing to compare: call start() first.", table=self.old.table, phase=phase
+            )
         forth = self._copying(phase=phase).compare(mend=False)
         back = self._copying(back=True, phase=phase).compare(mend=False)
         model, times, name = self.new.model, self.times, self.registry.table
@@ -259,7 +265,7 @@ class Migration:
                 return self._report(BEFORE)
             else:
                 raise CapabilityError(
-                    "Programs use the new table alone: declare a model of the old layout that replaces this one, and migrate again.",
+                    "Programs use only the new table: declare a model with the old layout that replaces this one, and migrate again.",
                     table=self.new.table, phase=phase,
                 )  # fmt: skip
 
@@ -341,7 +347,7 @@ class Migration:
         found: Compared = copying.compare(mend=True)
         if found.refused:
             raise CapabilityError(
-                "Rows cannot be copied: delete them, or change the layout, and begin again.",
+                "Some rows cannot be copied: delete them or change the layout, and start again.",
                 table=self.old.table, refused=found.refused, samples=list(found.samples),
             )  # fmt: skip
 
@@ -378,7 +384,9 @@ class Migration:
     def _still(self, phase: str) -> None:
         now = _phase(self._registered())
         if now != phase:
-            raise CapabilityError("The migration has come to another phase meanwhile.", table=self.old.table, phase=now)
+            raise CapabilityError(
+                "Another program moved the migration to another phase in the meantime: call status().", table=self.old.table, phase=now
+            )
 
     def _report(self, phase: str, progress: Progress | None = None) -> MigrationReport:
         old, new = self.old.table, self.new.table

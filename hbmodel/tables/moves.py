@@ -44,7 +44,9 @@ def read_move(table: str, columns: Mapping[bytes, Cell]) -> Move | None:
         return None
     held = json.loads(cell.value)
     if held["phase"] not in PHASES and held["phase"] not in VERSIONED_PHASES:
-        raise StoreError("The key of the table is being changed in a way that this version does not know.", table=table)
+        raise StoreError(
+            "The objects of the table are being moved in a phase that this version of hbmodel does not know: update hbmodel.", table=table
+        )
     return Move(held["phase"], str(held["to"]), cell.timestamp, bool(held.get("offline")))
 
 
@@ -56,7 +58,8 @@ def check_moves(schema: TableSchema, move: Move | None, cells: Mapping[bytes, by
     """
     if cells.get(FROM) and schema.replaces is None:
         raise SchemaMismatch(
-            "Objects are being moved into this table: until that is over, a model of it says from where, @hb.model(replaces=...).",
+            "Objects are being moved into this table: until that is over, its model must name the table that it replaces, "
+            "@hb.model(replaces=...).",
             table=schema.table, replaces=cells[FROM].decode(),
         )  # fmt: skip
     if move is None or move.phase == BEFORE:
@@ -68,5 +71,9 @@ def check_moves(schema: TableSchema, move: Move | None, cells: Mapping[bytes, by
             table=schema.table, to=move.to, phase=move.phase,
         )  # fmt: skip
     if schema.successor != move.to:
-        raise SchemaMismatch("The objects of this table move to another one than the model says.", table=schema.table, to=move.to)
+        raise SchemaMismatch(
+            "The objects of this table are being moved to another table than the one that the model names: use the model of that table.",
+            table=schema.table,
+            to=move.to,
+        )
     return move.phase

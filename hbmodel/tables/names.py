@@ -71,7 +71,7 @@ class Names:
         if found is None:
             found = self.find(dictionary, (name,)).get(name)
         if found is None:
-            raise UnknownName("The dictionary has no id for the name, so no row has it.", dictionary=dictionary.name)
+            raise UnknownName("The dictionary has no id for the name, so no row has the name.", dictionary=dictionary.name)
         return found
 
     def find(self, dictionary: Dictionary, names: Iterable[str]) -> Mapping[str, int]:
@@ -171,5 +171,5 @@ class Names:
 
 def _dictionary(given: object) -> Dictionary:
     if not isinstance(given, Dictionary):
-        raise DeclarationError("This is no dictionary: declare one by hb.dictionary().", found=repr(given))
+        raise DeclarationError("This is not a dictionary: declare one with hb.dictionary().", found=repr(given))
     return given

@@ -86,7 +86,7 @@ def _leading_bytes(layout: KeyLayout, alphabet: bytes | None) -> tuple[bytes, in
     """
     leading = layout.fields[0]
     if isinstance(alphabet, str):
-        raise DeclarationError("An alphabet is bytes, such as b'0123456789abcdef'.")
+        raise DeclarationError("An alphabet must be bytes, such as b'0123456789abcdef'.")
     allowed = bytes(sorted(set(alphabet))) if alphabet is not None else codec_bytes(leading.codec)
     if not allowed:
         raise DeclarationError("An alphabet needs at least one byte.")

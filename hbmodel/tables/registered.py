@@ -73,14 +73,16 @@ class RegisteredTable:
         found: list[tuple[Place, Registration, IndexState | None]] = [(*each, None) for each in _registered(catalog, table)]
         found = found or list(_indexes(catalog, table))
         if not found:
-            raise TableNotFound("The registry knows no such table: hb.create_tables() registers it.", table=table, registry=catalog.table)
+            raise TableNotFound(
+                "The registry does not know the table: hb.create_tables() registers it.", table=table, registry=catalog.table
+            )
         wanted = [
             each for each in found
             if family in (None, each[0].family.decode()) and kind in (None, each[0].kind.decode("latin-1"))
         ]  # fmt: skip
         if len(wanted) != 1:
             known = [each[0].family.decode() + (f" {each[0].kind.decode('latin-1')}" if each[0].kind else "") for each in found]
-            raise QueryError("The table holds several models: say which by family and kind.", table=table, known=known)
+            raise QueryError("The table has several models: name one by family and kind.", table=table, known=known)
         place, registration, state = wanted[0]
         if state is None:
             return cls(registered_model(place, registration))
@@ -98,12 +100,15 @@ class RegisteredTable:
         schema = self.schema
         if qualifier is not None:
             if schema.wide is None:
-                raise CapabilityError("The table has a row for each object: its qualifiers hold no key fields.", table=schema.table)
+                raise CapabilityError(
+                    "The table has a row for each object, so its qualifiers contain no key fields: leave out the qualifier.",
+                    table=schema.table,
+                )
             return self._decode_cell(row, qualifier)
         layout = schema.row_layout
         if layout is None:
             if row != schema.row:
-                raise DecodingError("The row is another one than the constant row of its model.", expected=schema.row, found=row)
+                raise DecodingError("The row is not the constant row of its model.", expected=schema.row, found=row)
             return StoredKey({})
         values = layout.unpack(row, schema.salt.width)
         fields = dict(zip(layout.names, self._shown(values), strict=True))
@@ -115,7 +120,7 @@ class RegisteredTable:
         assert wide is not None
         end = wide.prefix_end(qualifier)
         if end is None:
-            raise DecodingError("A qualifier is not of the model.", kind=wide.kind, found=qualifier)
+            raise DecodingError("A qualifier does not belong to the model.", kind=wide.kind, found=qualifier)
         values = schema.layout.unpack(wide.form.join(row, qualifier[:end]), schema.salt.width)
         bucket = self._bucket(row, schema.layout.pack_parts(values))
         return StoredKey(dict(zip(schema.layout.names, values, strict=True)), bucket, rest=qualifier[end:])
@@ -127,7 +132,7 @@ class RegisteredTable:
             return None
         bucket = salt.bucket_at(row)
         if parts is not None and bucket_known(salt.salt) and salt.bucket_of(parts) != bucket:
-            raise DecodingError("The key begins with another bucket than that of its fields.", found=bucket, expected=salt.bucket_of(parts))
+            raise DecodingError("The key begins with another bucket than its fields have.", found=bucket, expected=salt.bucket_of(parts))
         return bucket
 
     def _shown(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -173,7 +178,10 @@ class RegisteredTable:
         """
         schema = self.schema
         if schema.layout.tail:
-            raise CapabilityError("The entries end with a bucket that was drawn: their fields do not say it.", table=schema.table)
+            raise CapabilityError(
+                "The entries end with a random bucket, so their keys cannot be computed from the fields: scan the index table.",
+                table=schema.table,
+            )
         if schema.wide is None:
             mapper = KeyMapper(schema)
             return [(row, None) for row in mapper.rows(mapper.complete(key))]
@@ -184,7 +192,7 @@ class RegisteredTable:
         least = layout.names[: layout.rows]
         if not whole and (set(key) != set(least) or layout.halves is not None):
             missing = [name for name in layout.names if name not in key]
-            raise IncompleteKey("Give every key field, or those of the row key alone.", table=schema.table, missing=missing)
+            raise IncompleteKey("Give every key field, or only those of the row key.", table=schema.table, missing=missing)
         try:
             parts = layout.pack_leading(given)
         except EncodingError as error:

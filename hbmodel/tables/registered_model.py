@@ -139,7 +139,7 @@ def _built(
         return build_schema(model, fields, indexes, options, {}, maps)
     except DeclarationError as error:
         raise SchemaMismatch(
-            "The table cannot be read by what the registry says of it: use the program's own model.",
+            "The registry's description is not enough to read the table: use the program's model.",
             **{**error.details, "table": table, "reason": error.message},
         ) from None
 
@@ -152,7 +152,7 @@ def _key(table: str, spec: Spec) -> Field:
     codec = codec_of(spec["codec"])
     if isinstance(codec, UnknownCodec):
         raise SchemaMismatch(
-            "The codec of a key field is a program's own: its keys can be read by that program only.", table=table, field=spec["name"]
+            "The codec of a key field is defined by a program: only that program can read the keys.", table=table, field=spec["name"]
         )
     split = spec.get("split")
     return Field(
@@ -188,7 +188,7 @@ def _map(column: str, spec: Spec) -> MapField:
 
 
 def _own_choice(data: bytes) -> int:
-    raise RowKeyError("The bucket is chosen by a function of the program's own, which the registry does not hold.")
+    raise RowKeyError("The bucket is chosen by a function of a program, which the registry does not contain: use the program's model.")
 
 
 def salt_of(table: str, spec: Spec) -> Salt | None:
@@ -212,7 +212,7 @@ def salt_of(table: str, spec: Spec) -> Salt | None:
         case "digest":
             made = DigestSalt(spec["digits"], by=by, algorithm=spec["algorithm"])
     if made is None or {**made.spec, "by": list(by)} != dict(spec):
-        raise SchemaMismatch("The salt is a program's own: rows can be found by that program only.", table=table, salt=spec.get("salt"))
+        raise SchemaMismatch("The salt is defined by a program: only that program can find the rows.", table=table, salt=spec.get("salt"))
     return made
 
 

@@ -169,13 +169,13 @@ class Binding:
         """
         if self.unregistered and self.schema.versioned and self.schema.covering:
             raise SchemaMismatch(
-                "The registry does not know all columns of the model, so others would find rows with a version that they no longer have: "
-                "call hb.create_tables() or hb.alter().",
+                "The registry does not know all columns of the model, so other programs would read outdated versions from covering "
+                "indexes: call hb.create_tables() or hb.alter().",
                 table=self.schema.table, columns=list(self.unregistered),
             )  # fmt: skip
         if self.unknown:
             raise IndexUnavailable(
-                "The table has a live index that the model does not declare: it may read, but a write would leave the index behind. "
-                "Declare it, or drop it with hb.alter(..., drop=True), hb.drop_index() or `hbmodel index drop`.",
+                "The table has a live index that the model does not declare: the model may read, but its writes would not update the "
+                "index. Declare the index, or drop it with hb.alter(..., drop=True), hb.drop_index() or `hbmodel index drop`.",
                 table=self.schema.table, index=self.unknown[0],
             )  # fmt: skip

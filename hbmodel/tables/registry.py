@@ -74,7 +74,7 @@ class Registry:
 
     def __init__(self, store: Store, table: str = REGISTRY_TABLE) -> None:
         if not isinstance(table, str) or not table:
-            raise DeclarationError('registry takes the name of a table: registry="hbmodel".', option="registry", found=repr(table))
+            raise DeclarationError('registry must be the name of a table: registry="hbmodel".', option="registry", found=repr(table))
         self._store = store
         self.table = table
 
@@ -114,7 +114,11 @@ class Registry:
                 return Registration(layout, indexes, rows, _cells_of(row), since, move)
         except (ValueError, TypeError, KeyError):
             pass  # reported below, as for JSON of another shape
-        raise StoreError("The registry entry of the table cannot be read.", table=schema.table, registry=self.table)
+        raise StoreError(
+            "The registry entry of the table cannot be read: another version of hbmodel may have written it.",
+            table=schema.table,
+            registry=self.table,
+        )
 
     def bind(self, schema: TableSchema) -> Binding:
         """Holds a model against its registration.
@@ -242,11 +246,17 @@ class Registry:
                     raise SchemaMismatch(ALL_VERSIONED, table=schema.table, family=schema.family.decode())
             shared = sorted(taken & set(schema.family_names))
             if shared:
-                raise SchemaMismatch("Another model of the table has this column family.", table=schema.table, family=shared[0].decode())
+                raise SchemaMismatch(
+                    "Another model of the table has this column family: choose another family.",
+                    table=schema.table,
+                    family=shared[0].decode(),
+                )
             tables = {state.table for state in other.indexes.values()}
             for index in schema.indexes.values():
                 if index.table in tables:
-                    raise SchemaMismatch("Another model of the table has an index of this name.", table=schema.table, index=index.name)
+                    raise SchemaMismatch(
+                        "Another model of the table has an index of this name: choose another name.", table=schema.table, index=index.name
+                    )
 
     def check_no_index(self, schema: TableSchema) -> None:
         """Raises `SchemaMismatch` where the model's table is an index table of another one, `<table>.<index>`."""
@@ -254,7 +264,9 @@ class Registry:
             for row in self._rows_of(name):
                 other = self._parse(schema, row)
                 if other is not None and any(state.table == schema.table for state in other.indexes.values()):
-                    raise SchemaMismatch("The table is an index table of another model.", table=schema.table, primary=name)
+                    raise SchemaMismatch(
+                        "The table is an index table of another model: choose another name.", table=schema.table, primary=name
+                    )
 
     def change_rows(self, schema: TableSchema | Place, found: Registration, rows: RowState) -> bool:
         """Says how rows are live from now on, if nobody has changed that since it was read; returns whether it is so."""
@@ -312,7 +324,9 @@ class Registry:
         self._store.put(self.table, [Put(CLOCK_ROW, {CLOCK: b"\x01"})])
         (row,) = self._store.get(self.table, [CLOCK_ROW], [CLOCK])
         if row is None:
-            raise StoreError("The clock cell just written cannot be read back.", table=self.table)
+            raise StoreError(
+                "The clock cell of the registry was written but cannot be read: check the TTL of the registry table.", table=self.table
+            )
         return row.columns[CLOCK].timestamp
 
 
@@ -326,7 +340,7 @@ def _matched(schema: TableSchema, found: Registration) -> Mapping[str, IndexStat
     matched = match_indexes(schema, found)
     if matched.ambiguous:
         raise SchemaMismatch(
-            "Several indexes have the same entries, so it cannot be said which of them was renamed: say hb.index(..., was=...).",
+            "Several indexes have the same entries, so it is unclear which of them was renamed: say hb.index(..., was=...).",
             table=schema.table, index=matched.ambiguous[0], known=sorted(state.name for state in matched.unknown),
         )  # fmt: skip
     return matched.states
@@ -357,12 +371,13 @@ def _check_rows(schema: TableSchema, found: Registration) -> None:
     """Raises `SchemaMismatch` where a model keeps indexes with system cells and the rows of its table have none, or the other way round."""
     if schema.indexes and not schema.foreign and found.rows == "plain":
         raise SchemaMismatch(
-            "The table is one that others fill, whose rows have no system cells: declare the model with foreign=True and immutable=True.",
+            "The table is written by other programs, and its rows have no system cells: declare the model with foreign=True and "
+            "immutable=True.",
             table=schema.table,
         )
     if schema.foreign and schema.indexes and found.rows not in {"plain", "unindexed"}:
         raise SchemaMismatch(
-            "The rows of the table have system cells, as those of a model of its own: declare the model without foreign=True.",
+            "The rows of the table have system cells, because hbmodel writes them: declare the model without foreign=True.",
             table=schema.table, rows=found.rows,
         )  # fmt: skip
 

@@ -21,14 +21,14 @@ LARGEST_BLOCK = 2**31
 
 def _name(name: Any) -> Any:
     if not isinstance(name, str) or not name:
-        raise DeclarationError("A sequence has a name, which is the row key of its counter.", found=repr(name))
+        raise DeclarationError("A sequence needs a name: it is the row key of its counter.", found=repr(name))
     return name
 
 
 def _block(block: Any) -> Any:
     number = whole_number(block)
     if number is None or not 1 <= number <= LARGEST_BLOCK:
-        raise DeclarationError("A block is a whole number of ids, from 1 to 2,147,483,648.", found=repr(block))
+        raise DeclarationError("A block must be a whole number of ids from 1 to 2,147,483,648.", found=repr(block))
     return number
 
 
@@ -98,7 +98,7 @@ class SequenceIds:
         """The given number of ids, ascending. If the block has too few, one call reserves the rest, at least a whole block."""
         number = whole_number(count)
         if number is None or not 0 <= number <= LARGEST_BLOCK:
-            raise DeclarationError("Give a whole number of ids that is not negative.", found=repr(count))
+            raise DeclarationError("Give a whole number of ids, at least 0.", found=repr(count))
         with self._lock:
             if self._process != getpid():
                 self._next, self._end, self._process = 0, 0, getpid()

@@ -25,13 +25,13 @@ HEX_DIGITS = 16
 
 def _at_least_two(regions: Any) -> int:
     if type(regions) is not int or regions < 2:
-        raise DeclarationError("A table is split into at least two regions.", found=regions)
+        raise DeclarationError("A table must be split into at least two regions.", found=regions)
     return regions
 
 
 def _within(strategy: Any) -> Any:
     if strategy is not None and not isinstance(strategy, Uniform | Hexadecimal):
-        raise DeclarationError("Buckets are split further by hb.Uniform or hb.Hexadecimal: ByBucket(within=...).", found=repr(strategy))
+        raise DeclarationError("Buckets can be split further by hb.Uniform or hb.Hexadecimal: ByBucket(within=...).", found=repr(strategy))
     return strategy
 
 
@@ -118,7 +118,7 @@ def split_keys(model: type[Any], splits: Splits, *, index: str | Index | None = 
     """
     schema = schema_of(model)
     if not isinstance(splits, Splits):
-        raise DeclarationError("This is not a strategy for splits, such as hb.ByBucket().", found=repr(splits))
+        raise DeclarationError("This is not a split strategy: give one, such as hb.ByBucket().", found=repr(splits))
     if index is not None:
         schema.index(index)
     if isinstance(splits, AtKeys):
@@ -128,7 +128,9 @@ def split_keys(model: type[Any], splits: Splits, *, index: str | Index | None = 
         return _from_sample(schema, splits, index)
     if isinstance(splits, ByBucket):
         if salt.buckets == 1:
-            raise DeclarationError("The table is not salted, so it has no buckets to split by.", table=schema.table, index=index)
+            raise DeclarationError(
+                "The table is not salted, so it has no buckets to split by: use another strategy.", table=schema.table, index=index
+            )
         inner = [] if splits.within is None else _leading(schema, layout, splits.within)
         return _in_buckets(salt, inner)
     return _in_buckets(salt, _leading(schema, layout, splits))
@@ -143,7 +145,7 @@ def table_layout(schema: TableSchema, index: str | Index | None) -> tuple[KeyLay
     if index is not None:
         return schema.index(index).layout, schema.index(index).salt
     if schema.row_layout is None:
-        raise DeclarationError("All objects are in one row, which is in one region.", table=schema.table, row=schema.row)
+        raise DeclarationError("All objects are in one row, which is in one region: leave out splits.", table=schema.table, row=schema.row)
     return schema.row_layout, schema.salt
 
 
@@ -161,14 +163,18 @@ def _leading(schema: TableSchema, layout: KeyLayout, splits: Uniform | Hexadecim
         return sorted(set(packed))
     if leading.codec.order is None:
         raise DeclarationError(
-            "The leading field keeps no order; split by a sample of keys instead.", table=schema.table, field=leading.name
+            "The codec of the leading field does not keep the order: split by a sample of keys instead.",
+            table=schema.table,
+            field=leading.name,
         )
     for bound in (splits.low, splits.high):
         if bound is not None:
             layout.pack_field(0, bound)  # for its errors
     low, high, back = _scale(schema, leading.name, leading.codec, splits)
     if high - low + 1 < splits.regions:
-        raise DeclarationError("There are fewer values than regions.", table=schema.table, field=leading.name, regions=splits.regions)
+        raise DeclarationError(
+            "There are fewer values than regions: ask for fewer regions.", table=schema.table, field=leading.name, regions=splits.regions
+        )
     values = [back(low + (high - low + 1) * n // splits.regions) for n in range(1, splits.regions)]
     if leading.desc or leading.codec.order == "descending":
         # The region of a value ends at it, so the keys are those of the values just above the shares.
@@ -239,7 +245,7 @@ def _largest(codec: Any) -> int | None:
 def _by_hand(schema: TableSchema, splits: AtKeys) -> list[bytes]:
     for key in splits.keys:
         if not isinstance(key, bytes):
-            raise EncodingError("Split keys are row keys as bytes, for example from hb.row_key(...).", table=schema.table)
+            raise EncodingError("Split keys must be row keys as bytes, for example from hb.row_key(...).", table=schema.table)
         check_length(key, table=schema.table)
     return sorted(set(splits.keys))
 
@@ -258,7 +264,7 @@ def sample_keys(schema: TableSchema, objects: Iterable[Any], index: str | Index 
     made: list[bytes] = []
     for obj in objects:
         if not isinstance(obj, schema.model):
-            raise DeclarationError("A sample holds objects of the model.", table=schema.table, found=type(obj).__name__)
+            raise DeclarationError("A sample must contain objects of the model.", table=schema.table, found=type(obj).__name__)
         row = mapper.new_row(key_of(schema, obj))
         values = {f.name: getattr(obj, f.name) for f in schema.fields}
         if index is not None:

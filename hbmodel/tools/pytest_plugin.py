@@ -70,7 +70,7 @@ def _local_hbase_class() -> type[LocalHBase]:
 
 
 def _named(gateway: str) -> str:
-    return gateway or pytest.skip("HBMODEL_TEST_HBASE names no such gateway.")
+    return gateway or pytest.skip("HBMODEL_TEST_HBASE does not name this gateway: add its address.")
 
 
 def external_hbase(named: str) -> ExternalHBase:

@@ -275,7 +275,7 @@ def test_an_index_table_that_is_not_there_is_named_and_no_row_is_written() -> No
         store.delete_table("orders.by_amount")
         session = hb.Session(store)
         session.add(order(1))
-        with pytest.raises(hb.PartialWrite) as caught:
+        with pytest.raises(hb.PartialWrite, match="The commit stopped partway") as caught:
             session.commit()
         assert isinstance(caught.value.__cause__, hb.TableNotFound)
         assert caught.value.__cause__.table == "orders.by_amount"

@@ -62,16 +62,16 @@ def test_conditions_of_other_models_and_spans_of_half_days(days: Any) -> None:
     session = hb.Session(days)
     with pytest.raises(hb.UnknownField, match="The model has no field that the condition reads"):
         session.update(Day(place="x", day=TODAY), if_=Pet.species == "cat", rain=1)
-    with pytest.raises(hb.QueryError, match="Dates are down-sampled by whole days"):
+    with pytest.raises(hb.QueryError, match="A span of dates must be a whole number of"):
         hb.downsample(session.query(Day).where(Day.place == "x"), Day.day, timedelta(hours=36), Day.rain)
 
 
 def test_first_of_each_needs_fields_that_keys_hold(days: Any) -> None:
     query = hb.Session(days).query(Day)
     for fields in ((), (Day.place, Day.place)):
-        with pytest.raises(hb.QueryError, match="Give a field, or several different ones"):
+        with pytest.raises(hb.QueryError, match="Give one field, or several different ones"):
             query.first_of_each(fields, [("x",)])
-    with pytest.raises(hb.QueryError, match="No key holds this field"):
+    with pytest.raises(hb.QueryError, match="This field cannot be in a key"):
         query.first_of_each(Day.tags, [["x"]])
 
 
@@ -89,9 +89,9 @@ def test_a_session_that_ends_ends_its_queries(days: Any) -> None:
 def test_parts_belong_to_the_query_that_was_split(days: Any) -> None:
     session = hb.Session(days)
     (part, *_) = session.query(Day).allow_full_scan().split(2)
-    with pytest.raises(hb.SchemaMismatch, match="The model has another layout here than where the query was split"):
+    with pytest.raises(hb.SchemaMismatch, match="The model has another layout here than in"):
         session.read(attrs.evolve(part, layout="another"))
-    with pytest.raises(hb.QueryError, match="The part is of another table than the query would read now: split the query again"):
+    with pytest.raises(hb.QueryError, match="The part belongs to another table than the"):
         list(session.read(attrs.evolve(part, table="another")))
 
 
@@ -100,7 +100,7 @@ def test_a_load_that_stops_says_how_far_it_came() -> None:
         session = hb.Session(store)
         session.load([Pet(owner="o", name="a", species="cat")])
         store.at, store.times = len(store.calls) + 6, 100
-        with pytest.raises(hb.PartialWrite, match="The load stopped: the first `position` objects are certainly written") as error:
+        with pytest.raises(hb.PartialWrite, match="The load stopped") as error:
             session.load((Pet(owner=f"o{n}", name=str(n), species="cat") for n in range(20)), batch_size=2)
     assert error.value.position >= 2
 
@@ -108,7 +108,7 @@ def test_a_load_that_stops_says_how_far_it_came() -> None:
 def test_a_group_holds_objects_of_its_row() -> None:
     with fresh(Pet, Salted) as store:
         group = hb.Session(store).group(Pet, owner="ann")
-        with pytest.raises(hb.SessionError, match="The model has another row for these values than the group"):
+        with pytest.raises(hb.SessionError, match="This model stores these values in another"):
             group.get(Salted, name="x")
 
 
@@ -132,12 +132,12 @@ def test_what_is_wrong_with_a_file_is_said(code: int, kind: type[hb.HbmodelError
 
 
 def test_key_text_says_how_a_backslash_is_written() -> None:
-    with pytest.raises(hb.InvalidRequest, match=r"A backslash is written as \\x5C, and begins \\xNN wherever else it stands"):
+    with pytest.raises(hb.InvalidRequest, match="Write a backslash as"):
         shell_bytes("a\\b")
 
 
 def test_a_table_of_several_models_asks_which(tmp_path: Any) -> None:
-    with fresh(Pet, Salted) as store, pytest.raises(hb.QueryError, match="The table holds several models: say which by family and kind"):
+    with fresh(Pet, Salted) as store, pytest.raises(hb.QueryError, match="The table has several models"):
         RegisteredTable.find(Registry(store), "refusing_owned")
     url = f"embedded:{tmp_path / 'a.db'}"
     with hb.connect(url) as store:
@@ -177,5 +177,5 @@ def test_the_ids_of_a_dictionary_end_with_their_codec() -> None:
                 names.claim(few, f"n{n}")
             except hb.IdsExhausted:
                 break
-        with pytest.raises(hb.IdsExhausted, match="Every id that the dictionary's codec has is taken"):
+        with pytest.raises(hb.IdsExhausted, match="All ids that the dictionary's codec can"):
             names.claim(few, "one more")

@@ -144,7 +144,7 @@ def test_a_network_that_stays_away_is_one_sentence(repository: Repository, tmp_p
 def test_another_jar_than_the_tested_one_is_refused(repository: Repository, tmp_path: Path) -> None:
     wanted = repository.pins()
     repository.contents["large"] = b"y" * 1000
-    with pytest.raises(LocalHBaseError, match="not the one that hbmodel was tested with") as error:
+    with pytest.raises(LocalHBaseError, match="A downloaded jar differs from the one that") as error:
         jars.pinned_jars(tmp_path, pins=wanted, progress=False)
     assert "large-1.jar" in one_line(error)
     assert not (tmp_path / "jars" / "large-1.jar").exists()

@@ -77,11 +77,11 @@ def test_a_second_start_changes_nothing(fake: Path) -> None:
     first = lifecycle.start(fake, settings=Settings(gateways=("thrift1",)))
     assert lifecycle.start(fake) == first
     assert first.thrift2_url is None
-    with pytest.raises(LocalHBaseError, match="other settings runs in the directory; stop it first"):
+    with pytest.raises(LocalHBaseError, match="An HBase with other settings is running in"):
         lifecycle.start(fake, settings=Settings())
     with pytest.raises(LocalHBaseError, match="other settings"):
         lifecycle.start(fake, ports={"thrift1": first.ports["thrift1"] - 1})
-    with pytest.raises(LocalHBaseError, match="runs in the directory already"):
+    with pytest.raises(LocalHBaseError, match="An HBase is already running in the"):
         LocalHBase(fake).start()
     assert lifecycle.status(fake) == first
 
@@ -128,7 +128,7 @@ def test_kill_and_restart_keep_the_port(fake: Path) -> None:
         assert after.ports == before.ports
         assert after.pids["thrift1"] == before.pids["thrift1"]
         assert after.pids["server"] != before.pids["server"]
-        with pytest.raises(LocalHBaseError, match="The gateways are"):
+        with pytest.raises(LocalHBaseError, match="There is no such gateway"):
             hbase.kill_gateway("server")
 
 
@@ -157,14 +157,14 @@ def test_kill_needs_something_to_kill(fake: Path) -> None:
     lifecycle.start(fake, settings=Settings(gateways=()))
     with pytest.raises(LocalHBaseError, match="was not started in the directory"):
         lifecycle.kill(fake, "thrift1")
-    with pytest.raises(LocalHBaseError, match="The processes are"):
+    with pytest.raises(LocalHBaseError, match="There is no such process"):
         lifecycle.restart(fake, "thrift3")
 
 
 @pytest.mark.parametrize("role", ["server", "thrift1"])
 def test_a_process_that_dies_at_its_start_is_quoted(fake: Path, monkeypatch: pytest.MonkeyPatch, role: str) -> None:
     monkeypatch.setenv(f"FAKE_{role.upper()}", "die")
-    with pytest.raises(LocalHBaseError, match="HBase ended while it started; its log says why") as error:
+    with pytest.raises(LocalHBaseError, match="HBase exited during its start") as error:
         lifecycle.start(fake)
     text = one_line(error)
     assert str(fake / "logs" / f"{role}.log") in text
@@ -210,7 +210,7 @@ def test_a_given_port_that_is_taken_is_one_sentence(fake: Path, listener: int) -
 def test_directories_that_cannot_be_used(fake: Path, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    for directory, message in ((file / "hbase", "cannot be written"), (tmp_path / "a:b", "holds one of")):
+    for directory, message in ((file / "hbase", "cannot be written"), (tmp_path / "a:b", "The directory's path contains one of")):
         with pytest.raises(LocalHBaseError, match=message) as error:
             lifecycle.start(directory)
         assert str(directory) in one_line(error)
@@ -278,7 +278,7 @@ def test_a_temporary_hbase_leaves_nothing(fake: Path) -> None:
     assert not directory.exists()
     assert not any(psutil.pid_exists(pid) for pid in pids.values())
     assert not processes.is_alive(watchdog)
-    with pytest.raises(LocalHBaseError, match="does not run"):
+    with pytest.raises(LocalHBaseError, match="This HBase is not running"):
         _ = hbase.url
 
 

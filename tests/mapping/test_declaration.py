@@ -99,7 +99,7 @@ def plain_attribute() -> None:
         a: int = 3
 
 
-@mistake("No codec follows from this type", field="a", type="list[str]")
+@mistake("This type has no default codec", field="a", type="list[str]")
 def type_without_a_codec() -> None:
     @hb.model(table="t")
     class Bad:
@@ -107,7 +107,7 @@ def type_without_a_codec() -> None:
         a: hb.Column[list[str]] = hb.column("a")
 
 
-@mistake("No codec follows from this type", field="k")
+@mistake("This type has no default codec", field="k")
 def union_without_a_codec() -> None:
     @hb.model(table="t")
     class Bad:
@@ -139,7 +139,7 @@ def codec_of_a_wider_type() -> None:
         a: hb.Column[bool] = hb.column("a", hb.Int8)  # type: ignore[arg-type]
 
 
-@mistake("The codec is a Codec", field="k", found="<class 'int'>")
+@mistake("The codec must be a Codec", field="k", found="<class 'int'>")
 def type_for_a_codec() -> None:
     @hb.model(table="t")
     class Bad:
@@ -147,7 +147,7 @@ def type_for_a_codec() -> None:
         a: hb.Column[int] = hb.column("a")
 
 
-@mistake("A column alias is text", field="a", found="TextCodec()")
+@mistake("A column alias must be text", field="a", found="TextCodec()")
 def codec_for_an_alias() -> None:
     @hb.model(table="t")
     class Bad:
@@ -163,7 +163,7 @@ def empty_alias() -> None:
         a: hb.Column[int] = hb.column("")
 
 
-@mistake("begin with '_' are kept for system cells", field="a")
+@mistake("begin with '_' are reserved for system cells", field="a")
 def alias_of_a_system_cell() -> None:
     @hb.model(table="t")
     class Bad:
@@ -171,7 +171,7 @@ def alias_of_a_system_cell() -> None:
         a: hb.Column[int] = hb.column("_l")
 
 
-@mistake("begin with '_' are kept for system cells", field="_hidden")
+@mistake("begin with '_' are reserved for system cells", field="_hidden")
 def private_name_for_an_alias() -> None:
     @hb.model(table="t")
     class Bad:
@@ -179,7 +179,7 @@ def private_name_for_an_alias() -> None:
         _hidden: hb.Column[int] = hb.column()
 
 
-@mistake("no UTF-8", field="a")
+@mistake("cannot be encoded as UTF-8", field="a")
 def alias_without_utf8() -> None:
     @hb.model(table="t")
     class Bad:
@@ -228,7 +228,7 @@ def flag_of_a_system_cell() -> None:
         k: hb.Key[int] = hb.key()
 
 
-@mistake("A column alias is text", field="exists", found="b'e'")
+@mistake("A column alias must be text", field="exists", found="b'e'")
 def flag_of_bytes() -> None:
     @hb.model(table="t", exists=hb.flag(b"e"))  # type: ignore[arg-type]
     class Bad:
@@ -290,7 +290,9 @@ def default_out_of_range() -> None:
         a: hb.Column[int] = hb.column("a", hb.UInt8, default=256)
 
 
-@mistake("The codec cannot store the default", field="a", reason="Text with a lone surrogate has no UTF-8.")
+@mistake(
+    "The codec cannot store the default", field="a", reason="Text with a lone surrogate cannot be encoded as UTF-8: remove the surrogate."
+)
 def default_without_utf8() -> None:
     @hb.model(table="t")
     class Bad:
@@ -306,7 +308,7 @@ def default_naive_time() -> None:
         a: hb.Column[datetime] = hb.column("a", default=datetime(2026, 1, 1))
 
 
-@mistake("for a default that is made anew each time use attrs.Factory", field="a")
+@mistake("The codec cannot store the default", field="a")
 def function_for_a_default() -> None:
     @hb.model(table="t")
     class Bad:
@@ -322,7 +324,7 @@ def shared_default() -> None:
         a: hb.Column[list[int]] = hb.column("a", hb.Json(list[int]), default=[])
 
 
-@mistake("A default factory takes no arguments", field="a")
+@mistake("A default factory must take no arguments", field="a")
 def default_from_self() -> None:
     @hb.model(table="t")
     class Bad:
@@ -364,7 +366,7 @@ def deleted_null_that_reads_as_something_else() -> None:
         a: hb.Column[int | None] = hb.column("a", default=3, null="delete")
 
 
-@mistake('null is "marker" or "delete"', field="a", found="'drop'")
+@mistake('null must be "marker" or "delete"', field="a", found="'drop'")
 def unknown_null() -> None:
     @hb.model(table="t")
     class Bad:
@@ -372,7 +374,7 @@ def unknown_null() -> None:
         a: hb.Column[int | None] = hb.column("a", default=None, null="drop")  # type: ignore[call-overload]
 
 
-@mistake("A counter is annotated hb.Column[int]", field="a")
+@mistake("A counter must be annotated", field="a")
 def optional_counter() -> None:
     @hb.model(table="t")
     class Bad:
@@ -488,7 +490,7 @@ def covers_twice() -> None:
     with_index(hb.index("a", covers=("j", "j")))
 
 
-@mistake("A salt is a Salt", index="by_it", found="16")
+@mistake("A salt must be a Salt", index="by_it", found="16")
 def number_for_an_index_salt() -> None:
     with_index(hb.index("a", salt=16))  # type: ignore[arg-type]
 
@@ -508,7 +510,7 @@ def foreign_index() -> None:
     with_index(hb.index("a"), foreign=True)
 
 
-@mistake("An index name is a plain ASCII identifier", index="näme")
+@mistake("An index name must be an ASCII identifier", index="näme")
 def index_name() -> None:
     @hb.model(table="t")
     class Bad:
@@ -571,13 +573,13 @@ class Other:
     a: hb.Column[int] = hb.column("a")
 
 
-kind(lambda: hb.index("a", none=False), "no field of the index may be", index="by")
-kind(lambda: hb.index(hb.each("tags"), none=False), "no field of the index may be", index="by")
+kind(lambda: hb.index("a", none=False), "none=False leaves out rows with None", index="by")
+kind(lambda: hb.index(hb.each("tags"), none=False), "none=False leaves out rows with None", index="by")
 kind(lambda: hb.index("a", where="a"), "where takes a function", index="by", found="str")  # type: ignore[arg-type]
 kind(lambda: hb.index("a", where=lambda m: True), "where takes a function", index="by", found="bool")  # type: ignore[arg-type,return-value]
 kind(lambda: hb.index("a", where=lambda m: m.c == 1), "condition of the index names an unknown field", index="by", field="c")
 kind(lambda: hb.index("a", where=lambda m: m.n == 1), "cannot be about a counter", index="by", field="n")
-kind(lambda: hb.index("a", where=lambda m: m.a == "x"), "not of the type", index="by", field="a")
+kind(lambda: hb.index("a", where=lambda m: m.a == "x"), "A value does not have the type", index="by", field="a")
 kind(lambda: hb.index("a", where=lambda m: Other.a == 1), "fields of its own model", index="by", field="a")
 kind(lambda: hb.index("a", where=lambda m: m.a.contains(1)), "contains needs a collection", index="by", field="a")
 kind(lambda: hb.index("tags"), "cannot be part of an index key", index="by", field="tags")
@@ -588,16 +590,16 @@ kind(lambda: hb.index(hb.each("tags"), salt=hb.HashSalt(2, by=("a",))), "names f
 kind(lambda: hb.index("a", covers=("half",)), "Only ordinary columns can be covered", index="by", field="half")
 kind(lambda: hb.computed(half, of=()), "takes a function and names", field="by")
 kind(lambda: hb.computed(3, of="a"), "takes a function and names", field="by")  # type: ignore[arg-type]
-kind(lambda: hb.computed(half, of="c"), "made of key fields and ordinary columns", field="by", unknown="c")
-kind(lambda: hb.computed(half, of="n"), "made of key fields and ordinary columns", field="by", unknown="n")
-kind(lambda: hb.computed(half, of="half"), "made of key fields and ordinary columns", field="by", unknown="half")
+kind(lambda: hb.computed(half, of="c"), "A computed field can be computed from key fields", field="by", unknown="c")
+kind(lambda: hb.computed(half, of="n"), "A computed field can be computed from key fields", field="by", unknown="n")
+kind(lambda: hb.computed(half, of="half"), "A computed field can be computed from key fields", field="by", unknown="half")
 kind(lambda: hb.computed(half, of="a", version=0), "version of a computed field", field="by", found="0")
-kind(lambda: hb.computed(half, of="a", codec=int), "The codec is a Codec", field="by")  # type: ignore[arg-type]
+kind(lambda: hb.computed(half, of="a", codec=int), "The codec must be a Codec", field="by")  # type: ignore[arg-type]
 kind(lambda: hb.computed(unknown, of="a"), "Annotate what the function returns", field="by")
 kind(lambda: hb.each("tags"), "A direction is given to an index", field="by")
 
 
-@mistake("A computed field is declared without an annotation", field="half")
+@mistake("A computed field must be declared without", field="half")
 def annotated_computed_field() -> None:
     @hb.model(table="t")
     class Bad:
@@ -625,7 +627,7 @@ def _named(name: str, kind: Callable[[], Any]) -> Declaration:
 
 for _kind in (lambda: hb.column("a"), lambda: hb.counter("a")):
     for _name in ("class", "a b", "a=1, b", "a\nimport os", "__dict__", "__eq__", "\ufb01", "1", ""):
-        MISTAKES.append(pytest.param(_named(_name, _kind), "name of a field is an identifier", {"field": _name}))
+        MISTAKES.append(pytest.param(_named(_name, _kind), "The name of a field must be an identifier", {"field": _name}))
 
 
 class OddSalt(hb.Salt):
@@ -650,7 +652,9 @@ class OddSalt(hb.Salt):
 
 
 for _prefixes in ([], [b"a", b"a"], [b"a", b"bc"], [b""], ["a", "b"]):
-    MISTAKES.append(pytest.param(lambda p=_prefixes: with_options(salt=OddSalt(*p), immutable=True), "a prefix of its own", {}))
+    MISTAKES.append(
+        pytest.param(lambda p=_prefixes: with_options(salt=OddSalt(*p), immutable=True), "Every bucket of a salt needs a different", {})
+    )
 
 
 @mistake("one byte, the number of the bucket")
@@ -672,7 +676,7 @@ def salt_by_a_column() -> None:
     with_options(salt=hb.HashSalt(4, by=("a",)))
 
 
-@mistake("A salt is a Salt", found="16")
+@mistake("A salt must be a Salt", found="16")
 def number_for_a_salt() -> None:
     with_options(salt=16)
 
@@ -686,14 +690,14 @@ def _bad_family(name: Any) -> Declaration:
 
 
 for number, name in enumerate(["", "-t", ".t", "a b", "a/b", "a:b:c", ":t", "a:", "tä", "t\n", None, b"t"]):
-    MISTAKES.append(pytest.param(_bad_table(name), "A table name holds letters", {"table": name}, id=f"table name {number}"))
-MISTAKES.append(pytest.param(_bad_table("hbase:t"), "HBase's own", {"table": "hbase:t"}, id="HBase's namespace"))
+    MISTAKES.append(pytest.param(_bad_table(name), "A table name may contain letters", {"table": name}, id=f"table name {number}"))
+MISTAKES.append(pytest.param(_bad_table("hbase:t"), "reserved for HBase", {"table": "hbase:t"}, id="HBase's namespace"))
 for number, name in enumerate(["", ".d", "a:b", "a b", "a/b", "a\\b", "\0", "d\n", "\x85", "recovered.edits", None, b"d"]):
-    MISTAKES.append(pytest.param(_bad_family(name), "A column family is printable text", {"family": name}, id=f"family {number}"))
+    MISTAKES.append(pytest.param(_bad_family(name), "A column family's name must be printable", {"family": name}, id=f"family {number}"))
 MISTAKES.append(pytest.param(_bad_family("ä" * 64), "at most 127 bytes", {"length": 128}, id="long family"))
 
 
-@mistake("A column family is printable text", field="a", family="x:y")
+@mistake("A column family's name must be printable", field="a", family="x:y")
 def family_of_a_column() -> None:
     @hb.model(table="t")
     class Bad:
@@ -722,7 +726,7 @@ def slots() -> None:
         a: hb.Column[int] = hb.column("a")
 
 
-@mistake("hides a field or index of a mixin", field="a")
+@mistake("The class replaces a field or index of a", field="a")
 def hidden_field() -> None:
     class Shared:
         a: hb.Column[int] = hb.column("a")
@@ -735,7 +739,7 @@ def hidden_field() -> None:
             return 3
 
 
-@mistake("leave the family out", field="a")
+@mistake("A column alias is the qualifier only", field="a")
 def alias_with_its_family() -> None:
     @hb.model(table="t", family="info")
     class Bad:

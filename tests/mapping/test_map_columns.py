@@ -105,21 +105,21 @@ MISTAKES: dict[str, tuple[Declaration, str]] = {
     "no types": (lambda: declared(m=(hb.columns("m"), dict)), "annotated hb.Columns"),
     "key of None": (lambda: declared(m=(hb.columns("m"), dict[str | None, int])), "may be None"),
     "value of None": (lambda: declared(m=(hb.columns("m"), dict[str, int | None])), "may be None"),
-    "key without a codec": (lambda: declared(m=(hb.columns("m"), dict[list[str], int])), "No codec follows"),
-    "value without a codec": (lambda: declared(m=(hb.columns("m"), dict[str, list[str]])), "No codec follows"),
-    "codec that keys cannot have": (lambda: declared(m=(hb.columns("m", hb.Json(list[str])), dict[list[str], int])), "keep their order"),
-    "codec without an order": (lambda: declared(m=(hb.columns("m", hb.Reversed(hb.Int32)), dict[int, int])), "keep their order"),
+    "key without a codec": (lambda: declared(m=(hb.columns("m"), dict[list[str], int])), "This type has no default codec"),
+    "value without a codec": (lambda: declared(m=(hb.columns("m"), dict[str, list[str]])), "This type has no default codec"),
+    "codec that keys cannot have": (lambda: declared(m=(hb.columns("m", hb.Json(list[str])), dict[list[str], int])), "keep the order"),
+    "codec without an order": (lambda: declared(m=(hb.columns("m", hb.Reversed(hb.Int32)), dict[int, int])), "keep the order"),
     "codec of another type": (lambda: declared(m=(hb.columns("m", hb.Int32), TEXTS)), "another type"),
     "value codec of another type": (lambda: declared(m=(hb.columns("m", hb.Text, hb.Int8), TEXTS)), "another type"),
-    "no codec": (lambda: declared(m=(hb.columns("m", str), TEXTS)), "A codec is a Codec"),  # type: ignore[arg-type]
+    "no codec": (lambda: declared(m=(hb.columns("m", str), TEXTS)), "A codec must be a Codec"),  # type: ignore[arg-type]
     "empty alias": (lambda: declared(m=(hb.columns(""), TEXTS)), "must not be empty"),
-    "system's alias": (lambda: declared(m=(hb.columns("_m"), TEXTS)), "kept for system cells"),
-    "alias that begins another": (lambda: declared(m=(hb.columns("m"), TEXTS), x=(hb.column("mx"), hb.Column[int])), "begins no other"),
-    "alias that another begins": (lambda: declared(m=(hb.columns("cm"), TEXTS)), "begins no other"),
-    "alias of a column": (lambda: declared(m=(hb.columns("c"), TEXTS)), "begins no other"),
-    "alias of a counter": (lambda: declared(m=(hb.columns("m"), TEXTS), x=(hb.counter("mm"), hb.Column[int])), "begins no other"),
-    "two maps": (lambda: declared(m=(hb.columns("m"), TEXTS), n=(hb.columns("mn"), TEXTS)), "begins no other"),
-    "flag": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"exists": hb.flag("me")}), "begins no other"),
+    "system's alias": (lambda: declared(m=(hb.columns("_m"), TEXTS)), "reserved for system cells"),
+    "alias that begins another": (lambda: declared(m=(hb.columns("m"), TEXTS), x=(hb.column("mx"), hb.Column[int])), "a prefix"),
+    "alias that another begins": (lambda: declared(m=(hb.columns("cm"), TEXTS)), "must not be a prefix"),
+    "alias of a column": (lambda: declared(m=(hb.columns("c"), TEXTS)), "must not be a prefix"),
+    "alias of a counter": (lambda: declared(m=(hb.columns("m"), TEXTS), x=(hb.counter("mm"), hb.Column[int])), "must not be a prefix"),
+    "two maps": (lambda: declared(m=(hb.columns("m"), TEXTS), n=(hb.columns("mn"), TEXTS)), "must not be a prefix"),
+    "flag": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"exists": hb.flag("me")}), "must not be a prefix"),
     "name": (lambda: declared(**{"m" * 101: (hb.columns("m"), TEXTS)}), "at most 100 bytes"),
     "called self": (lambda: declared(self=(hb.columns("m"), TEXTS)), "cannot be called self"),
     "factory": (lambda: declared(m=(hb.columns("m", factory=lambda: {1: 2}), TEXTS)), "factory=dict"),
@@ -173,7 +173,7 @@ def test_no_map_column_beside_an_empty_alias() -> None:
     ],
 )
 def test_it_is_no_field_of_predicates(ask: Callable[[], Any]) -> None:
-    with pytest.raises(hb.QueryError, match="not compared"):
+    with pytest.raises(hb.QueryError, match="A map column cannot be compared"):
         ask()
 
 
@@ -208,11 +208,11 @@ def test_entries_that_were_not_read_cannot_be_used(use: Callable[[Any], Any]) ->
         ({"": "a"}, "at least one byte"),
         ({"a" * 32_767: "a"}, "at most 32,767"),
         ({None: "a"}, "at least one byte"),
-        ({"a": None}, "has no None"),
-        ({1: "a"}, "not of the type"),
-        ({"a": 1}, "not of the type"),
+        ({"a": None}, "cannot hold None"),
+        ({1: "a"}, "does not have the type"),
+        ({"a": 1}, "does not have the type"),
         ({"a": "x" * (10 * 1024 * 1024)}, "10 MiB"),
-        ([("a", "b")], "takes a mapping"),
+        ([("a", "b")], "A map column must be given a mapping"),
     ],
 )
 def test_entries_that_cannot_be_stored(entries: Any, message: str) -> None:

@@ -192,9 +192,9 @@ def test_cells_of_an_object() -> None:
     ("field", "value", "message"),
     [
         ("name", None, "does not allow None"),
-        ("name", 3, "not of the type"),
-        ("tags", {"a"}, "read back equal"),
-        ("price", 1.5, "not of the type"),
+        ("name", 3, "A value does not have the type"),
+        ("tags", {"a"}, "A structured value would not be equal"),
+        ("price", 1.5, "A value does not have the type"),
     ],
 )
 def test_a_cell_that_cannot_be_written_names_its_field(field: str, value: Any, message: str) -> None:

@@ -75,7 +75,7 @@ def test_a_key_that_is_none(key: dict[str, Any], error: type[hb.HbmodelError], n
 
 
 def test_a_drawn_bucket_is_not_known() -> None:
-    with pytest.raises(hb.CapabilityError, match="do not say the bucket") as caught:
+    with pytest.raises(hb.CapabilityError, match="Under RandomSalt the row key cannot be") as caught:
         hb.row_key(Drawn, k=1)
     assert caught.value.table == "drawn"
 

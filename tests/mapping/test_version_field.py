@@ -26,7 +26,7 @@ def fields(**more: tuple[Any, Any]) -> dict[str, tuple[Any, Any]]:
 
 
 WRONG: dict[str, tuple[str, Callable[[], object]]] = {
-    "two versions": ("has one version", lambda: declare(fields(other=(VERSION, hb.version())))),
+    "two versions": ("A model can have only one version", lambda: declare(fields(other=(VERSION, hb.version())))),
     "immutable": ("immutable", lambda: declare(fields(), immutable=True)),
     "random salt": ("RandomSalt|immutable", lambda: declare(fields(), salt=hb.RandomSalt(4))),
     "foreign": ("foreign", lambda: declare(fields(), foreign=True)),
@@ -47,7 +47,10 @@ WRONG: dict[str, tuple[str, Callable[[], object]]] = {
         "versioned",
         lambda: declare({"name": (NAME, hb.key()), "text": (TEXT, hb.column("t")), "by": (None, hb.index("text", unique=True))}),
     ),
-    "unique over the whole key": ("unique anyway", lambda: declare(fields(by=(None, hb.index("text", "name", unique=True))))),
+    "unique over the whole key": (
+        "The index has every key field",
+        lambda: declare(fields(by=(None, hb.index("text", "name", unique=True)))),
+    ),
     "an alias of its own": ("system cells", lambda: declare(fields(more=(TEXT, hb.column("_v"))))),
 }
 

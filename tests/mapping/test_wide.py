@@ -294,7 +294,7 @@ def salt_by_a_column_field() -> None:
     declare({"salt": hb.HashSalt(4, by=("b",))})
 
 
-@mistake("constant row has no salt")
+@mistake("A constant row cannot have a salt")
 def salt_of_a_constant_row() -> None:
     declare({"salt": hb.HashSalt(4), "row": b"x"}, a=None)
 
@@ -333,27 +333,27 @@ def empty_alias_of_a_counter() -> None:
     declare(c=None, n=hb.counter(""))
 
 
-@mistake("the only one", field="c")
+@mistake("must be the only column of its model", field="c")
 def empty_alias_and_another() -> None:
     declare(c=hb.column("", hb.Text), d=hb.column("d", hb.Text))
 
 
-@mistake("no indexes, no flag and no TTL", field="c")
+@mistake("cannot have indexes, a flag or a TTL", field="c")
 def empty_alias_and_an_index() -> None:
     declare(c=hb.column("", hb.Text), by_c=hb.index("c"))
 
 
-@mistake("no indexes, no flag and no TTL", field="c")
+@mistake("cannot have indexes, a flag or a TTL", field="c")
 def empty_alias_and_a_flag() -> None:
     declare({"exists": hb.flag("e")}, c=hb.column("", hb.Text))
 
 
-@mistake("no indexes, no flag and no TTL", field="c")
+@mistake("cannot have indexes, a flag or a TTL", field="c")
 def empty_alias_and_a_ttl() -> None:
     declare({"family": hb.family("d", ttl=HOUR)}, c=hb.column("", hb.Text))
 
 
-@mistake("only one of its model", field="c")
+@mistake("must be the only column of its model", field="c")
 def empty_alias_and_a_version() -> None:
     declare(c=hb.column("", hb.Text), v=hb.version())
 
@@ -388,7 +388,7 @@ def split_field_behind_a_column_field() -> None:
     declare(d=hb.key(hb.Datetime("s"), split=HOUR))
 
 
-@mistake("leave its part out", field="b")
+@mistake("A split field is stored in the row key and", field="b")
 def split_field_in_the_qualifier() -> None:
     declare(b=hb.key(hb.Datetime("s"), part="column", split=HOUR))
 
@@ -446,12 +446,12 @@ def row_too_long() -> None:
     declare({"row": b"a" * 32_768}, a=None)
 
 
-@mistake("row is constant", field="a")
+@mistake("The row key is constant", field="a")
 def constant_row_and_row_fields() -> None:
     declare({"row": b"pets"})
 
 
-@mistake("row is constant", field="b")
+@mistake("The row key is constant", field="b")
 def constant_row_and_a_split_field() -> None:
     declare({"row": b"pets"}, a=None, b=hb.key(hb.Datetime("s"), split=HOUR))
 
@@ -461,7 +461,7 @@ def no_row_field() -> None:
     declare(a=None)
 
 
-@mistake('part is "row" or "column"', field="b", found="'qualifier'")
+@mistake('part must be "row" or "column"', field="b", found="'qualifier'")
 def another_part() -> None:
     declare(b=hb.key(hb.Text, part="qualifier"))  # type: ignore[call-overload]
 

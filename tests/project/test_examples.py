@@ -39,7 +39,7 @@ def check_flights(output: str, count: int) -> None:
     assert "loading flights" in head
     assert [answer.split(". ", 1)[0] for answer in answers] == [str(number) for number in range(1, 11)]
     for answer in answers:
-        assert "to the first item" in answer
+        assert "until the first item" in answer
         assert re.search(r"^(\d+ results?( in \d+ pages?)?|\d+)   [\d.]+ ms$", answer, flags=re.MULTILINE), answer
 
 
@@ -291,7 +291,7 @@ def test_cell_versions(url: str) -> None:
     done = run("cell_versions", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    page = (EXAMPLES.parent / "docs" / "cell-versions.md").read_text(encoding="utf-8").partition("## Versions or reverse stamps?")[2]
+    page = (EXAMPLES.parent / "docs" / "cell-versions.md").read_text(encoding="utf-8").partition("## Versions or reverse timestamps?")[2]
     shown = re.search(r"```text\n(.*?)```", page, re.DOTALL)
     assert shown is not None
     assert shown.group(1) in done.stdout

@@ -346,8 +346,8 @@ def test_which_indexes_answer(options: Any, answering: set[str]) -> None:
     query = session.query(model).where(model.tag == "t").select(model.name, model.text)
     told = query.explain()
     assert told.covering == ("verified" if answering else "copy")
-    assert ("verified entries answer without a read of the row" in str(told)) == bool(answering)
-    assert ("covered values are a copy; rows are read" in str(told)) != bool(answering)
+    assert ("verified entries answer without reading rows" in str(told)) == bool(answering)
+    assert ("covered values are copies; rows are read" in str(told)) != bool(answering)
     assert query.all() == [("a", "y")]
     assert session.query(model).where(model.tags.contains("x")).explain().covering == "copy"
     assert session.query(model).where(model.text == "y").explain().covering is None
@@ -448,9 +448,9 @@ def test_explain_says_what_a_page_costs_and_which_indexes_cannot_be_read() -> No
         {"by_half": "building"},
         30,
     )
-    assert "covers:  verified entries answer without a read of the row" in str(told)
-    assert "index:   readable; a change is noticed within 30 s" in str(told)
-    assert "not yet: by_half is building; a change is noticed within 30 s" in str(told)
+    assert "covers:  verified entries answer without reading rows" in str(told)
+    assert "index:   readable; a change of state is noticed within 30 s" in str(told)
+    assert "not yet: by_half is building; a change of state is noticed within 30 s" in str(told)
     told = session.query(Event).where(Event.kind == "a", Event.size > 10).use_index("large").explain()
     assert (told.access, told.scan_calls, told.gets, told.covering, told.lacking) == ("scan + get", 1, 1, "incomplete", ["text"])
     assert "covers:  rows are read: entries lack text" in str(told)

@@ -111,9 +111,10 @@ def test_slices_are_in_the_values_of_fields(session: hb.Session) -> None:
         "  client:  price > ...\n"
         "  rows:    owner >= 'o1'\n"
         "  columns: name starts with 'm'\n"
-        "  slices:  3, of 1 range(s) of columns; conditions on columns are the client's, and select saves nothing inside a slice\n"
-        "  calls:   at least 3 to the first item (3 of scans, 0 of gets), in at least 1 round trip(s)\n"
-        "  why:     the client drops rows by price > ..., and reads on until one is left"
+        "  slices:  3, of 1 range(s) of columns; the client checks conditions on columns, "
+        "and select() does not reduce the cells read in a slice\n"
+        "  calls:   at least 3 until the first item (3 for scans, 0 for gets), in at least 1 round trip(s)\n"
+        "  why:     the client drops rows that fail price > ..., and reads on until one passes"
     )
     hour = timedelta(hours=1)
     split = readings.where(Reading.sensor == "a", Reading.at.between(START + hour / 2, START + 4 * hour)).explain().slices

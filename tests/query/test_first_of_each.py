@@ -195,10 +195,10 @@ def ask(arguments: Sequence[Any], model: Any = Newest) -> Any:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((Newest.at, [START]), QueryError, "lead the key"),
-        ((Newest.value, [1]), QueryError, "lead the key"),
+        ((Newest.at, [START]), QueryError, "needs the leading fields"),
+        ((Newest.value, [1]), QueryError, "needs the leading fields"),
         ((Spread.metric, ["a"]), hb.UnknownField, "another model"),
-        (("metric", ["a"]), QueryError, "as they stand"),
+        (("metric", ["a"]), QueryError, "attributes of the model class"),
         (((), []), QueryError, "several different"),
         (((Newest.metric, Newest.metric), []), QueryError, "several different"),
         ((Newest.metric, "cpu"), QueryError, "collection of values"),

@@ -325,7 +325,7 @@ def test_the_index_that_holds_the_rows_asked_for_is_chosen(predicates: Sequence[
 def test_an_index_that_may_lack_rows_of_the_query_is_refused(predicates: Sequence[hb.Predicate], index: str) -> None:
     query = session_of_none().query(Paper).where(*predicates).allow_full_scan()
     assert query.explain().path != index
-    with pytest.raises(QueryError, match="The index holds some rows only") as caught:
+    with pytest.raises(QueryError, match="The index has entries for only some rows") as caught:
         query.use_index(index).all()
     assert caught.value.index == index
     assert caught.value.missing

@@ -380,7 +380,7 @@ def test_equalities_and_prefixes_of_bytes_without_order_are_not() -> None:
 
 def test_too_many_values_are_checked_row_by_row() -> None:
     many = range(MAX_RANGES + 1)
-    with pytest.raises(hb.FullScanRefused, match="more values than it may have key ranges") as caught:
+    with pytest.raises(hb.FullScanRefused, match="The query has more values for this key") as caught:
         planned(query(Event, Event.user.in_(many)))
     assert caught.value.field == "user"
     assert planned(query(Event, Event.user.in_(many)).allow_full_scan()).full_scan
@@ -407,7 +407,7 @@ def test_buckets_multiply_the_ranges() -> None:
 
     allowed = MAX_SCANS // 256
     assert len(planned(query(Wide, Wide.a.in_(range(0, 2 * allowed, 2)))).match.parts[0]) == allowed
-    with pytest.raises(hb.FullScanRefused, match="more values than it may have key ranges"):
+    with pytest.raises(hb.FullScanRefused, match="The query has more values for this key"):
         planned(query(Wide, Wide.a.in_(range(0, 2 * allowed + 2, 2))))
     assert len(planned(query(Wide, Wide.a.in_(range(allowed + 1)), Wide.b == 1)).match.parts[0]) == allowed + 1
 
@@ -487,13 +487,13 @@ def test_explanations_are_made_for_reading() -> None:
         "  scans:   1 range(s) in 1 of 16 bucket(s), backwards\n"
         "  server:  (d:_l >= ... & (d:o = ... | d:s = ...))\n"
         "  client:  (note == ... | size is None), ~(serial == ...)\n"
-        "  calls:   at least 2 to the first item (2 of scans, 0 of gets), in at least 2 round trip(s); "
+        "  calls:   at least 2 until the first item (2 for scans, 0 for gets), in at least 2 round trip(s); "
         "1 where a scan is one call (hbase+thrift2:)\n"
-        "  why:     the client drops rows by ~(serial == ...), and reads on until one is left"
+        "  why:     the client drops rows that fail ~(serial == ...), and reads on until one passes"
     )
     of = query(Event, Event.user == 1, (Event.note == "secret") | Event.size.is_(None))
     assert str(explain(of, planned(of), one_call_scans=True)).endswith(
-        "calls:   1 to the first item (1 of scans, 0 of gets), in 1 round trip(s)"
+        "calls:   1 until the first item (1 for scans, 0 for gets), in 1 round trip(s)"
     )
 
 
@@ -544,9 +544,9 @@ def test_explanations_of_other_plans() -> None:
         "  scans:   2 range(s) in 1 of 1 bucket(s)\n"
         "  server:  no filter\n"
         "  client:  name in ..., note starts with ..., size > ...\n"
-        "  calls:   at least 3 to the first item (2 of scans, 1 of gets), in at least 3 round trip(s); "
+        "  calls:   at least 3 until the first item (2 for scans, 1 for gets), in at least 3 round trip(s); "
         "2 where a scan is one call (hbase+thrift2:)\n"
-        "  why:     the client drops rows by note starts with ..., size > ..., and reads on until one is left"
+        "  why:     the client drops rows that fail note starts with ..., size > ..., and reads on until one passes"
     )
     neither = ~((Plain.b == "x") & Plain.c.startswith("y"))
     assert list(explain(query(Plain, neither), planned(query(Plain, neither).allow_full_scan()), one_call_scans=False).client) == [

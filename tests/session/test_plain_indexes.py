@@ -289,7 +289,7 @@ def test_what_cannot_be_is_refused(bed: Bed, given_model: Any) -> None:
 
         by_topic = hb.index("topic", covers=("note",))
 
-    with pytest.raises(hb.SchemaMismatch, match="that others fill"):
+    with pytest.raises(hb.SchemaMismatch, match="The table is written by other programs"):
         open_session(bed.store).get(Owned, name="other1")
 
 

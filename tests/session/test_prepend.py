@@ -125,7 +125,7 @@ def test_the_number_before_the_first_row_is_taken(of: tuple[Any, list[int], list
         else:
             first = min(left, key=lambda number: row[number])
             if first == ends[0]:
-                with pytest.raises(EncodingError, match="there is none before it") as caught:
+                with pytest.raises(EncodingError, match="no number is left before it") as caught:
                     session.prepend(model, post=2, text="new")
                 assert caught.value.field == "number"
                 return
@@ -272,7 +272,7 @@ def test_a_young_claim_holds_its_key_against_inserts(bed: Bed) -> None:
         session.insert(obj)
     session.add(obj)  # a put asks nobody
     session.commit()
-    with pytest.raises(RowExists, match="There is a row"):
+    with pytest.raises(RowExists, match="A row with this key exists"):
         session.insert(obj)
     session.delete(obj)
     session.commit()

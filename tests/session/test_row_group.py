@@ -307,7 +307,7 @@ def test_mistakes() -> None:
     with pytest.raises(hb.SessionError, match="own row"):
         group.add(Account(bank="y", number=1, amount=1))
     group.add(Account(bank="x", number=1, amount=1))
-    with pytest.raises(hb.SessionError, match="pending"):
+    with pytest.raises(hb.SessionError, match="Commit or discard pending calls"):
         group.retry(lambda again: None)
     group.discard()
     assert repr(group) == "RowGroup('rg_banks', b'x')"

@@ -221,7 +221,7 @@ def test_an_exception_of_the_function_is_logged_and_goes_no_further(caplog: pyte
             session.add_all(watched(number) for number in range(3))
             session.commit()
             assert len(session.query(Watched).where(Watched.group == "secret group").all()) == 3
-    assert {record.message for record in caplog.records} == {"on_call raised an exception; the call that it was told of is not affected."}
+    assert {record.message for record in caplog.records} == {"on_call raised an exception; the call that it received is not affected."}
     assert "mine" in caplog.text
     assert "secret" not in caplog.text
 

@@ -137,6 +137,6 @@ def test_the_token_key_is_carried_for_sessions() -> None:
 
 def test_a_bad_token_key_is_told_before_anything_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "dev.db"
-    with pytest.raises(hb.TokenError, match="A token key is 32 bytes"):
+    with pytest.raises(hb.TokenError, match="A token key must be 32 bytes in URL-safe"):
         hb.connect(f"embedded:{path}", token_key="secret")
     assert not path.exists()

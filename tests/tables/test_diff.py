@@ -306,7 +306,7 @@ def test_a_lost_index_table_and_an_undeclared_index_are_told() -> None:
         hb.create_tables(store, declare(indexes=BY_TAG))
         found = hb.diff(store, declare())
         assert told(found) == [(TABLE, "index by_tag", "left")]
-        assert "may read and not write" in str(found)
+        assert "the model does not declare this live index" in str(found)
         altered = hb.alter(store, declare())
         assert (altered.left, len(altered.applied)) == (found, 0)
         store.delete_table(f"{TABLE}.by_tag")

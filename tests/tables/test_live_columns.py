@@ -41,8 +41,8 @@ def test_columns_that_no_field_has_are_found_in_a_sample(bed: Bed) -> None:
     assert not hb.diff(bed.store, BOTH)
     found = hb.diff(bed.store, ONE)
     assert told(found) == {
-        "column d:b": "= held: column d:b: in 3 of 6 sampled rows (no field has it: reads ignore it, and deleting the object "
-        "deletes it too; the registry has it as b)"
+        "column d:b": "= held: column d:b: in 3 of 6 sampled rows (no field maps it: reads ignore it, and deleting the object deletes it "
+        "too; the registry has it as b)"
     }
     (difference,) = found
     assert (difference.kind, difference.effect, difference.declared, difference.family) == ("column", "left", None, "d")
@@ -158,7 +158,7 @@ def test_found_is_what_is_held_and_not_declared(old: set[str], new: set[str], ro
 def test_a_sample_is_a_number() -> None:
     with fresh(ONE) as store:
         for wrong in (-1, "5", True, None):
-            with pytest.raises(hb.DeclarationError, match="sample is how many rows of each table are searched"):
+            with pytest.raises(hb.DeclarationError, match="sample must be a whole number of at least"):
                 hb.diff(store, ONE, sample=wrong)  # type: ignore[arg-type]
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.protocol.migration import BEFORE, CLOSED, CUT, DONE, MOVING, PHASES, PREPARED, RETURNED, RETURNING
 from hbmodel.session.merging import MergingQueries
+from hbmodel.store import Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry import Registry
 from hbmodel.tools.cli import main
@@ -117,7 +118,7 @@ def test_objects_move_while_programs_run_and_back_and_for_good(anywhere: hb.Stor
     assert numbers(session.query(Moved).where(Moved.page == "p0").all()) == [50, *range(40, 0, -5)]
     assert hb.verify_index(anywhere, Moved, "by_page", times=TIMES).sound
     assert moving.cut_over().phase == DONE
-    with pytest.raises(hb.CapabilityError, match="new table alone"):
+    with pytest.raises(hb.CapabilityError, match="Programs use only the new table"):
         moving.roll_back()
     hb.drop_tables(anywhere, Visit)
     assert len(all_of(session_of(anywhere))) == 41
@@ -447,6 +448,11 @@ def test_rows_that_do_not_fit_are_named_and_stop_the_cut() -> None:
             moving.cut_over()
         assert moving.roll_back().phase == BEFORE
         assert hb.Session(store).query(Wider).allow_full_scan().count() == 2
+        store.delete("wider", [Delete(hb.row_key(Wider, number=300))])
+        assert moving.start().copied
+        store.put("wider", [Put(hb.row_key(Wider, number=301), {b"d:p": b"x"})])
+        with pytest.raises(hb.CapabilityError, match="Some rows cannot be copied"):
+            moving.cut_over()
 
 
 def test_a_row_that_expires_does_so_in_the_new_table() -> None:
@@ -554,7 +560,7 @@ def test_layouts_that_cannot_be_moved_are_refused_where_they_are_declared() -> N
     declare(Salted)
     refused: Sequence[tuple[str, Callable[[], None]]] = (
         ("same columns", lambda: declare(Versioned, immutable=False)),
-        ("table of its own", lambda: declare(Salted, "salted")),
+        ("The new layout needs its own table", lambda: declare(Salted, "salted")),
         ("same key fields", lambda: declare(Salted, more=True)),
         ("same columns", lambda: declare(Visit_without_user)),
         ("random salt", lambda: declare(Salted, salt=hb.RandomSalt(3))),
@@ -573,7 +579,7 @@ class Visit_without_user:
 
 
 def test_a_model_that_replaces_none_is_not_migrated(store: hb.Store) -> None:
-    with pytest.raises(hb.DeclarationError, match="replaces none"):
+    with pytest.raises(hb.DeclarationError, match="The model does not replace another"):
         hb.migrate(store, Visit)
 
 

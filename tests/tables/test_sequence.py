@@ -106,7 +106,7 @@ def test_wrong_uses() -> None:
         ORDERS.on("memory:")  # type: ignore[arg-type]
     with pytest.raises(hb.DeclarationError):
         ORDERS.on(store).take(-1)
-    with pytest.raises(hb.DeclarationError):
+    with pytest.raises(hb.DeclarationError, match="Sequences share their table: delete it"):
         hb.drop_tables(store, ORDERS)
     with pytest.raises(hb.TableNotFound):
         ORDERS.on(hb.connect("memory:")).next()

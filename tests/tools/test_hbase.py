@@ -97,7 +97,7 @@ def test_an_error_is_one_line_and_exit_status_1(directory: Path, monkeypatch: py
     result = run(directory, "start")
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert result.stderr.startswith("Error: HBase ended while it started; its log says why.")
+    assert result.stderr.startswith("Error: HBase exited during its start; its log says why.")
     assert "no luck today" in result.stderr
     assert result.stderr.count("\n") == 1
 

@@ -114,7 +114,7 @@ def test_a_model_of_another_table_is_refused(url: str, tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "another table" in result.output
     result = CliRunner().invoke(main, ["index", "drop", "other", "by_page", "--store", url])
-    assert "registry knows no such index" in result.output
+    assert "The registry does not know the index" in result.output
 
 
 @pytest.mark.parametrize("text", ["10x", "-1", "", "s", "nan", "inf"])

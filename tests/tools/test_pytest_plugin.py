@@ -122,7 +122,7 @@ def test_without_hbase_tests_are_skipped_or_fail_as_asked(project: pytest.Pytest
     monkeypatch.setenv("FAKE_SERVER", "die")
     skipped = project.runpytest_subprocess(*options("-rs"))
     skipped.assert_outcomes(skipped=2)
-    skipped.stdout.fnmatch_lines(["*no HBase: HBase ended while it started; its log says why.*no luck today*"])
+    skipped.stdout.fnmatch_lines(["*no HBase: HBase exited during its start; its log says why.*no luck today*"])
     monkeypatch.setenv("HBMODEL_REQUIRE_HBASE", "1")
     project.runpytest_subprocess(*options()).assert_outcomes(errors=2)
 

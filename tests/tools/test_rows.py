@@ -111,7 +111,7 @@ def test_what_is_read_both_ways_is_asked_for(url: str) -> None:
     assert "--as hex or --as shell" in refused(url, "key", "decode", "cli_pets", "6162")
     assert lines(url, "key", "decode", "cli_pets", "6162", "--as", "hex")[0]["fields"] == {"owner": "ab"}
     assert lines(url, "key", "decode", "cli_pets", "6162", "--as", "shell")[0]["fields"] == {"owner": "6162"}
-    assert "not written so" in refused(url, "key", "decode", "cli_pets", "ann", "--as", "hex")
+    assert "The key is not written in this way" in refused(url, "key", "decode", "cli_pets", "ann", "--as", "hex")
 
 
 def test_rows_of_wide_and_randomly_salted_tables(url: str) -> None:
@@ -161,12 +161,12 @@ def test_mistakes_are_one_line(url: str) -> None:
     assert "no such field" in refused(url, "scan", "cli_actions", "--where", "nothing=1")
     assert "a whole number" in refused(url, "scan", "cli_actions", "--where", "user=__import__('os')")
     assert "A condition is" in refused(url, "scan", "cli_actions", "--where", "user")
-    assert "no such table" in refused(url, "regions", "cli_nothing")
+    assert "does not know the table" in refused(url, "regions", "cli_nothing")
     assert "every field" in refused(url, "row", "get", "cli_actions", "user=1")
     assert "no object" in refused(url, "row", "get", "cli_pets", "nobody")
     assert "no object" in refused(url, "row", "get", "cli_actions", "user=0", "at=2026-03-01T00:00:00Z")  # deleted
     assert "one pasted key" in refused(url, "row", "get", "cli_pets", "ann", "bob")
-    assert "its qualifiers hold no key fields" in refused(url, "key", "decode", "cli_actions", "00", "00")
+    assert "The table has a row for each object" in refused(url, "key", "decode", "cli_actions", "00", "00")
 
 
 def test_bytes_of_a_table(url: str) -> None:

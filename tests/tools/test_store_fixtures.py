@@ -99,7 +99,7 @@ def test_the_local_hbase_is_asked_for_where_it_is_named(project: pytest.Pytester
     monkeypatch.setenv("HBMODEL_TEST_HBASE", "a.example:9090,")
     result = run(project, "-rs", "-k", "test_fresh and 1")
     result.assert_outcomes(skipped=1, deselected=4)
-    result.stdout.fnmatch_lines(["*HBMODEL_TEST_HBASE names no such gateway*"])
+    result.stdout.fnmatch_lines(["*HBMODEL_TEST_HBASE does not name this gateway: add its address*"])
 
 
 def test_a_path_for_the_file_of_each_test_is_refused(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ def _pack_address(value: IPv4Address | IPv6Address) -> bytes:
         return TAG_4 + value.packed
     if type(value) is IPv6Address:
         if value.scope_id is not None:
-            raise EncodingError("An IPv6 address with a scope cannot be stored: the scope has no bytes.")
+            raise EncodingError("An IPv6 address with a scope cannot be stored: give the address without its scope.")
         return TAG_6 + value.packed
     raise wrong_type((IPv4Address, IPv6Address), value)
 
@@ -43,7 +43,7 @@ class IPAddressCodec(Codec[IPv4Address | IPv6Address]):
         """The address of exactly these bytes."""
         value, end = self.decode_part(data, 0)
         if end != len(data):
-            raise DecodingError("Stored bytes go on behind the end of an IP address.")
+            raise DecodingError("Stored bytes continue after the end of an IP address.")
         return value
 
     def decode_part(self, data: bytes, start: int) -> tuple[IPv4Address | IPv6Address, int]:

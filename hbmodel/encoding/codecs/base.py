@@ -100,7 +100,7 @@ class Codec(ABC, Generic[T]):
         Raises:
             EncodingError: the value cannot be stored exactly.
         """
-        raise DeclarationError("This codec has no form that can be part of a key.", codec=type(self).__name__)
+        raise DeclarationError("This codec cannot be part of a key: use a scalar codec.", codec=type(self).__name__)
 
     def decode_part(self, data: bytes, start: int) -> tuple[T, int]:
         """The value whose part form begins at `start`, and the position after it.
@@ -108,7 +108,7 @@ class Codec(ABC, Generic[T]):
         Raises:
             DecodingError: `encode_part` does not produce these bytes.
         """
-        raise DeclarationError("This codec has no form that can be part of a key.", codec=type(self).__name__)
+        raise DeclarationError("This codec cannot be part of a key: use a scalar codec.", codec=type(self).__name__)
 
     def part_end(self, data: bytes, start: int) -> int:
         """The position after the part form that begins at `start`. A codec may find it without decoding the value.
@@ -246,13 +246,15 @@ def wrong_type(expected: type | tuple[type, ...], value: object) -> EncodingErro
     """The error for a value of another type than the codec's; it shows the types but never the value."""
     types = expected if isinstance(expected, tuple) else (expected,)
     return EncodingError(
-        "A value is not of the type that its codec writes.", expected=" or ".join(t.__name__ for t in types), found=type(value).__name__
+        "A value does not have the type that its codec stores: give one of the expected type.",
+        expected=" or ".join(t.__name__ for t in types),
+        found=type(value).__name__,
     )
 
 
 def wrong_width(expected: int, found: int) -> DecodingError:
     """The error for bytes that are longer or shorter than the codec's fixed width."""
-    return DecodingError("Stored bytes are not as long as their codec writes them.", width=expected, found=found)
+    return DecodingError("Stored bytes do not have the length that their codec writes.", width=expected, found=found)
 
 
 def declared_width(width: int) -> int:
@@ -262,7 +264,7 @@ def declared_width(width: int) -> int:
         DeclarationError: it is not a positive int.
     """
     if type(width) is not int or width < 1:
-        raise DeclarationError("A width is a positive int.", found=width)
+        raise DeclarationError("A width must be a positive int.", found=width)
     return width
 
 
@@ -273,5 +275,5 @@ def declared_codec(codec: Any) -> Any:
         DeclarationError: it is something else, such as a type.
     """
     if not isinstance(codec, Codec):
-        raise DeclarationError("Here a codec is needed, such as hb.Int64 or hb.Text.", found=repr(codec))
+        raise DeclarationError("A codec is needed here, such as hb.Int64 or hb.Text.", found=repr(codec))
     return codec

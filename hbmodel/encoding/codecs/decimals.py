@@ -61,7 +61,7 @@ class DecimalCodec(Codec[Decimal]):
         """The number in these bytes."""
         value, end = self.decode_part(data, 0)
         if end != len(data):
-            raise DecodingError("Stored bytes go on behind the end of a decimal number.")
+            raise DecodingError("Stored bytes continue after the end of a decimal number.")
         return value
 
     def decode_part(self, data: bytes, start: int) -> tuple[Decimal, int]:

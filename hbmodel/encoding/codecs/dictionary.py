@@ -55,13 +55,13 @@ def claiming() -> Iterator[None]:
 
 def _name(name: Any) -> Any:
     if type(name) is not str or not name:
-        raise DeclarationError("A dictionary has a name, which its tables begin with.", found=repr(name))
+        raise DeclarationError("A dictionary needs a name, with which the names of its tables begin.", found=repr(name))
     return name
 
 
 def _ids(codec: Any) -> Any:
     if declared_codec(codec).width is None or codec.python_type is not int or not codec.key:
-        raise DeclarationError("The ids of a dictionary are whole numbers of fixed width, such as hb.UInt32.", codec=repr(codec))
+        raise DeclarationError("The ids of a dictionary need an integer codec of fixed width, such as hb.UInt32.", codec=repr(codec))
     return codec
 
 
@@ -91,14 +91,14 @@ class Dictionary(FixedWidth[str]):
         self.constant(value)
         names = _NAMES.get()
         if names is None:
-            raise EncodingError("The ids of names are known within the calls of a session; elsewhere use hb.Names(store).", field=self.name)
+            raise EncodingError("Only the calls of a session look up the ids of names: elsewhere, use hb.Names(store).", field=self.name)
         return self.ids.encode(names.claim(self, value) if _CLAIMS.get() else names.id_of(self, value))
 
     def decode(self, data: bytes) -> str:
         """The name of an id."""
         number, names = self.ids.decode(data), _NAMES.get()
         if names is None:
-            raise DecodingError("The names of ids are known within the calls of a session; elsewhere use hb.Names(store).", field=self.name)
+            raise DecodingError("Only the calls of a session look up the names of ids: elsewhere, use hb.Names(store).", field=self.name)
         return names.name_of(self, number)
 
     def constant(self, value: str) -> str:
@@ -108,9 +108,9 @@ class Dictionary(FixedWidth[str]):
         try:
             length = len(value.encode())
         except UnicodeEncodeError:
-            raise EncodingError("Text with a lone surrogate has no UTF-8.") from None
+            raise EncodingError("Text with a lone surrogate cannot be encoded as UTF-8: remove the surrogate.") from None
         if not 0 < length <= MAX_ROW_LENGTH:
-            raise EncodingError("A name has 1 to 32,767 bytes of UTF-8.", length=length)
+            raise EncodingError("A name must have 1 to 32,767 bytes in UTF-8.", length=length)
         return value
 
     def floor(self, value: str) -> str:
@@ -119,7 +119,7 @@ class Dictionary(FixedWidth[str]):
         Raises:
             QueryError: always.
         """
-        raise QueryError("The names of a dictionary have no order, their ids have: ask for names by == or in_.", dictionary=self.name)
+        raise QueryError("The names of a dictionary have no order: compare them with == or in_.", dictionary=self.name)
 
     @property
     def spec(self) -> dict[str, JSON]:

@@ -19,7 +19,7 @@ def _value_codec(enumeration: type[Enum]) -> Codec[Any]:
     codec = SCALARS.get(kinds.pop()) if len(kinds) == 1 else None
     if codec is None:
         raise DeclarationError(
-            "The members of an enumeration need values of one plain type (or name a codec: EnumOf(Type, codec)).",
+            "The members of an enumeration need values of one plain type: otherwise name a codec, EnumOf(Type, codec).",
             type=enumeration.__name__,
         )
     return codec
@@ -62,10 +62,12 @@ class EnumOf(Codec[E]):
             try:
                 self.codec.exact.encode(member.value)
                 if member.value != member.value:
-                    raise EncodingError("A NaN equals nothing, so it cannot be found again.")
+                    raise EncodingError("NaN equals no value, so it could not be found again.")
             except EncodingError as error:
                 raise DeclarationError(
-                    "A member of an enumeration has a value that its codec cannot store.", member=member.name, reason=error.message
+                    "A member of an enumeration has a value that its codec cannot store: name another codec, EnumOf(Type, codec).",
+                    member=member.name,
+                    reason=error.message,
                 ) from error
 
     def _value(self, value: Any) -> Any:
@@ -80,7 +82,7 @@ class EnumOf(Codec[E]):
             member = None
         # An enumeration may answer unknown values with a member of another value; that would not be written back as read.
         if member is None or member.value != value:
-            raise DecodingError("A stored value is no member of its enumeration.", type=self.python_type.__name__)
+            raise DecodingError("A stored value is not a member of its enumeration: add the member.", type=self.python_type.__name__)
         return member
 
     def encode(self, value: E) -> bytes:

@@ -30,13 +30,16 @@ def _exact(value: object) -> float:
     except OverflowError:
         raise EncodingError("A number is too large for a double.") from None
     if number != value and not isnan(number):
-        raise EncodingError("A number has no exact double; it would lose precision.", found=type(value).__name__)
+        raise EncodingError(
+            "A number has no exact double and would lose precision: convert it with float() first, or use a Decimal.",
+            found=type(value).__name__,
+        )
     return number
 
 
 def _declared(nan: Any) -> bool:
     if type(nan) is not bool:
-        raise DeclarationError("nan is True or False.", found=repr(nan))
+        raise DeclarationError("nan must be True or False.", found=repr(nan))
     return nan
 
 
@@ -68,8 +71,8 @@ class FloatCodec(FixedWidth[float]):
             if self.nan:
                 return NAN
             raise EncodingError(
-                "NaN cannot be stored here, since it has no place in an order: write None in a field that allows it, or declare a column "
-                "that takes NaN: hb.column(codec=hb.Float64(nan=True))."
+                "NaN cannot be stored here, because it has no order: store None in a field that allows it, or declare a column that "
+                "accepts NaN: hb.column(codec=hb.Float64(nan=True))."
             )
         # Adding 0.0 turns -0.0 into 0.0 and leaves every other number alone.
         word: int = WORD.unpack(DOUBLE.pack(value + 0.0))[0]
@@ -97,7 +100,7 @@ class FloatCodec(FixedWidth[float]):
     def floor(self, value: float) -> float:
         """The value; NaN is no bound."""
         if self.nan and isinstance(value, Real) and value != value:  # noqa: PLR0124
-            raise EncodingError("NaN has no order: ask with == or in_ for the rows that hold it.")
+            raise EncodingError("NaN has no order: use == or in_ to find the rows that hold it.")
         return value
 
     def order_key(self, value: float) -> Any:

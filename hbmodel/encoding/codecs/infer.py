@@ -57,7 +57,7 @@ def codec_for(declared: Any) -> tuple[Codec[Any], bool]:
         if isinstance(only, type) and only in SCALARS:
             return SCALARS[only], nullable
     raise DeclarationError(
-        "No codec follows from this type. Name one: for lists, dicts and classes codec=hb.Json(...) or hb.MsgPack(...), "
-        "for others a Codec of your own; a field that may be None is X | None.",
+        "This type has no default codec. Name one: codec=hb.Json(...) or hb.MsgPack(...) for lists, dicts and classes, or a Codec of your "
+        "own. Annotate a field that may be None as X | None.",
         type=repr(declared),
     )

@@ -1,4 +1,4 @@
-"""Formats of Java programs: `Bytes.toBytes` of int and long, reverse stamps, and `DataOutput.writeUTF`."""
+"""Formats of Java programs: `Bytes.toBytes` of int and long, reverse timestamps, and `DataOutput.writeUTF`."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ReverseLongCodec(FixedWidth[int]):
             raise wrong_width(self.width, len(data))
         stored = int.from_bytes(data, "big")
         if stored > LONG_MAX:
-            raise DecodingError("A stored reverse stamp is negative.")
+            raise DecodingError("A stored reverse timestamp is negative.")
         return LONG_MAX - stored
 
     def floor(self, value: int) -> int | None:
@@ -129,7 +129,7 @@ class ReverseStampCodec(FixedWidth[datetime]):
         """`Long.MAX_VALUE` minus the time, which must not be before 1970."""
         instant = since_epoch(value, self.round)
         if instant < 0:
-            raise EncodingError("A reverse stamp cannot hold a time before 1970.")
+            raise EncodingError("A reverse timestamp cannot hold a time before 1970.")
         return ReverseStampInt.encode(instant // self._scale if self.round else whole_units(instant, self._scale))
 
     encode_part = encode
@@ -165,7 +165,7 @@ def _to_modified_utf8(value: str) -> bytes:
         try:
             units = value.encode("utf-16-be")
         except UnicodeEncodeError:
-            raise EncodingError("Text with a lone surrogate cannot be stored.") from None
+            raise EncodingError("Text with a lone surrogate cannot be stored: remove the surrogate.") from None
         data = "".join([chr(high << 8 | low) for high, low in zip(units[::2], units[1::2], strict=True)]).encode("utf-8", "surrogatepass")
     return data.replace(b"\x00", b"\xc0\x80")
 
@@ -199,7 +199,7 @@ class JavaUTFCodec(Codec[str]):
             raise wrong_type(str, value)
         data = _to_modified_utf8(value)
         if len(data) > 0xFFFF:
-            raise EncodingError("Text is longer than the 65,535 bytes of writeUTF.", found=len(data))
+            raise EncodingError("Text is longer than the 65,535 bytes that writeUTF allows.", found=len(data))
         return len(data).to_bytes(2, "big") + data
 
     encode_part = encode
@@ -208,7 +208,7 @@ class JavaUTFCodec(Codec[str]):
         """The text of exactly these bytes."""
         value, end = self.decode_part(data, 0)
         if end != len(data):
-            raise DecodingError("Stored bytes go on behind the end of a text.")
+            raise DecodingError("Stored bytes continue after the end of a text.")
         return value
 
     def decode_part(self, data: bytes, start: int) -> tuple[str, int]:

@@ -113,7 +113,7 @@ class HexText(FixedWidth[int]):
 def _delimiter(delimiter: Any) -> bytes:
     data = delimiter.encode() if isinstance(delimiter, str) else delimiter
     if not isinstance(data, bytes) or not data:
-        raise DeclarationError("A delimiter is at least one byte.", found=repr(delimiter))
+        raise DeclarationError("A delimiter must have at least one byte.", found=repr(delimiter))
     return data
 
 
@@ -144,13 +144,13 @@ class Delimited(Codec[str]):
         data = to_utf8(value)
         # Searched together, so that a value that ends in half a delimiter is seen as well.
         if (data + self.delimiter).find(self.delimiter) != len(data):
-            raise EncodingError("Text that is ended by a delimiter must not hold it.", delimiter=self.delimiter)
+            raise EncodingError("Text that ends with a delimiter must not contain the delimiter.", delimiter=self.delimiter)
         return data
 
     def decode(self, data: bytes) -> str:
         """The text."""
         if (data + self.delimiter).find(self.delimiter) != len(data):
-            raise DecodingError("Stored text holds its delimiter.", delimiter=self.delimiter)
+            raise DecodingError("Stored text contains its delimiter.", delimiter=self.delimiter)
         return from_utf8(data)
 
     def encode_part(self, value: str) -> bytes:
@@ -161,14 +161,14 @@ class Delimited(Codec[str]):
         """The text up to the delimiter, and the position after the delimiter."""
         end = data.find(self.delimiter, start)
         if end < 0:
-            raise DecodingError("A field has no delimiter behind it.", delimiter=self.delimiter)
+            raise DecodingError("A field has no delimiter after it.", delimiter=self.delimiter)
         return from_utf8(data[start:end]), end + len(self.delimiter)
 
     def part_end(self, data: bytes, start: int) -> int:
         """The position after the delimiter."""
         end = data.find(self.delimiter, start)
         if end < 0:
-            raise DecodingError("A field has no delimiter behind it.", delimiter=self.delimiter)
+            raise DecodingError("A field has no delimiter after it.", delimiter=self.delimiter)
         return end + len(self.delimiter)
 
     def encode_prefix(self, prefix: str) -> bytes | None:
@@ -176,7 +176,9 @@ class Delimited(Codec[str]):
         data = self.raw_prefix(prefix)
         if data is not None and any(data.endswith(self.delimiter[:length]) for length in range(1, len(self.delimiter))):
             # The delimiter of a shorter value may begin with these bytes.
-            raise QueryError("Delimited text cannot be searched by a prefix that ends as the delimiter begins.")
+            raise QueryError(
+                "Delimited text cannot be searched by a prefix that ends like the beginning of the delimiter: use a shorter prefix."
+            )
         return data
 
     def raw_prefix(self, prefix: str) -> bytes | None:

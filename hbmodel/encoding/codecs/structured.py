@@ -21,7 +21,9 @@ def _decoder(form: Any, declared: Any) -> Any:
     try:
         return form.Decoder(declared)
     except (TypeError, ValueError) as error:
-        raise DeclarationError("A structured value cannot have this type.", type=repr(declared), reason=str(error)) from error
+        raise DeclarationError(
+            "A structured value cannot have this type: see the reason.", type=repr(declared), reason=str(error)
+        ) from error
 
 
 class _Structured(Codec[V]):
@@ -42,7 +44,7 @@ class _Structured(Codec[V]):
         except UNWRITABLE as error:
             raise EncodingError("A structured value does not fit its declared type.", reason=type(error).__name__) from None
         if not exact:
-            raise EncodingError("A structured value would not read back equal; it cannot be stored exactly.")
+            raise EncodingError("A structured value would not be equal after a read, so it cannot be stored exactly.")
         return data
 
     def decode(self, data: bytes) -> V:

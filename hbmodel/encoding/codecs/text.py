@@ -31,7 +31,7 @@ def unescape_part(data: bytes, start: int) -> tuple[bytes, int]:
     if b"\x00" in part:
         plain = part.replace(ESCAPED_ZERO, b"\x00")
         if len(part) - len(plain) != part.count(b"\x00"):
-            raise DecodingError("A field of variable length holds a zero byte that is not escaped.")
+            raise DecodingError("A field of variable length contains an unescaped zero byte.")
         return plain, end + 2
     return part, end + 2
 
@@ -43,7 +43,7 @@ def to_utf8(value: str) -> bytes:
     try:
         return str.encode(value)
     except UnicodeEncodeError:
-        raise EncodingError("Text with a lone surrogate has no UTF-8.") from None
+        raise EncodingError("Text with a lone surrogate cannot be encoded as UTF-8: remove the surrogate.") from None
 
 
 def from_utf8(data: bytes) -> str:

@@ -39,8 +39,8 @@ def _plain(value: Any, round: bool) -> datetime:
         raise wrong_type(datetime, value)
     if getattr(value, "nanosecond", 0) and not round:
         raise EncodingError(
-            "A time is finer than a microsecond and would lose precision: cut the rest off (in pandas .floor('us')), or let the codec "
-            'do it: hb.Datetime("us", round=True).'
+            "A time is more precise than a microsecond: truncate it (in pandas: .floor('us')), or let the codec round it down: "
+            'hb.Datetime("us", round=True).'
         )
     try:
         return datetime(
@@ -85,7 +85,7 @@ def from_epoch(instant: int) -> datetime:
 def declared_unit(unit: Unit) -> Unit:
     """Validates a unit of time given in a declaration."""
     if unit not in MICROSECONDS:
-        raise DeclarationError("A unit of time is us, ms or s.", found=unit)
+        raise DeclarationError("A unit of time must be us, ms or s.", found=unit)
     return unit
 
 
@@ -98,8 +98,8 @@ def whole_units(instant: int, scale: int) -> int:
     units, rest = divmod(instant, scale)
     if rest:
         raise EncodingError(
-            "A time is finer than the unit of its codec and would lose precision: cut the rest off (.replace(microsecond=0)), declare a "
-            'finer unit, or let the codec round down: hb.Datetime("ms", round=True).'
+            "A time is more precise than the unit of its codec: truncate it (.replace(microsecond=0)), declare a finer unit, or let the "
+            'codec round it down: hb.Datetime("ms", round=True).'
         )
     return units
 
@@ -107,7 +107,7 @@ def whole_units(instant: int, scale: int) -> int:
 def declared_round(round: bool) -> bool:
     """Whether values are rounded, given in a declaration; it is True or False."""
     if type(round) is not bool:
-        raise DeclarationError("round is True or False.", found=repr(round))
+        raise DeclarationError("round must be True or False.", found=repr(round))
     return round
 
 
@@ -263,8 +263,8 @@ def _duration(value: timedelta, round: bool) -> int:
         raise wrong_type(timedelta, value)
     if getattr(value, "nanoseconds", 0) and not round:
         raise EncodingError(
-            "A duration is finer than a microsecond and would lose precision: cut the rest off (in pandas .floor('us')), or let the codec "
-            "do it: hb.Duration(round=True)."
+            "A duration is more precise than a microsecond: truncate it (in pandas: .floor('us')), or let the codec round it down: "
+            "hb.Duration(round=True)."
         )
     return microseconds(value)
 

@@ -105,7 +105,7 @@ def digest_function(algorithm: str) -> Callable[[bytes], Any]:
     except (ValueError, TypeError):
         size = 0
     if not size:
-        raise DeclarationError("There is no digest of fixed length of that name.", found=algorithm)
+        raise DeclarationError("There is no digest of fixed length with that name: use one of hashlib's, such as md5.", found=algorithm)
 
     def digest(data: bytes) -> Any:
         return hashlib.new(algorithm, data, usedforsecurity=False)
@@ -148,7 +148,9 @@ class DigestPrefixed(Codec[V]):
     def __attrs_post_init__(self) -> None:
         if self.length > len(self._digest(b"")):
             raise DeclarationError(
-                "The digest is not so long: give a smaller length, or another algorithm.", algorithm=self.algorithm, length=self.length
+                "The digest is shorter than this length: give a smaller length, or another algorithm.",
+                algorithm=self.algorithm,
+                length=self.length,
             )
 
     def _digest(self, raw: bytes) -> bytes:
@@ -158,7 +160,7 @@ class DigestPrefixed(Codec[V]):
 
     def _checked(self, value: V, found: bytes) -> V:
         if self._digest(self.codec.encode(value)) != found:
-            raise DecodingError("A stored digest is not the one of the value behind it.", algorithm=self.algorithm)
+            raise DecodingError("A stored digest does not match the value after it.", algorithm=self.algorithm)
         return value
 
     def encode(self, value: V) -> bytes:

@@ -36,7 +36,7 @@ def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) 
         raise DeclarationError(_EXAMPLE, found=type(given).__name__)
     for of in given.fields():
         if fields.get(of.name) is not of:
-            raise DeclarationError("The condition of an index is about fields of its own model.", field=of.name)
+            raise DeclarationError("The condition of an index can use only fields of its own model.", field=of.name)
         if of.kind in {"counter", "version"}:
             raise DeclarationError(
                 f"The condition of an index cannot be about a {of.kind}, which changes without the index.", field=of.name

@@ -53,11 +53,11 @@ def check_scans(table: str, scans: Sequence[Scan]) -> None:
 
 def _check_pieces(table: str, scan: Scan, cells: int) -> None:
     if cells < 1:
-        raise InvalidRequest("A piece of a row has one cell at least.", table=table, cells=cells)
+        raise InvalidRequest("A piece of a row must have at least one cell.", table=table, cells=cells)
     if scan.reversed:
-        raise InvalidRequest("Rows come in pieces forwards only.", table=table)
+        raise InvalidRequest("A reversed scan cannot read rows in pieces.", table=table)
     if scan.filter is not None and _judges_rows(scan.filter):
-        raise InvalidRequest("A filter of values judges whole rows, so none come in pieces.", table=table)
+        raise InvalidRequest("A scan with a value filter cannot read rows in pieces: the filter needs whole rows.", table=table)
 
 
 def _judges_rows(filter: Filter) -> bool:
@@ -81,7 +81,7 @@ def check_filter(filter: Filter, *, reversed: bool) -> None:
             if column.find(b":") < 1:
                 raise InvalidRequest("A column must be written family:qualifier.", column=column)
             if operator not in _OPERATORS:
-                raise InvalidRequest("A value filter compares with =, !=, <, <=, > or >=.", operator=operator)
+                raise InvalidRequest("A value filter must compare with =, !=, <, <=, > or >=.", operator=operator)
         case Pagination(limit, offset):
             if limit < 0 or offset < 0:
                 raise InvalidRequest("A pagination filter takes no negative limit or offset.", limit=limit, offset=offset)

@@ -8,17 +8,17 @@ from hbmodel.errors import InvalidRequest
 from hbmodel.store.checks.numbers import is_plain
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, ConditionalChange, Delete, Get, Put
 
-NO_TABLE = "There is no such table; hb.create_tables() makes the tables of models."
+NO_TABLE = "There is no such table: hb.create_tables() creates the tables of models."
 """What `TableNotFound` says."""
 
-NO_FAMILY = "The table has no column family of that name."
+NO_FAMILY = "The table has no column family of that name: hb.alter() adds those of a model."
 """What `FamilyNotFound` says."""
 
 
 def check_row(table: str, row: bytes) -> None:
     """Raises `InvalidRequest` for a row key of the wrong type, or one that HBase answers only with "internal error"."""
     if not isinstance(row, bytes):
-        raise InvalidRequest("A row key is bytes.", table=table, found=type(row).__name__)
+        raise InvalidRequest("A row key must be bytes.", table=table, found=type(row).__name__)
     if not row:
         raise InvalidRequest("A row key must not be empty.", table=table)
     if len(row) > MAX_ROW_LENGTH:
@@ -32,7 +32,7 @@ def check_cells(table: str, row: bytes, cells: Mapping[bytes, bytes]) -> None:
     for column, value in cells.items():
         if not isinstance(column, bytes) or not isinstance(value, bytes | bytearray | memoryview):
             raise InvalidRequest(
-                "Columns and values are bytes.", table=table, key=row, found=sorted({type(column).__name__, type(value).__name__})
+                "Columns and values must be bytes.", table=table, key=row, found=sorted({type(column).__name__, type(value).__name__})
             )
         if b":" not in column:
             raise InvalidRequest("A column must be written family:qualifier.", table=table, key=row, column=column)
@@ -60,7 +60,7 @@ def check_get(table: str, get: Get) -> None:
     check_read_columns(table, get.columns)
     check_timestamp(table, get.before)
     if not isinstance(get.prefix, bytes):
-        raise InvalidRequest("A prefix of qualifiers is bytes.", table=table, key=get.row, found=type(get.prefix).__name__)
+        raise InvalidRequest("A prefix of qualifiers must be bytes.", table=table, key=get.row, found=type(get.prefix).__name__)
 
 
 def check_versions(table: str, row: bytes, columns: Sequence[bytes], most: int) -> None:
@@ -87,7 +87,7 @@ def check_row_change(table: str, row: bytes, mutations: Sequence[Put | Delete]) 
     check_row(table, row)
     for mutation in mutations:
         if mutation.row != row:
-            raise InvalidRequest("An atomic change is of one row only.", table=table, key=row)
+            raise InvalidRequest("An atomic change must be of one row only.", table=table, key=row)
         if isinstance(mutation, Put):
             check_put(table, mutation)
         else:

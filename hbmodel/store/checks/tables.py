@@ -24,7 +24,7 @@ OWN_NAMESPACE = "hbase"
 def check_namespace(namespace: str) -> None:
     """Raises InvalidRequest for a name that no namespace can have."""
     if not _NAMESPACE.fullmatch(namespace):
-        raise InvalidRequest("A namespace is named with letters, digits and '_'.", namespace=namespace)
+        raise InvalidRequest("The name of a namespace must consist of letters, digits and '_'.", namespace=namespace)
 
 
 def is_table_name(name: str) -> bool:
@@ -36,7 +36,8 @@ def check_table_name(table: str) -> None:
     """Raises InvalidRequest for a name that no table can have."""
     if not is_table_name(table):
         raise InvalidRequest(
-            "A table name has letters, digits, '_', '-' and '.', and begins with neither '-' nor '.'; one namespace may precede it.",
+            "A table name must consist of letters, digits, '_', '-' and '.', and must not begin with '-' or '.'; a namespace may precede "
+            "it.",
             table=table,
         )
 
@@ -45,7 +46,7 @@ def check_new_table(table: str, families: Sequence[Family], split_keys: Sequence
     """Raises InvalidRequest for a name, a family or a split key that HBase's client or master refuses."""
     check_table_name(table)
     if table.startswith("hbase:"):
-        raise InvalidRequest("The namespace hbase is HBase's own.", table=table)
+        raise InvalidRequest("The namespace hbase is reserved for HBase: choose another.", table=table)
     if not families:
         raise InvalidRequest("A table needs at least one column family.", table=table)
     if len({family.name for family in families}) < len(families):
@@ -62,11 +63,11 @@ def check_family(table: str, family: Family) -> None:
     # `ColumnFamilyDescriptorBuilder.isLegalColumnFamilyName`.
     if not name or name.startswith(b".") or len(name) > _MAX_FAMILY_LENGTH or any(byte < 32 or byte in b":/\\\x7f" for byte in name):
         raise InvalidRequest(
-            "A column family's name is 1 to 127 bytes without control characters, ':', '/' and '\\', and does not begin with '.'.",
+            "A column family's name must be 1 to 127 bytes without control characters, ':', '/' and '\\', and must not begin with '.'.",
             table=table,
             family=name,
         )
     if family.max_versions is not None and family.max_versions < 1:
-        raise InvalidRequest("A column family keeps at least one version.", table=table, family=name)
+        raise InvalidRequest("A column family must keep at least one version.", table=table, family=name)
     if family.ttl is not None and not 1 <= family.ttl <= FOREVER:
-        raise InvalidRequest("A column family's TTL is at least one second.", table=table, family=name)
+        raise InvalidRequest("A column family's TTL must be at least one second.", table=table, family=name)

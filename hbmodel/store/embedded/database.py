@@ -157,9 +157,9 @@ class Database:
         process = self._process
         if process.pid != os.getpid():
             raise StoreError(
-                "A store in memory belongs to the process that made it and cannot be used after a fork."
+                "A memory store belongs to the process that opened it and cannot be used after a fork: open one in each process."
                 if self._path is None
-                else "The process was forked past Python's hooks while the embedded store was open; open it in the new process.",
+                else "The process was forked without Python's fork hooks while the embedded store was open; open it in the new process.",
                 path=self._path,
             )
         return process
@@ -344,6 +344,6 @@ def translated(error: sqlite3.Error, path: str | None) -> HbmodelError:
         case sqlite3.SQLITE_IOERR:
             return StoreError("The embedded store's file cannot be read or written: check the disk.", path=path)
         case sqlite3.SQLITE_NOMEM | sqlite3.SQLITE_TOOBIG:
-            return StoreError("The embedded store ran out of memory or met a row that is too large for SQLite.", path=path)
+            return StoreError("The embedded store ran out of memory, or a row is too large for SQLite.", path=path)
         case _:
             return StoreError("SQLite refused an operation of the embedded store.", path=path, reason=str(error))

@@ -120,8 +120,10 @@ class Gateways:
         tried = [f"{gateway}: {error.reason or error.message}" for gateway, error in refusals]
         last = refusals[-1][1]
         if all(isinstance(error, CertificateRefused) for _, error in refusals):
-            raise CertificateRefused("No HBase gateway's certificate is accepted, or the client's by none.", tried=tried) from last
-        raise StoreUnavailable("None of the HBase gateways takes a connection.", tried=tried) from last
+            raise CertificateRefused(
+                "The certificates of all HBase gateways were refused, or they refused the client's: see `tried`.", tried=tried
+            ) from last
+        raise StoreUnavailable("None of the HBase gateways accepts a connection: see `tried`.", tried=tried) from last
 
     def _in_order(self) -> Iterator[Gateway]:
         # Children that were forked at the same moment start at different ones.
@@ -158,7 +160,7 @@ def _gateway(text: str, port: int) -> Gateway:
     found = _ADDRESS.fullmatch(text)
     if found is None or (found["bracketed"] and not _is_ipv6(found["bracketed"])):
         # Not quoted: whoever writes an address in a way that is not known here may have put a password into it.
-        raise InvalidRequest("A gateway's address is written host, host:port or [IPv6 address]:port.")
+        raise InvalidRequest("A gateway's address must be written host, host:port or [IPv6 address]:port.")
     return _checked(found["bracketed"] or found["plain"], port if found["port"] is None else int(found["port"]))
 
 
@@ -172,7 +174,7 @@ def _is_ipv6(text: str) -> bool:
 
 def _checked(host: str, port: int) -> Gateway:
     if _NOT_IN_A_HOST.search(host):
-        raise InvalidRequest("A gateway's host name holds a character that none can have.")
+        raise InvalidRequest("A gateway's host name contains an invalid character.")
     if not 0 < port < 2**16:
-        raise InvalidRequest("A port is a number from 1 to 65,535.", port=port)
+        raise InvalidRequest("A port must be a number from 1 to 65,535.", port=port)
     return Gateway(host, port)

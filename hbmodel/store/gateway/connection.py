@@ -38,7 +38,7 @@ BUFFER_SIZE = 64 * 1024
 _LOST = "The connection to the HBase gateway was lost."
 _LATE = "The HBase gateway did not answer in time."
 _NEVER = "The HBase gateway did not answer in time; if it never does, check the options transport, protocol and tls."
-_NO_ANSWER = "The HBase gateway hung up without an answer; if it always does, check the options transport, protocol and tls."
+_NO_ANSWER = "The HBase gateway closed the connection without an answer; if it always does, check the options transport, protocol and tls."
 
 
 @frozen
@@ -69,10 +69,12 @@ class Wire:
         if self.timeout <= 0 or self.connect_timeout <= 0 or self.max_age <= 0:
             raise InvalidRequest("Timeouts and ages must be positive.")
         if self.transport not in TRANSPORTS or self.protocol not in PROTOCOLS:
-            raise InvalidRequest("There is no such transport or protocol.", transport=self.transport, protocol=self.protocol)
+            raise InvalidRequest(
+                "There is no such transport or protocol: see the options of store URLs.", transport=self.transport, protocol=self.protocol
+            )
         if self.transport == "http":
             if self.protocol != "binary":
-                raise InvalidRequest("HBase's gateways speak the binary protocol over HTTP.", option="protocol")
+                raise InvalidRequest("HBase's gateways use the binary protocol over HTTP: leave out protocol.", option="protocol")
         elif self.http != Http():
             raise InvalidRequest("A path, a user and a password need transport=http.", option="transport")
         if self.http.user is not None and self.tls is None:
@@ -147,7 +149,7 @@ class ThriftConnection:
             raise self._unsent(error) from error
         except Exception:
             # What thriftpy2 says here quotes the argument, and row values do not belong in errors.
-            raise InvalidRequest("The request holds a value that does not fit its Thrift type.", request=api) from None
+            raise InvalidRequest("The request contains a value that does not fit its Thrift type.", request=api) from None
         self._outstanding.append((api, True))
         self._in_step = True
         if self._later:
@@ -250,7 +252,7 @@ class ThriftConnection:
         except Exception as error:
             self._broke()
             raise UnknownOutcome(
-                "What the HBase gateway answered cannot be read; check the options transport, protocol and tls.", **self._address
+                "The answer of the HBase gateway cannot be read; check the options transport, protocol and tls.", **self._address
             ) from error
         self._in_step = self.gateway.answered = True
         self.used_at = time.monotonic()

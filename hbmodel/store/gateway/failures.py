@@ -36,7 +36,7 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     (
         "Invalid method name",
         StoreError,
-        "The gateway is of the other kind: hbase:// is for the first one, hbase+thrift2:// for the second.",
+        "The gateway is of the other kind: hbase:// is for Thrift1, hbase+thrift2:// for Thrift2.",
     ),
 )
 
@@ -128,5 +128,5 @@ def _meaning(message: str, name: str) -> tuple[type[StoreError], str] | None:
     if name and said == name:
         return TableNotFound, NO_TABLE
     if name and said == f"{name} is disabled.":
-        return StoreError, "The table is disabled."
+        return StoreError, "The table is disabled: enable it in `hbase shell`."
     return None

@@ -39,11 +39,11 @@ class Http:
 
     def __attrs_post_init__(self) -> None:
         if not self.path.startswith("/") or not self.path.isascii() or not self.path.isprintable() or " " in self.path:
-            raise InvalidRequest("A path begins with / and holds printable ASCII characters, others escaped.", option="path")
+            raise InvalidRequest("A path must begin with / and contain printable ASCII characters only: escape others.", option="path")
         if (self.user is None) != (self.password is None):
-            raise InvalidRequest("A user and a password go together.", option="user")
+            raise InvalidRequest("Give both a user and a password, or neither.", option="user")
         if self.user is not None and ":" in self.user:
-            raise InvalidRequest("A user name of basic authentication holds no colon.", option="user")
+            raise InvalidRequest("A user name of basic authentication must not contain a colon.", option="user")
 
     def head(self, gateway: Gateway) -> bytes:
         """The head of each request, up to the number that says how long its body is."""
@@ -109,7 +109,7 @@ class HttpSocket:
         content_type = response.getheader("Content-Type", "").partition(";")[0].strip().lower()
         if content_type != CONTENT_TYPE:
             raise StoreError(
-                "Not a Thrift gateway has answered, but some other HTTP server; check host, port and path.",
+                "The answer comes from an HTTP server that is not a Thrift gateway; check host, port and path.",
                 gateway=self._gateway,
                 content_type=content_type[:100],
             )
@@ -126,7 +126,7 @@ class HttpSocket:
         if status in {401, 403}:
             return StoreError("The HBase gateway's HTTP server refuses this user; check user and password.", **details)
         if status in _NOT_CARRIED_OUT:
-            return StoreUnavailable("The HBase gateway's HTTP server did not take the request.", **details, reason=f"HTTP {status}")
+            return StoreUnavailable("The HBase gateway's HTTP server rejected the request.", **details, reason=f"HTTP {status}")
         if status >= 500:
             # Of a proxy as of the gateway itself this may come after the request was carried out.
             return UnknownOutcome("The HBase gateway's HTTP server failed.", **details, reason=f"HTTP {status}")

@@ -26,7 +26,7 @@ RECLAIM_INTERVAL = 0.5
 """Seconds between looks, while waiting, for leases whose owner was garbage-collected: those wake nobody."""
 
 _TOO_MANY_CALLS = "All connections stayed in use; give the store a larger pool."
-_TOO_MANY_SCANS = "Too many scans are open; exhaust or close them, or give the store a larger pool."
+_TOO_MANY_SCANS = "Too many scans are open; read them to the end or close them, or give the store a larger pool."
 
 
 class Connection(Protocol):

@@ -190,7 +190,7 @@ class RetryingCaller:
                 if wait is None:
                     break
                 logger.warning(
-                    "A call to HBase is tried again in %.2f s: %s %s", wait, reason, where.get("gateway") or where.get("tried") or ""
+                    "A call to HBase is retried in %.2f s: %s %s", wait, reason, where.get("gateway") or where.get("tried") or ""
                 )
                 lease.release()  # so that all threads try as long as this one, however few connections there are
                 time.sleep(wait)
@@ -211,7 +211,7 @@ class RetryingCaller:
 
 def _given_up(doubtful: bool, cause: Exception | None, details: dict[str, object]) -> HbmodelError:
     if doubtful:
-        return UnknownOutcome("The write may or may not have been applied, wholly or in part.", **details)
+        return UnknownOutcome("The write may or may not have been applied, fully or in part: read the rows to find out.", **details)
     if isinstance(cause, CertificateRefused):
         return CertificateRefused(cause.message, **details)
     return StoreUnavailable("HBase cannot be reached.", **details)

@@ -116,7 +116,7 @@ class ScanMultiplexer:
                 raise
             except BaseException as error:
                 # Interrupted anywhere, perhaps between receiving rows and taking note of it.
-                cursor.error = StoreError("A scan was interrupted; start it again.", table=cursor.called)
+                cursor.error = StoreError("A scan was interrupted: start it again.", table=cursor.called)
                 cursor.finished = True
                 self._lost(error)
                 raise
@@ -301,7 +301,7 @@ class ScanMultiplexer:
             # or none; giving the scanner up makes their replies unwanted.
             gateway = self._lease.connection().gateway
             reason = first_line(failure)
-            cursor.trouble = StoreUnavailable("HBase cannot go on with a scan.", table=table, gateway=str(gateway), reason=reason)
+            cursor.trouble = StoreUnavailable("HBase cannot continue a scan.", table=table, gateway=str(gateway), reason=reason)
             if not (forgotten or gateway.alone):  # another one may be better connected to HBase
                 self._lost(cursor.trouble)
         else:
@@ -337,11 +337,11 @@ class ScanMultiplexer:
         if wait is None:
             cursor.finished = True
             kind = CertificateRefused if isinstance(trouble, CertificateRefused) else StoreUnavailable
-            cursor.error = kind("A scan broke off.", table=table, **whereabouts(trouble), reason=reason)
+            cursor.error = kind("A scan was cut off: start it again.", table=table, **whereabouts(trouble), reason=reason)
             with _Later(self):
                 self._close(cursor)
             raise cursor.error from trouble
-        logger.warning("A scan of %s is taken up again in %.2f s: %s", table, wait, reason)
+        logger.warning("A scan of %s is resumed in %.2f s: %s", table, wait, reason)
         time.sleep(wait)
         self._repeated()
 

@@ -65,7 +65,7 @@ class Tls:
                 self._context = self._read()
                 self._state = state
             except InvalidRequest as error:  # perhaps half written; the next connection looks again
-                logger.warning("TLS files have changed and cannot be read, the ones read before are still used: %s", error)
+                logger.warning("TLS files have changed and cannot be read; those read before are still used: %s", error)
         return self._context
 
     def _file_state(self) -> list[tuple[int, int] | None]:
@@ -144,4 +144,6 @@ def refused_certificate(error: BaseException, gateway: str) -> CertificateRefuse
     reason = error.reason or "" if isinstance(error, ssl.SSLError) else ""
     if "ALERT" not in reason or not any(name in reason for name in _OF_CLIENT_CERTIFICATES):
         return None
-    return CertificateRefused("The HBase gateway does not accept the client's certificate, or misses one.", gateway=gateway, reason=reason)
+    return CertificateRefused(
+        "The HBase gateway does not accept the client's certificate, or requires one.", gateway=gateway, reason=reason
+    )

@@ -113,7 +113,7 @@ class Thrift1Store(GatewayStore):
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> NoReturn:
         """Not possible here: this gateway's mutateRow applies deletes, then puts, and not atomically."""
         raise CapabilityError(
-            "The first Thrift gateway cannot put and delete in a row atomically; embedded: and hbase+thrift2: stores can.", table=table
+            "The Thrift1 gateway cannot put and delete in a row atomically; embedded: and hbase+thrift2: stores can.", table=table
         )
 
     def _check_and_put_request(self, name: bytes, column: bytes, expected: bytes, put: Put) -> Request:
@@ -132,13 +132,13 @@ class Thrift1Store(GatewayStore):
     ) -> NoReturn:
         """Not possible here."""
         raise CapabilityError(
-            "The first Thrift gateway cannot check and change a whole row; embedded: and hbase+thrift2: stores can.", table=table, key=row
+            "The Thrift1 gateway cannot check and change a whole row; embedded: and hbase+thrift2: stores can.", table=table, key=row
         )
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> NoReturn:
         """Not possible here."""
         raise CapabilityError(
-            "The first Thrift gateway cannot check and change a whole row; embedded: and hbase+thrift2: stores can.", table=table
+            "The Thrift1 gateway cannot check and change a whole row; embedded: and hbase+thrift2: stores can.", table=table
         )
 
     def _increment_request(self, name: bytes, row: bytes, column: bytes, amount: int) -> Request:
@@ -162,8 +162,8 @@ class Thrift1Store(GatewayStore):
     def _create_table_request(self, name: str, table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> Request:
         if split_keys or any(family.configuration or family.block_size is not None for family in families):
             raise CapabilityError(
-                "The first Thrift gateway cannot create a table with split keys, block sizes or family configuration; "
-                "run this line in `hbase shell`, or use an hbase+thrift2: store.",
+                "The Thrift1 gateway cannot create a table with split keys, block sizes or family configuration; run this line in `hbase "
+                "shell`, or use an hbase+thrift2: store.",
                 table=table,
                 shell=create_line(name, families, split_keys),
             )
@@ -179,7 +179,7 @@ class Thrift1Store(GatewayStore):
     def _refuse_to_alter(self, table: str, family: Family) -> NoReturn:
         name = self._name(table).decode()
         raise CapabilityError(
-            "The first Thrift gateway cannot alter a table; run this line in `hbase shell`, or use an hbase+thrift2: store.",
+            "The Thrift1 gateway cannot alter a table; run this line in `hbase shell`, or use an hbase+thrift2: store.",
             table=table, shell=alter_line(name, family),
         )  # fmt: skip
 
@@ -197,16 +197,18 @@ class Thrift1Store(GatewayStore):
         except StoreError as error:
             if type(error) not in {StoreError, TableNotFound}:
                 raise
-            raise CapabilityError("The first Thrift gateway does not tell the namespaces of this HBase.", reason=str(error)) from None
+            raise CapabilityError(
+                "The Thrift1 gateway cannot list the namespaces of this HBase; an hbase+thrift2: store can.", reason=str(error)
+            ) from None
 
     def _create_namespace_request(self, namespace: str) -> NoReturn:
         raise CapabilityError(
-            "The first Thrift gateway cannot create a namespace; run this line in `hbase shell`, or use an hbase+thrift2: store.",
+            "The Thrift1 gateway cannot create a namespace; run this line in `hbase shell`, or use an hbase+thrift2: store.",
             namespace=namespace, shell=create_namespace_line(namespace),
         )  # fmt: skip
 
     def _delete_namespace_request(self, namespace: str) -> NoReturn:
-        raise CapabilityError("The first Thrift gateway cannot delete a namespace; an hbase+thrift2: store can.", namespace=namespace)
+        raise CapabilityError("The Thrift1 gateway cannot delete a namespace; an hbase+thrift2: store can.", namespace=namespace)
 
     def delete_table(self, table: str) -> None:
         """Disables and drops a table; one that is disabled already is dropped."""

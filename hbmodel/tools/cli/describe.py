@@ -15,7 +15,7 @@ from hbmodel.tools.cli.registered import opened, table_options
 
 @click.command()
 @click.argument("table")
-@click.option("--sample", type=click.IntRange(1), default=SAMPLE, show_default=True, help="Objects to read, at most.")
+@click.option("--sample", type=click.IntRange(1), default=SAMPLE, show_default=True, help="Largest number of objects to read.")
 @table_options
 def describe(table: str, sample: int, url: str, registry: str, family: str | None, kind: str | None, as_json: bool) -> None:
     """Show the bytes per object of row key, family, qualifier, timestamp and value, from a sample of the table.

@@ -31,7 +31,7 @@ def hbase() -> None:
 _directory = click.option(
     "--directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where this HBase lives. [default: a directory of this user; several HBases take several directories]",
+    help="Directory of this HBase; each HBase needs its own. [default: a directory of this user]",
 )
 
 
@@ -51,7 +51,9 @@ def _pairs(_ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 @click.option(
     "--gateway", "gateways", multiple=True, type=click.Choice(ROLES[1:]), help="Start only this gateway; may be repeated. [default: both]"
 )
-@click.option("--thrift1-port", type=click.IntRange(1, 65_535), help="Port of the Thrift1 gateway. [default: the last one, or a free one]")
+@click.option(
+    "--thrift1-port", type=click.IntRange(1, 65_535), help="Port of the Thrift1 gateway. [default: the last one used, or a free one]"
+)
 @click.option("--thrift2-port", type=click.IntRange(1, 65_535), help="Port of the Thrift2 gateway.")
 @click.option("--zookeeper-port", type=click.IntRange(1, 65_535), help="Port of ZooKeeper.")
 @click.option("--server-heap", metavar="SIZE", help="Largest heap of the server. [default: 1g]")
@@ -69,7 +71,7 @@ def _pairs(_ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
     type=click.FloatRange(min=1),
     default=180.0,
     show_default=True,
-    help="Seconds that the start may take, the download left out.",
+    help="Seconds that the start may take, without the download.",
 )
 def start(
     directory: Path | None,
@@ -154,9 +156,15 @@ def _show(found: Status) -> None:
 @_directory
 @click.argument("role", type=click.Choice(ROLES), default="server")
 @click.option(
-    "-n", "--lines", "count", type=click.IntRange(0), default=40, show_default=True, help="Lines to begin with, from the end of the log."
+    "-n",
+    "--lines",
+    "count",
+    type=click.IntRange(0),
+    default=40,
+    show_default=True,
+    help="Number of lines from the end of the log to begin with.",
 )
-@click.option("--follow", is_flag=True, help="Go on printing what is logged, until interrupted.")
+@click.option("--follow", is_flag=True, help="Continue printing new lines until interrupted.")
 def logs(directory: Path | None, role: str, count: int, follow: bool) -> None:
     """Print the log of the server or of a gateway."""
     from hbmodel import localhbase
@@ -169,7 +177,7 @@ def logs(directory: Path | None, role: str, count: int, follow: bool) -> None:
             for text in appended(path):
                 click.echo(text, nl=False)
     except OSError as error:
-        raise LocalHBaseError("There is no such log; this process was never started in the directory.", log=str(path)) from error
+        raise LocalHBaseError("There is no such log: this process was never started in the directory.", log=str(path)) from error
 
 
 def last_lines(path: Path, count: int) -> list[str]:

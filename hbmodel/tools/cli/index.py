@@ -62,9 +62,9 @@ def common_options(command: Command) -> Command:
         click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_STORE", help="Store, as for hb.connect()."),
         click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
         _time("--lease", TIMES.lease, "Longest lease of any session."),
-        _time("--longest-call", TIMES.longest_call, "How long a call may live."),
-        _time("--grace", TIMES.grace, "How old an orphan is at least."),
-        _time("--clock-bound", TIMES.clock_bound, "How far clocks may differ."),
+        _time("--longest-call", TIMES.longest_call, "Longest time that a call may take."),
+        _time("--grace", TIMES.grace, "Age from which an entry without a row is an orphan."),
+        _time("--clock-bound", TIMES.clock_bound, "Largest difference between clocks."),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     ]
     for option in reversed(options):
@@ -78,13 +78,15 @@ def _model(required: bool = True) -> Callable[[Command], Command]:
 
 def speed_options(command: Command) -> Command:
     """Options of commands that read whole tables."""
-    rows = click.option("--rows-per-second", type=click.FloatRange(min=0, min_open=True), help="Read no more rows than that.")
+    rows = click.option("--rows-per-second", type=click.FloatRange(min=0, min_open=True), help="Largest number of rows to read per second.")
     return rows(
-        click.option("--bytes-per-second", type=click.FloatRange(min=0, min_open=True), help="Read no more bytes than that.")(command)
+        click.option("--bytes-per-second", type=click.FloatRange(min=0, min_open=True), help="Largest number of bytes to read per second.")(
+            command
+        )
     )
 
 
-_every = _time("--every", None, "Do it again and again, so long after the last time, until interrupted.")
+_every = _time("--every", None, "Repeat at this interval until interrupted.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Only report what would be done.")
 
 
@@ -109,12 +111,12 @@ def load_model(named: str, table: str) -> type[Any]:
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise DeclarationError("There is no such model: give it as package.module:Class.", model=named, reason=str(error)) from error
+        raise DeclarationError("There is no such model: name it as package.module:Class.", model=named, reason=str(error)) from error
     if not colon or not isinstance(found, type):
-        raise DeclarationError("There is no such model: give it as package.module:Class.", model=named)
+        raise DeclarationError("There is no such model: name it as package.module:Class.", model=named)
     schema = schema_of(found)
     if schema.table != table:
-        raise SchemaMismatch("The model is one of another table.", table=table, model=named, of=schema.table)
+        raise SchemaMismatch("The model belongs to another table.", table=table, model=named, of=schema.table)
     return found
 
 
@@ -199,7 +201,7 @@ def _checked(
 @click.argument("name", metavar="INDEX")
 @_model()
 @speed_options
-@click.option("--sample", type=click.IntRange(min=1), help="Look at about so many rows only.")
+@click.option("--sample", type=click.IntRange(min=1), help="Check only about this many rows.")
 @_every
 @common_options
 @click.pass_context
@@ -239,7 +241,7 @@ def repair(
 @index.command()
 @click.argument("table")
 @_model()
-@click.option("--rows-per-second", type=click.FloatRange(min=0, min_open=True), help="Read no more rows than that.")
+@click.option("--rows-per-second", type=click.FloatRange(min=0, min_open=True), help="Largest number of rows to read per second.")
 @_dry_run
 @_every
 @common_options
@@ -263,9 +265,15 @@ def purge(
 @index.command()
 @click.argument("table")
 @_model(required=False)
-@click.option("--sample", type=click.IntRange(min=0), default=1000, show_default=True, help="Rows and entries to look at for each index.")
 @click.option(
-    "--threshold", type=click.FloatRange(0, 1), default=0.05, show_default=True, help="Largest share that may be missing or stale."
+    "--sample", type=click.IntRange(min=0), default=1000, show_default=True, help="Number of rows and entries to check for each index."
+)
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1),
+    default=0.05,
+    show_default=True,
+    help="Largest share of entries that may be missing or stale.",
 )
 @_every
 @common_options
@@ -328,4 +336,4 @@ def _place_of(catalog: Registry, table: str, name: str) -> Place | TableSchema:
         found = catalog.read(place)
         if found is not None and found.named(name) is not None:
             return place
-    raise UnknownIndex("The registry knows no such index.", table=table, index=name)
+    raise UnknownIndex("The registry does not know the index: `hbmodel index status` lists them.", table=table, index=name)

@@ -22,7 +22,7 @@ def key() -> None:
 
 
 form_option = click.option(
-    "--as", "form", type=click.Choice(FORMS), default="auto", show_default=True, help="How the key is written; auto takes what fits."
+    "--as", "form", type=click.Choice(FORMS), default="auto", show_default=True, help="Notation of the key; auto chooses the one that fits."
 )
 
 
@@ -44,10 +44,10 @@ def decoded(table: RegisteredTable, text: str, form: str, qualifier: str | None 
         except HbmodelError as error:
             mistake = mistake or error
     if len(found) > 1:
-        raise QueryError("The key can be read as hex and as it stands: say --as hex or --as shell.", found=text)
+        raise QueryError("The key is valid both as hex and in the shell's notation: say --as hex or --as shell.", found=text)
     if found:
         return found[0]
-    raise mistake or InvalidRequest("The key is not written so.", found=text, form=form)
+    raise mistake or InvalidRequest("The key is not written in this way: see --as.", found=text, form=form)
 
 
 @key.command()

@@ -34,9 +34,9 @@ def table_options(command: Command) -> Command:
     options: list[Callable[[Command], Command]] = [
         click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_STORE", help="Store, as for hb.connect()."),
         click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
-        click.option("--family", metavar="NAME", help="Family of the model, where the table holds several."),
-        click.option("--kind", metavar="BYTE", help="Kind of the model, where the family holds several."),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON, a line for each object."),
+        click.option("--family", metavar="NAME", help="Family of the model, if the table has several."),
+        click.option("--kind", metavar="BYTE", help="Kind of the model, if the family has several."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per object."),
     ]
     for option in reversed(options):
         command = option(command)

@@ -45,7 +45,7 @@ def row() -> None:
 @click.argument("table")
 @click.argument("key", nargs=-1, required=True, metavar="KEY | FIELD=VALUE...")
 @form_option
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Objects of a wide row to show, at most.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Largest number of objects of a wide row to show.")
 @table_options
 def get(
     table: str, key: tuple[str, ...], form: str, limit: int, url: str, registry: str, family: str | None, kind: str | None, as_json: bool
@@ -69,7 +69,7 @@ def get(
             query = query.allow_full_scan()
         objects = _objects(query.load(*(MapColumns(of, found.model) for of in schema.maps)), schema)
     if not objects:
-        raise RowNotFound("There is no object under the key.", table=table)
+        raise RowNotFound("There is no object with this key.", table=table)
     print_objects([*_names(schema), *(of.name for of in schema.maps)], objects, as_json)
 
 
@@ -106,11 +106,11 @@ def _stored(table: RegisteredTable, stored: StoredKey) -> list[Predicate]:
 @click.command()
 @click.argument("table")
 @click.option("--where", "conditions", multiple=True, metavar="CONDITION", help="field=value, also != < <= > >= and ^= (begins with).")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Objects to show, at most.")
-@click.option("--reversed", "backwards", is_flag=True, help="From the last object to the first.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Largest number of objects to show.")
+@click.option("--reversed", "backwards", is_flag=True, help="Show objects from the last to the first.")
 @click.option("--index", metavar="NAME", help="Read through this index.")
-@click.option("--full-scan", is_flag=True, help="Read the whole table, if it takes that to find the objects.")
-@click.option("--explain", is_flag=True, help="Show how the table would be read, and read nothing.")
+@click.option("--full-scan", is_flag=True, help="Read the whole table if that is needed to find the objects.")
+@click.option("--explain", is_flag=True, help="Show how the table would be read, without reading it.")
 @table_options
 def scan(
     table: str, conditions: tuple[str, ...], limit: int, backwards: bool, index: str | None, full_scan: bool, explain: bool, url: str,

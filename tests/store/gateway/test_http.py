@@ -93,7 +93,7 @@ def test_another_kind_of_server_is_told() -> None:
     with (
         HttpFront(lambda head: page) as front,
         open_store(front) as store,
-        pytest.raises(hb.StoreError, match="Not a Thrift gateway") as caught,
+        pytest.raises(hb.StoreError, match="The answer comes from an HTTP server that") as caught,
     ):
         store.tables()
     assert caught.value.content_type == "text/html"

@@ -87,7 +87,7 @@ def test_the_url_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_bad_value_in_the_environment_is_told_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HBMODEL_TLS", "yes")
-    with pytest.raises(hb.StoreURLError) as caught:
+    with pytest.raises(hb.StoreURLError, match="An environment variable has an invalid value") as caught:
         hb.connect("hbase://h")
     assert (caught.value.variable, caught.value.value) == ("HBMODEL_TLS", "yes")
     hb.connect("memory:").close()  # which has no such option

@@ -83,6 +83,10 @@ def test_hosts_as_arguments() -> None:
         with pytest.raises(InvalidRequest) as caught:
             Thrift1Store(hosts)
         assert "pw" not in str(caught.value)
+    with pytest.raises(InvalidRequest, match="A port must be a number from 1 to 65,535"):
+        Thrift1Store("a:0")
+    with pytest.raises(InvalidRequest, match="host name contains an invalid character"):
+        Thrift1Store("a b")
 
 
 @pytest.mark.parametrize(

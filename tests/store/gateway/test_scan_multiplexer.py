@@ -395,7 +395,7 @@ def test_a_gateway_that_stays_away_ends_the_scan_with_an_error(proxy: Proxy, qui
         next(scan)
         proxy.close()
         for _ in range(2):  # never as if the rows had ended
-            with pytest.raises(StoreUnavailable, match="broke off"):
+            with pytest.raises(StoreUnavailable, match="A scan was cut off: start it again"):
                 flat(scan)
 
 
