@@ -50,11 +50,16 @@ def evolve(obj: T, /, **changes: Any) -> T:
                 "field follows from others.",
                 table=schema.table, field=name,
             )  # fmt: skip
-    moved = any(name in changes and changes[name] != getattr(obj, name) for name in schema.layout.names)
-    if schema.version_field is not None and moved:
+    if schema.version_field is not None and any(_differs(schema, obj, name, changes) for name in schema.layout.names):
         changes[VERSION_ARGUMENT.format(name=schema.version_field.name)] = UNKNOWN
     changed: T = attrs.evolve(obj, **changes)  # type: ignore[misc]
     return changed
+
+
+def _differs(schema: TableSchema, obj: object, name: str, changes: dict[str, Any]) -> bool:
+    """Whether a key field changes, apart from what is not stored of its values."""
+    of = schema.by_name[name]
+    return name in changes and bool(of.read_back(changes[name]) != of.read_back(getattr(obj, name)))
 
 
 def _taken(schema: TableSchema) -> list[str]:

@@ -9,6 +9,7 @@ from hbmodel.errors import EncodingError, QueryError
 from hbmodel.mapping.map_columns import NotLoaded, checked_values
 from hbmodel.mapping.map_declaration import map_of
 from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.stored_values import stored_entries
 
 
 def put_changes(obj: object, of: object, entries: object) -> dict[str, Any]:
@@ -50,5 +51,5 @@ def merged_entries(schema: TableSchema, held: Any, name: str, entries: object, r
         raise EncodingError(error.message, **{"table": schema.table, **error.details}) from None
     if held is NotLoaded:
         return written, NotLoaded
-    merged = {**held, **written}
+    merged = {**stored_entries(of, held), **written}
     return written, {key: value for key, value in merged.items() if value is not None}
