@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 import attrs
 
-from hbmodel.errors import UnknownField
+from hbmodel.errors import HbmodelError, UnknownField
+from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.map_columns import NotLoaded
 from hbmodel.mapping.model import VERSION_ARGUMENT
 from hbmodel.mapping.schema import TableSchema, schema_of
@@ -58,8 +59,13 @@ def evolve(obj: T, /, **changes: Any) -> T:
 
 def _differs(schema: TableSchema, obj: object, name: str, changes: dict[str, Any]) -> bool:
     """Whether a key field changes, apart from what is not stored of its values."""
-    of = schema.by_name[name]
-    return name in changes and bool(of.read_back(changes[name]) != of.read_back(getattr(obj, name)))
+    if name not in changes:
+        return False
+    field = FieldExpression[Any](of=schema.by_name[name])
+    try:
+        return bool(field.checked(changes[name]) != field.checked(getattr(obj, name)))
+    except HbmodelError:  # there is no such row
+        return True
 
 
 def _taken(schema: TableSchema) -> list[str]:

@@ -21,11 +21,15 @@ def moment(schema: TableSchema, time: Any) -> datetime:
     """
     if not isinstance(time, datetime) or time.utcoffset() is None:
         raise QueryError("as_of() takes a datetime with a time zone.", table=schema.table, found=repr(time))
-    if time < _EPOCH:
+    try:
+        utc = time.astimezone(UTC)
+    except OverflowError:
+        raise QueryError("The time lies outside the years 1 to 9999 in UTC.", table=schema.table, found=repr(time)) from None
+    if utc < _EPOCH:
         raise QueryError("Cells have no times before 1970.", table=schema.table, found=repr(time))
     if schema.replaces is not None:
         raise QueryError("A model that replaces another cannot be read as of a time: only the newest versions move.", table=schema.table)
-    return time.astimezone(UTC)
+    return utc
 
 
 def before(time: datetime) -> int:

@@ -23,7 +23,10 @@ def remove_changes(obj: object, of: object, keys: Iterable[Any]) -> dict[str, An
     found = map_of(schema, of)
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         raise QueryError("Give a collection of map keys.", table=schema.table, field=found.name, found=type(keys).__name__)
-    return {found.name: Removed(dict.fromkeys(keys))}
+    try:
+        return {found.name: Removed(dict.fromkeys(keys))}
+    except TypeError as error:
+        raise EncodingError("A map key is hashable.", table=schema.table, field=found.name, reason=str(error)) from None
 
 
 class Removed(dict[Any, None]):

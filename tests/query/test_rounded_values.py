@@ -183,3 +183,23 @@ def test_a_default_reads_as_it_would_be_stored() -> None:
         assert session.get(Newer, number=1) == absent == Newer(number=1, size=1, seen=NOON, made=NOON)
         for of in (Newer.seen, Newer.made):
             assert session.query(Newer).where(of == NOON + timedelta(microseconds=9)).allow_full_scan().count() == 1
+
+
+@hb.model(table="rounded_history")
+class Kept:
+    at: hb.Key[datetime | None] = hb.key(SECONDS, desc=True)
+    seen: hb.Column[datetime] = hb.column("s", SECONDS, versions=3)
+
+
+def test_an_object_as_of_a_time_is_looked_up_by_what_is_stored_of_its_key() -> None:
+    with fresh(Kept) as store:
+        session = hb.Session(store)
+        for at in (NOON, None):
+            session.add(Kept(at=at, seen=NOON + timedelta(microseconds=3)))
+        session.commit()
+        for given_at, at in ((NOON + timedelta(microseconds=7), NOON), (None, None)):
+            now = datetime.now(UTC) + timedelta(seconds=9)
+            assert session.get(Kept, at=given_at, as_of=now) == session.get(Kept, at=given_at) == Kept(at=at, seen=NOON)
+            assert [each.value for each in session.versions(Kept, Kept.seen, at=given_at)] == [NOON]
+            kept = session.query(Kept).where(Kept.at == given_at, Kept.seen <= NOON).allow_full_scan()
+            assert kept.as_of(now).count() == kept.count() == 1
