@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 import attrs
 
-from hbmodel.errors import UnknownField
+from hbmodel.errors import HbmodelError, UnknownField
+from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.map_columns import NotLoaded
 from hbmodel.mapping.model import VERSION_ARGUMENT
 from hbmodel.mapping.schema import TableSchema, schema_of
@@ -50,11 +51,21 @@ def evolve(obj: T, /, **changes: Any) -> T:
                 "field is computed from other fields.",
                 table=schema.table, field=name,
             )  # fmt: skip
-    moved = any(name in changes and changes[name] != getattr(obj, name) for name in schema.layout.names)
-    if schema.version_field is not None and moved:
+    if schema.version_field is not None and any(_differs(schema, obj, name, changes) for name in schema.layout.names):
         changes[VERSION_ARGUMENT.format(name=schema.version_field.name)] = UNKNOWN
     changed: T = attrs.evolve(obj, **changes)  # type: ignore[misc]
     return changed
+
+
+def _differs(schema: TableSchema, obj: object, name: str, changes: dict[str, Any]) -> bool:
+    """Whether a key field changes, apart from what is not stored of its values."""
+    if name not in changes:
+        return False
+    field = FieldExpression[Any](of=schema.by_name[name])
+    try:
+        return bool(field.checked(changes[name]) != field.checked(getattr(obj, name)))
+    except HbmodelError:  # there is no such row
+        return True
 
 
 def _taken(schema: TableSchema) -> list[str]:

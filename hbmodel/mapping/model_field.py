@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs import Codec
-from hbmodel.encoding.codecs.base import JSON
+from hbmodel.encoding.codecs.base import JSON, read_back
 
 
 class Required(Enum):
@@ -95,6 +95,10 @@ class Field:
         """A value in its form after a read."""
         return None if value is None else self.codec.decode(self.codec.encode(value))
 
+    def read_back(self, value: Any) -> Any:
+        """A value in its form after a read; unchanged if the field cannot store it."""
+        return None if value is None else read_back(self.codec, value)
+
     @property
     def is_key(self) -> bool:
         """Whether the field is part of the row key."""
@@ -116,12 +120,12 @@ class Field:
         return not self.nullable and not self.codec.may_be_empty
 
     def default_value(self) -> Any:
-        """The default, a new one each time for a factory; only for fields that are not required."""
+        """The default in its form after a read, a new one each time for a factory; only for fields that are not required."""
         if self.kind == "counter":
             return 0
         if isinstance(self.default, Factory):  # type: ignore[arg-type]
-            return self.default.factory()
-        return self.default
+            return self.read_back(self.default.factory())
+        return self.read_back(self.default)
 
     @cached_property
     def encode_cell(self) -> Callable[[Any], bytes]:

@@ -21,13 +21,19 @@ def moment(schema: TableSchema, time: Any) -> datetime:
     """
     if not isinstance(time, datetime) or time.utcoffset() is None:
         raise QueryError("as_of() takes a datetime with a time zone.", table=schema.table, found=repr(time))
-    if time < _EPOCH:
+    try:
+        utc = time.astimezone(UTC)
+    except OverflowError:
+        raise QueryError(
+            "The time lies outside the years 1 to 9999 in UTC: give a later or an earlier time.", table=schema.table, found=repr(time)
+        ) from None
+    if utc < _EPOCH:
         raise QueryError("Cells have no timestamps before 1970: give a later time.", table=schema.table, found=repr(time))
     if schema.replaces is not None:
         raise QueryError(
             "A model that replaces another cannot be read as of a time: only the newest versions are moved.", table=schema.table
         )
-    return time.astimezone(UTC)
+    return utc
 
 
 def before(time: datetime) -> int:

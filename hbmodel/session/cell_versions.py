@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from hbmodel.errors import DecodingError, QueryError, UnknownField
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
-from hbmodel.mapping.predicates import And, Comparison, In
+from hbmodel.mapping.predicates import And
 from hbmodel.mapping.schema import LIVE, Field, TableSchema, schema_of
 from hbmodel.query.arguments import whole
 from hbmodel.query.query import Query
@@ -80,8 +80,7 @@ class CellVersionCalls:
         if not known_rows(schema, key):
             return None
         values = zip(schema.layout.names, KeyMapper(schema).complete(key), strict=True)
-        fixed = [(schema.field(name), value) for name, value in values]
-        predicate = And(tuple(In(of, (None,)) if value is None else Comparison(of, "=", value) for of, value in fixed))
+        predicate = And(tuple(FieldExpression[Any](of=schema.field(name)) == value for name, value in values))
         return Query[Any](schema, self._runner, predicate).as_of(time).first()
 
 

@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 from attrs import define, field
 
 from hbmodel.errors import CapabilityError, PartialWrite, SchemaMismatch, UnknownOutcome
-from hbmodel.mapping.mapper import changed_copy, give_version
 from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.stored_values import as_written
 from hbmodel.protocol.claimed_insert import insert_claimed
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
@@ -149,7 +149,7 @@ class Attempt(Generic[T]):
             again = by.work()
             again.add(Pending(schema, self.obj, [self.write]))
             again.commit()
-            return self.obj
+            return as_written(self.obj)
         while self.sent:
             binding = by.bind(schema)
             binding.check_writable()
@@ -163,10 +163,10 @@ class Attempt(Generic[T]):
         """The object after it is inserted, with its version."""
         schema = schema_of(type(self.obj))
         if not schema.versioned:
-            return self.obj
+            return as_written(self.obj)
         (found,) = outcome
         assert found.version is not None
-        return self.obj if give_version(schema, self.obj, found.version) else changed_copy(self.obj, {}, found.version)
+        return as_written(self.obj, found.version)
 
 
 def insert_between(work: UnitOfWork, obj: T) -> T:
@@ -188,7 +188,7 @@ def insert_between(work: UnitOfWork, obj: T) -> T:
             "The object may or may not have been put: read its key to find out.", **{**error.details, "applied": None, "pending": None}
         ) from error
     assert outcome.version is not None
-    return obj if give_version(schema, obj, outcome.version) else changed_copy(obj, {}, outcome.version)
+    return as_written(obj, outcome.version)
 
 
 def never_empty_column(schema: TableSchema, call: str) -> bytes:

@@ -35,7 +35,8 @@ class InsertCalls:
     def insert(self, obj: T, *, ttl: timedelta | None = None) -> T:
         """Puts an object if its key is free and returns it; atomic, runs immediately.
 
-        A versioned object then has the row's version; for a frozen class a copy with this version is returned.
+        A versioned object then has the row's version; for a frozen class a copy with this version is returned. If a codec rounds a
+        value, a copy with the stored values is returned, and the object keeps its own.
 
         Args:
             obj: the object.

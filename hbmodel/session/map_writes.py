@@ -9,6 +9,7 @@ from hbmodel.errors import EncodingError, QueryError
 from hbmodel.mapping.map_columns import NotLoaded, checked_values
 from hbmodel.mapping.map_declaration import map_of
 from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.stored_values import stored_entries
 
 
 def put_changes(obj: object, of: object, entries: object) -> dict[str, Any]:
@@ -22,7 +23,10 @@ def remove_changes(obj: object, of: object, keys: Iterable[Any]) -> dict[str, An
     found = map_of(schema, of)
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
         raise QueryError("Give a collection of map keys.", table=schema.table, field=found.name, found=type(keys).__name__)
-    return {found.name: Removed(dict.fromkeys(keys))}
+    try:
+        return {found.name: Removed(dict.fromkeys(keys))}
+    except TypeError as error:
+        raise EncodingError("A map key is hashable.", table=schema.table, field=found.name, reason=str(error)) from None
 
 
 class Removed(dict[Any, None]):
@@ -50,5 +54,5 @@ def merged_entries(schema: TableSchema, held: Any, name: str, entries: object, r
         raise EncodingError(error.message, **{"table": schema.table, **error.details}) from None
     if held is NotLoaded:
         return written, NotLoaded
-    merged = {**held, **written}
+    merged = {**stored_entries(of, held), **written}
     return written, {key: value for key, value in merged.items() if value is not None}

@@ -84,7 +84,8 @@ def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any
             "under the new key, and delete the old one.",
             table=schema.table,
         )
-    return Move(old, new, dict(changes), version_of(schema, obj), one_row)
+    stored = {name: schema.by_name[name].read_back(value) for name, value in changes.items()}
+    return Move(old, new, stored, version_of(schema, obj), one_row)
 
 
 def _mover(binding: Binding, bound: int) -> RowMover:

@@ -253,6 +253,8 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
     def update(self, obj: T, /, *, if_: Predicate | None = None, **changes: Any) -> T:
         """Writes only these fields at the next commit and returns a changed copy; uses only the key and version of `obj`.
 
+        The copy has the values that a read returns, so times are in UTC, and rounded if their codec rounds.
+
         The other fields are read from the row, so a stale object does not undo the writes of others. If the row is absent at the
         commit, that is a `RowNotFound`. A row with a TTL is rewritten completely, with the values that were read, and keeps its
         time of expiry.

@@ -9,9 +9,10 @@ from typing import Any
 from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.errors import SessionError
 from hbmodel.mapping.map_columns import NotLoaded
-from hbmodel.mapping.mapper import KeyMapper, changed_copy, check_size, encode_cell, key_of, version_of
+from hbmodel.mapping.mapper import KeyMapper, check_size, encode_cell, key_of, version_of
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.stored_values import stored_copy
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import UpdateFields
@@ -32,7 +33,8 @@ def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) 
     schema = schema_of(type(obj))
     version = version_of(schema, obj)
     update, merged = _update(schema, obj, key_of(schema, obj), changes, condition, version, partial(getattr, obj))
-    changed = changed_copy(obj, {**changes, **merged}, version + 1 if version else version)
+    read = {name: merged[name] if name in merged else schema.by_name[name].read_back(value) for name, value in changes.items()}
+    changed = stored_copy(obj, read, version + 1 if version else version)
     return Pending(schema, obj, [update], copy=changed)
 
 

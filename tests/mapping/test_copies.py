@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -56,6 +57,8 @@ def test_the_version_is_that_of_the_same_row() -> None:
         assert hb.asdict(read) == {"name": "a", "size": 1}  # the map column was not read
         assert hb.evolve(read, size=2).version == hb.evolve(read, name="a").version == read.version
         assert hb.evolve(read, name="b").version == 0
+        impossible: tuple[Any, ...] = (None, 5, Decimal("sNaN"), "\ud800")
+        assert [hb.evolve(read, name=name).version for name in impossible] == [0] * 4, "no row has such a key"
         whole = hb.evolve(read, notes={"y": 2})
         assert hb.asdict(whole) == {"name": "a", "size": 1, "notes": {"y": 2}}
         hb.asdict(whole)["notes"]["z"] = 3

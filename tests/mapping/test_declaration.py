@@ -400,6 +400,14 @@ def field_called_self() -> None:
         a: hb.Column[int] = hb.column("a")
 
 
+@mistake("cannot be called if_: update", field="if_")
+def field_called_as_the_condition_of_an_update() -> None:
+    @hb.model(table="t")
+    class Bad:
+        if_: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+
+
 # --- indexes ----------------------------------------------------------------------------------------------------------
 
 

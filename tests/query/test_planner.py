@@ -582,6 +582,7 @@ def test_what_is_read_and_accepted_is_what_matches(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @settings(max_examples=3_000, deadline=None)
 @given(st.data())
 def test_what_is_read_and_accepted_is_what_matches_at_length(data: st.DataObject) -> None:

@@ -202,6 +202,7 @@ def test_no_filter_drops_a_row_that_matches(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @settings(max_examples=3_000, deadline=None)
 @given(st.data())
 def test_no_filter_drops_a_row_that_matches_at_length(data: st.DataObject) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -275,7 +275,8 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 def test_refusals() -> None:
     session = hb.Session(fresh(Refused, Indexed))
     query = session.query(Refused).allow_full_scan()
-    for time_ in (datetime(2030, 1, 1), "2030-01-01", None, 5, datetime(1969, 12, 31, tzinfo=UTC)):
+    late, early = datetime.max.replace(tzinfo=timezone(-timedelta(hours=1))), datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))
+    for time_ in (datetime(2030, 1, 1), "2030-01-01", None, 5, datetime(1969, 12, 31, tzinfo=UTC), late, early):
         with pytest.raises(QueryError):
             query.as_of(time_)  # type: ignore[arg-type]
     for refused in (lambda: query.use_index("by_kept").as_of(NOW), lambda: query.as_of(NOW).use_index("by_kept")):

@@ -483,6 +483,9 @@ def test_what_is_refused() -> None:
             session.put_columns(pet, {"a": "b"}, {"a": "b"})
         with pytest.raises(hb.QueryError, match="collection of map keys"):
             session.remove_columns(pet, model.notes, "a")
+        with pytest.raises(hb.EncodingError, match="hashable") as unhashable:
+            session.remove_columns(pet, model.notes, [["a"]])
+        assert unhashable.value.field == "notes"
         with pytest.raises(hb.EncodingError, match="remove_columns"):
             session.put_columns(pet, model.notes, {"a": None})
         with pytest.raises(hb.EncodingError, match="A map column must be given a mapping"):

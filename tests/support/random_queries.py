@@ -24,7 +24,7 @@ from hbmodel.mapping.version_cell import VersionCell
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from tests.support.random_kinds import COMPUTED, COMPUTED_POOLS, ELEMENTS, collections, empty_of, repeated
-from tests.support.strategies import KEY_CODECS, SPLITS, as_read, changes, instants, plain, values_of
+from tests.support.strategies import KEY_CODECS, SPLITS, as_read, changes, given_as, instants, plain, unit_of, values_of
 
 Values = Mapping[str, Any]
 Oracle = Callable[[Values], bool]
@@ -34,6 +34,9 @@ COLUMN_CODECS = (*KEY_CODECS, STRUCTURED, hb.Text, hb.Bytes, hb.Text, hb.Int8)
 
 ORDERED_CODECS = tuple(codec for codec in KEY_CODECS if codec.order and codec.raw_order)
 """Codecs whose order bytes keep wherever they stand."""
+
+ROUNDING_CODECS = tuple(codec for codec in KEY_CODECS if unit_of(codec) > 1)
+"""Codecs that round."""
 
 DESCENDING_CODECS = tuple(codec for codec in KEY_CODECS if codec.order == "descending")
 """Codecs that store the largest value first."""
@@ -87,7 +90,6 @@ def pools(codec: hb.Codec[Any]) -> st.SearchStrategy[list[Any]]:
 # A strategy is checked when it is first drawn from, so each is made once.
 BOOLEANS = st.booleans()
 ALIASES = st.permutations(QUALIFIERS)
-COLUMNS = st.sampled_from(COLUMN_CODECS)
 
 
 @cache
@@ -113,9 +115,14 @@ def _factory(value: Any) -> Any:
 
 @st.composite
 def models(
-    draw: st.DrawFn, codecs: Sequence[hb.Codec[Any]] = KEY_CODECS, versions: bool = False, covering: bool = False, wide: bool = False
+    draw: st.DrawFn,
+    codecs: Sequence[hb.Codec[Any]] = KEY_CODECS,
+    versions: bool = False,
+    covering: bool = False,
+    wide: bool = False,
+    columns: Sequence[hb.Codec[Any]] = COLUMN_CODECS,
 ) -> RandomModel:
-    """A model of any layout: codecs (of the key these), directions, None, salts, defaults, families, a flag, indexes of any kinds.
+    """A model of any layout: codecs (these), directions, None, salts, defaults, families, a flag, indexes of any kinds.
 
     With `versions` some have a version: their rows always have system cells, and their values have it too. With `covering` it is
     immutable or versioned, without a random salt, and its indexes, at least one, cover columns. With `wide` some have key fields in
@@ -139,11 +146,11 @@ def models(
         if split is not None and at == rows - 1:
             codec, nullable, stands = split[0], False, {"split": draw(st.sampled_from(split[1]))}
         declare(name, hb.key(codec, desc=draw(BOOLEANS), **stands), hb.Key, draw(pools(codec)), nullable)
-    columns = [f"c{number}" for number in range(draw(st.integers(1, 3)))]
+    stored = [f"c{number}" for number in range(draw(st.integers(1, 3)))]
     aliases = draw(ALIASES)
     indexable = [*keys]
-    for name, alias in zip(columns, aliases, strict=False):
-        codec, nullable = draw(COLUMNS), draw(BOOLEANS)
+    for name, alias in zip(stored, aliases, strict=False):
+        codec, nullable = draw(_one_of(tuple(columns))), draw(BOOLEANS)
         kinds = ["required", "value", *(["none"] if nullable else [])]
         match draw(st.sampled_from(kinds)):
             case "required":
@@ -151,7 +158,7 @@ def models(
             case "none":
                 options = {"default": None}
             case _:
-                value = draw(codec_values(codec))
+                value = given_as(draw, codec, draw(codec_values(codec)))
                 options = {"default": _factory(value) if draw(BOOLEANS) or codec == STRUCTURED else value}
         family = "d" if wide else draw(st.sampled_from(["d", "d", "x"]))
         declare(name, hb.column(alias, codec, family=family, **options), hb.Column, draw(pools(codec)), nullable)
@@ -209,7 +216,7 @@ def models(
             uncounted = evolve(plain_fields, pools={name: pool for name, pool in values.items() if name != "n"})
             condition, wheres[f"i{number}"] = draw(predicates(uncounted, 1))
             where = repeated(condition)
-        uncovered = [name for name in [*columns, "s"] if name in body and name not in names]
+        uncovered = [name for name in [*stored, "s"] if name in body and name not in names]
         covers = draw(st.lists(st.sampled_from(uncovered), unique=True) | st.just(uncovered)) if covering and uncovered else ()
         indexes[f"i{number}"] = hb.index(*turned, salt=draw(_salts(tuple(names), random=False)), none=none, where=where, covers=covers)
     return RandomModel(made(**indexes), values, computed, wheres)
@@ -303,18 +310,21 @@ def leaves(draw: st.DrawFn, of: RandomModel, name: str | None = None, only: Sequ
         kinds += ["none", "not none"]
     kind = draw(st.sampled_from([kind for kind in kinds if kind in only] or kinds))
 
+    given = given_as(draw, field.codec, value)  # what the field rounds is equal to it, and before or after it as it is
+
     def read(values: Values) -> Any:
         return of.value(values, name)
 
     match kind:
         case "=":
-            return expression == value, lambda values: same(read(values), value)
+            return expression == given, lambda values: same(read(values), value)
         case "!=":
-            return expression != value, lambda values: not same(read(values), value)
+            return expression != given, lambda values: not same(read(values), value)
         case "in":
             pool = [*pool, value]
             several = draw(st.lists(st.sampled_from(pool), max_size=4))
-            return expression.in_(several), lambda values: any(same(read(values), one) for one in several)
+            asked = [given_as(draw, field.codec, one) for one in several]
+            return expression.in_(asked), lambda values: any(same(read(values), one) for one in several)
         case "prefix":
             length = draw(st.integers(0, len(value)))
             prefix = value[:length]
@@ -324,9 +334,8 @@ def leaves(draw: st.DrawFn, of: RandomModel, name: str | None = None, only: Sequ
         case "not none":
             return ~expression.is_(None), lambda values: read(values) is not None
     compare = COMPARISONS[kind]
-    if draw(THIRDS) == 2:
-        value = draw(beyond(field.codec))
-    return compare(expression, value), lambda values: read(values) is not None and bool(compare(plain(read(values)), plain(value)))
+    bound = draw(beyond(field.codec)) if draw(THIRDS) == 2 else given
+    return compare(expression, bound), lambda values: read(values) is not None and bool(compare(plain(read(values)), plain(bound)))
 
 
 @st.composite

@@ -12,18 +12,18 @@ from hbmodel.errors import EncodingError, KeyTooLong, RowKeyError
 from tests.support.beds import fresh
 from tests.support.faulty import RecordingStore
 from tests.support.random_queries import RandomModel
-from tests.support.strategies import plain
+from tests.support.strategies import given_as, plain
 
 
 def written(draw: st.DrawFn, of: RandomModel) -> RecordingStore:
     """A store with some objects of a model, some of them deleted."""
     store = fresh(of.model)
-    built = [f.name for f in of.schema.fields if f.kind in {"key", "column"}]
+    built = [f for f in of.schema.fields if f.kind in {"key", "column"} and f.name in of.pools]
     known: dict[bytes, Any] = {}
     for _ in range(draw(st.integers(1, 3))):
         session = hb.Session(store)
         for _ in range(draw(st.integers(1, 6))):
-            made = of.model(**{name: draw(st.sampled_from(of.pools[name])) for name in built if name in of.pools})
+            made = of.model(**{f.name: given_as(draw, f.codec, draw(st.sampled_from(of.pools[f.name]))) for f in built})
             with suppress(KeyTooLong, RowKeyError, EncodingError, hb.ComputedFieldError, hb.SessionError):
                 row = hb.schema_of(of.model).layout.pack(tuple(getattr(made, name) for name in of.schema.layout.names))
                 if known and draw(st.integers(0, 3)) == 0:

@@ -165,6 +165,24 @@ def in_units(unit: str, first: datetime = datetime.min) -> st.SearchStrategy[dat
     return instants(first).map(lambda value: value.replace(microsecond=value.microsecond - value.microsecond % scale))
 
 
+def unit_of(codec: codecs.Codec[Any]) -> int:
+    """The microseconds that a codec rounds times down to; 1 for those that round none."""
+    match codec:
+        case Reversed() | DigestPrefixed():
+            return unit_of(codec.codec)
+        case Datetime() | ReverseStampCodec():
+            return MICROSECONDS[codec.unit] if codec.round else 1
+    return 1
+
+
+def given_as(draw: st.DrawFn, codec: codecs.Codec[Any], value: Any) -> Any:
+    """A value that is stored as this one: the value itself, or a finer time if the codec rounds."""
+    unit = unit_of(codec)
+    if value is None or unit == 1:
+        return value
+    return value.replace(microsecond=value.microsecond + draw(st.sampled_from([0, 1, unit // 2, unit - 1])))
+
+
 def _delimited(codec: Delimited) -> st.SearchStrategy[str]:
     delimiter = codec.delimiter
     return TEXTS.filter(lambda text: (text.encode() + delimiter).find(delimiter) == len(text.encode()))

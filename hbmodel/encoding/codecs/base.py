@@ -242,6 +242,16 @@ def below(codec: Codec[T], value: T) -> tuple[T | None, bool]:
         return floor, False
 
 
+def read_back(codec: Codec[T], value: T) -> T:
+    """A value in its form after a read; unchanged if the codec cannot store it."""
+    if not codec.key:  # these store only values that read back equal
+        return value
+    try:
+        return codec.constant(value)
+    except EncodingError:
+        return value
+
+
 def wrong_type(expected: type | tuple[type, ...], value: object) -> EncodingError:
     """The error for a value of another type than the codec's; it shows the types but never the value."""
     types = expected if isinstance(expected, tuple) else (expected,)

@@ -1,0 +1,60 @@
+"""Values and objects in their form after a read: times in UTC, and rounded where their codec rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from hbmodel.encoding.codecs.base import read_back
+from hbmodel.mapping.map_columns import MapField
+from hbmodel.mapping.mapper import changed_copy, give_version
+from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.version_cell import UNKNOWN
+
+T = TypeVar("T")
+
+
+def stored_entries(of: MapField, entries: Any) -> Any:
+    """The entries of a map column in their form after a read; unchanged if they are not loaded, or where they cannot be stored."""
+    if not isinstance(entries, Mapping):
+        return entries
+    return {read_back(of.key, key): of.value.read_back(value) for key, value in entries.items()}
+
+
+def stored_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
+    """A copy with some fields changed, all in their form after a read.
+
+    Args:
+        obj: the object; its other fields need not be storable.
+        changes: new values by field name, each of which can be stored.
+        version: the version of the copy, if the model has one.
+    """
+    schema = schema_of(type(obj))
+    return changed_copy(obj, {**_stored_fields(schema, obj), **changes}, version)
+
+
+def as_written(obj: T, version: int = UNKNOWN) -> T:
+    """An object after the write that put it: the object itself, or a copy if a read returns other values than it has.
+
+    Args:
+        obj: the object. It gets the version unless its class is frozen, and then a copy has it.
+        version: the version of the row, if the model has one.
+    """
+    schema = schema_of(type(obj))
+    given = schema.version_field is None or give_version(schema, obj, version)
+    read = _stored_fields(schema, obj)
+    same = all(_same(value, getattr(obj, name)) for name, value in read.items())
+    return obj if given and same else changed_copy(obj, read, version)
+
+
+def _same(read: object, written: object) -> bool:
+    # Subclasses may be equal to less than they hold: a time with nanoseconds to one without.
+    return read is written or (type(read) is type(written) and bool(read == written))
+
+
+def _stored_fields(schema: TableSchema, obj: object) -> dict[str, Any]:
+    fields = (of for of in schema.fields if of.kind in {"key", "column"})
+    return {
+        **{of.name: of.read_back(getattr(obj, of.name)) for of in fields},
+        **{name: stored_entries(of, getattr(obj, name)) for name, of in schema.maps_by_name.items()},
+    }
