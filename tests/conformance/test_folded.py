@@ -85,7 +85,7 @@ class TestRowChange(RowChangeConformance):
 
 
 class TestScan(ScanConformance):
-    pass
+    many = 1000
 
 
 class TestFilter(FilterConformance):

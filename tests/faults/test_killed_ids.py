@@ -36,6 +36,7 @@ def begin(url: str, output: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-m", "tests.support.names_writer", url, output.stem], stdout=file)
 
 
+@pytest.mark.lengthy
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seconds", LENGTHS)
 def test_programs_are_killed_while_they_give_ids(url: str, seconds: float, tmp_path: Path) -> None:

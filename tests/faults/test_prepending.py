@@ -69,6 +69,7 @@ class Program:
         return self.process.wait()
 
 
+@pytest.mark.lengthy
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("count", COUNTS)
 def test_programs_prepend_rows_and_one_is_killed(url: str, count: int) -> None:

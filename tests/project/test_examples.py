@@ -70,6 +70,7 @@ def test_flights_keeps_what_it_loads_into_a_store_of_ones_own(tmp_path: Path) ->
         assert {"flights", "flights.by_plane", "flights.by_route"} <= set(store.tables())
 
 
+@pytest.mark.lengthy
 def test_flights_speaks_plainly_of_mistakes() -> None:
     for arguments, message in (
         (["--store", "cassandra://localhost"], "A store URL begins with"),
@@ -222,6 +223,7 @@ def check_changing_the_key(*arguments: str) -> None:
     assert f"```text\n{done.stdout}```" in page
 
 
+@pytest.mark.lengthy
 def test_changing_the_key() -> None:
     check_changing_the_key()
 
@@ -251,6 +253,7 @@ def test_names_and_bytes(url: str) -> None:
     assert cells_of_tables(done.stdout) == cells_of_tables(page)
 
 
+@pytest.mark.lengthy
 def test_spreading_keys(url: str) -> None:
     done = run("spreading_keys", "--store", url, COLUMNS="170")
     assert done.returncode == 0, done.stderr

@@ -231,6 +231,7 @@ def check_processes(url: str) -> None:
             assert sorted(in_processes(url, parts), key=repr) == sorted(query.all(), key=repr)
 
 
+@pytest.mark.lengthy
 def test_several_processes_over_a_file(tmp_path: Path) -> None:
     check_processes(f"embedded:{tmp_path / 'store.db'}")
 
@@ -335,6 +336,7 @@ def check_parts(store: Store, data: st.DataObject) -> None:
                 store.delete_table(table)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_every_item_is_in_exactly_one_part(data: st.DataObject) -> None:

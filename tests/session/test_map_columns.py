@@ -208,6 +208,7 @@ def pages(found: Any, size: int) -> Iterator[Any]:
         yield from page.items
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("bed", "shape"),
     paired(
@@ -344,6 +345,7 @@ class LandingLate(RecordingStore):
         super().mutate_row(table, mutations)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("limited", [False, True])
 @pytest.mark.parametrize("landing", ["before the delete", "after the delete"])
 @pytest.mark.parametrize("shape", ["indexed", "wide, indexed"])
@@ -667,6 +669,7 @@ def test_a_map_of_a_table_in_use() -> None:
         assert session.columns(indexed.notes, **place).all() == {}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("shape", ["tall", "wide"])
 @pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_memory_is_bounded(shape: str, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

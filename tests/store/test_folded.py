@@ -42,6 +42,7 @@ def memory() -> Iterator[tuple[Store, Store]]:
         yield plain, store
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=SHARED)
 @given(st.data())
 def test_the_same_as_plain_rows(memory: tuple[Store, Store], data: st.DataObject) -> None:

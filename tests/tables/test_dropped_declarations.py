@@ -100,6 +100,7 @@ def test_writes_wait_for_the_lease_of_readers_and_not_for_the_tables() -> None:
         assert max(refused) - began < 1.5
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("bed", "make"), paired((STORES, declare), (("memory", HBASE[1]), versioned)), indirect=["bed"])
 def test_programs_of_the_older_declaration_lose_nothing(bed: Bed, make: Callable[[], Two]) -> None:
     two = make()

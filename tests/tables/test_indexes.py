@@ -399,6 +399,7 @@ def orphan(bed: Bed, two: Two, name: str, topic: str, age: float) -> bytes:
     return entry
 
 
+@pytest.mark.lengthy
 def test_what_crashes_left_is_found_and_repaired(bed: Bed, two: Two) -> None:
     session = open_session(bed.store)
     session.add_all(two.before(name=name, topic="t") for name in "abcd")

@@ -123,6 +123,7 @@ def test_objects_move_while_programs_run_and_back_and_for_good(anywhere: hb.Stor
     assert len(all_of(session_of(anywhere))) == 41
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", ["file", SLOW["thrift1"], HBASE[1]])
 def test_movers_are_killed_and_programs_write_and_nothing_is_lost_or_doubled(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path

@@ -118,6 +118,7 @@ def test_objects_move_while_programs_write_and_back_and_for_good(anywhere: hb.St
     assert len(all_of(session_of(anywhere))) == 40
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", ["file", pytest.param("thrift2", marks=pytest.mark.hbase)])
 def test_movers_and_writers_are_killed_and_nothing_is_lost_or_doubled(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     if kind == "file":
@@ -332,6 +333,7 @@ def test_an_object_between_two_keys_does_not_move_and_stops_the_cut(store: hb.St
 # --- programs that stand still ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("call", ["add", "update", "insert", "delete"])
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_write_that_stands_still_while_its_row_moves_is_carried_out_once(
