@@ -21,6 +21,7 @@ from hbmodel.store.checks.reads import check_filter
 from hbmodel.store.embedded import EmbeddedStore, cells
 from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
 from hbmodel.store.ranges import KeyRange, prefix_successor
+from tests.support.beds import drop_left
 from tests.support.examples import examples
 from tests.support.reference_store import ReferenceStore
 
@@ -371,8 +372,7 @@ def hbase(request: pytest.FixtureRequest) -> Iterator[tuple[Store, str, str, str
         store.create_table(narrow, NARROW)
         store.create_table(many, MANY)
         yield store, wide, narrow, many
-        for table in (wide, narrow, many):
-            store.delete_table(table)
+        drop_left(store, wide, narrow, many)
 
 
 class AgainstHBase:

@@ -12,7 +12,7 @@ import pytest
 from attrs import frozen
 
 import hbmodel as hb
-from tests.support.beds import Bed, cells_of
+from tests.support.beds import Bed, cells_of, drop_left
 from tests.support.cutting_proxy import FAULTS, CuttingProxy, Fault, without_waits
 from tests.support.faulty import RecordingStore
 from tests.support.models import Order, order
@@ -50,8 +50,7 @@ def bed_and_url(request: pytest.FixtureRequest) -> Iterator[tuple[Bed, str, str]
     prefix = f"t{uuid4().hex[:8]}"
     with hb.connect(f"{url}?table_prefix={prefix}") as store:
         yield Bed(request.param, RecordingStore(store)), url, prefix
-        for table in store.tables():
-            store.delete_table(table)
+        drop_left(store)
 
 
 @pytest.fixture

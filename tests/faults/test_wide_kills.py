@@ -14,7 +14,7 @@ import pytest
 
 import hbmodel as hb
 from tests.faults.wide_writer import ROWS, Owner, Part, Versioned
-from tests.support.beds import HBASE
+from tests.support.beds import HBASE, drop_left
 
 PROGRAMS = 8
 LENGTHS = [pytest.param(4.0, id="short"), pytest.param(60.0, id="long", marks=pytest.mark.slow)]
@@ -82,5 +82,4 @@ def test_programs_are_killed_while_they_write_rows(url: str, seconds: float) -> 
         for owner in (f"row{number}" for number in range(ROWS)):
             check(session, Part, owner)
         if not url.startswith("embedded:"):
-            for table in ("whole", "whole_versioned"):
-                store.delete_table(table)
+            drop_left(store)

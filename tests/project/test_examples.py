@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 
 import hbmodel as hb
+from tests.support.beds import drop_left
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -100,7 +101,7 @@ STORES = ("memory", "file", *(pytest.param(kind, marks=pytest.mark.hbase) for ki
 
 @pytest.fixture(params=STORES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Every kind of store; on HBase the tables have names of their own and are dropped in the end."""
+    """Every kind of store; on HBase the tables have names of their own."""
     if request.param in {"memory", "file"}:
         yield "memory:" if request.param == "memory" else f"embedded:{tmp_path / 'example.db'}"
         return
@@ -108,8 +109,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     named = f"{running.url if request.param == 'thrift1' else running.thrift2_url}?table_prefix=e{uuid4().hex[:8]}"
     yield named
     with hb.connect(named) as store:
-        for table in store.tables():
-            store.delete_table(table)
+        drop_left(store)
 
 
 def test_pets(url: str) -> None:
@@ -236,8 +236,7 @@ def test_changing_the_key_on_a_running_hbase(local_hbase: object) -> None:
         check_changing_the_key("--store", url)
     finally:
         with hb.connect(url) as store:
-            for table in store.tables():
-                store.delete_table(table)
+            drop_left(store)
 
 
 def cells_of_tables(text: str) -> list[tuple[str, ...]]:
@@ -278,8 +277,7 @@ def test_flights_on_a_running_hbase(local_hbase: object) -> None:
         check_flights(done.stdout, 7_000)
     finally:
         with hb.connect(url) as store:
-            for table in store.tables():
-                store.delete_table(table)
+            drop_left(store)
 
 
 @pytest.mark.hbase

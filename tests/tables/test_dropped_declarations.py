@@ -65,7 +65,6 @@ def test_alter_drops_what_is_not_declared_only_when_asked(bed: Bed) -> None:
     assert hb.build_index(bed.store, two.after, "by_topic", times=TIMES).readable
     assert f"{table}.by_topic.2" in bed.store.tables()
     assert hb.verify_index(bed.store, two.after, "by_topic", times=TIMES).entries == 2
-    hb.drop_tables(bed.store, two.after)
 
 
 def test_writes_wait_for_the_lease_of_readers_and_not_for_the_tables() -> None:
@@ -180,7 +179,6 @@ def test_programs_of_the_older_declaration_lose_nothing(bed: Bed, make: Callable
     assert hb.build_index(bed.store, two.after, "by_topic", times=TIMES).missing == 0
     report = hb.verify_index(bed.store, two.after, "by_topic", times=TIMES)
     assert (report.rows, report.missing) == (len(whole), 0)
-    hb.drop_tables(bed.store, two.after)
 
 
 @pytest.mark.parametrize("stop_in", ["write-only", "absent"])
