@@ -80,7 +80,7 @@ def leave(draw: st.DrawFn, of: RandomModel, store: Store) -> None:
 
 
 @pytest.mark.lengthy
-@settings(suppress_health_check=list(HealthCheck), max_examples=examples(150))
+@settings(suppress_health_check=list(HealthCheck), max_examples=examples(90))
 @given(st.data())
 def test_verified_entries_answer_what_their_rows_do(data: st.DataObject) -> None:
     of = data.draw(models(covering=True))
