@@ -97,6 +97,8 @@ def test_flights_says_which_package_is_missing(tmp_path: Path) -> None:
 
 
 STORES = ("memory", "file", *(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2")))
+MOST_STORES = (*STORES[:2], pytest.param("thrift1", marks=[pytest.mark.hbase, pytest.mark.slow]), STORES[3])
+"""Without the first gateway by default, where a program does the same on both."""
 
 
 @pytest.fixture(params=STORES)
@@ -123,6 +125,7 @@ def test_pets(url: str) -> None:
     assert moved == (not url.startswith("hbase:"))  # Thrift1 has no local transactions
 
 
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_series(url: str) -> None:
     done = run("series", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -134,6 +137,7 @@ def test_series(url: str) -> None:
     assert "Both give equal answers." in done.stdout
 
 
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_time_series(url: str) -> None:
     done = run("time_series", "--store", url, COLUMNS="140")
     assert done.returncode == 0, done.stderr
@@ -161,6 +165,7 @@ def test_comments(url: str) -> None:
     assert shown.group(1) in done.stdout  # the page's figures are the program's, on every store
 
 
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_ids(url: str) -> None:
     done = run("ids", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -189,6 +194,7 @@ def test_families(url: str) -> None:
     assert "each model: 0, 0" in done.stdout
 
 
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_composite_keys(url: str) -> None:
     done = run("composite_keys", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -245,6 +251,7 @@ def cells_of_tables(text: str) -> list[tuple[str, ...]]:
     return [tuple(cell.strip() for cell in line) for line in lines if not line[0].startswith("---")]
 
 
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_names_and_bytes(url: str) -> None:
     done = run("names_and_bytes", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -253,6 +260,7 @@ def test_names_and_bytes(url: str) -> None:
 
 
 @pytest.mark.lengthy
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_spreading_keys(url: str) -> None:
     done = run("spreading_keys", "--store", url, COLUMNS="170")
     assert done.returncode == 0, done.stderr
@@ -260,6 +268,7 @@ def test_spreading_keys(url: str) -> None:
     assert cells_of_tables(done.stdout) == cells_of_tables(page)
 
 
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_limit_and_offset(url: str) -> None:
     done = run("limit_and_offset", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -288,6 +297,7 @@ def test_flights_starts_an_hbase_and_stops_it() -> None:
     check_flights(done.stdout, 7_000)
 
 
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_cell_versions(url: str) -> None:
     done = run("cell_versions", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr

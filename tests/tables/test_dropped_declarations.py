@@ -28,6 +28,7 @@ def open_session(store: hb.Store) -> hb.Session:
 
 
 STORES = ("memory", "limited", *HBASE)
+MOST_STORES = (*STORES[:2], pytest.param("thrift1", marks=[pytest.mark.hbase, pytest.mark.slow]), HBASE[1])
 
 
 @pytest.fixture(params=STORES)
@@ -100,7 +101,7 @@ def test_writes_wait_for_the_lease_of_readers_and_not_for_the_tables() -> None:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize(("bed", "make"), paired((STORES, declare), (("memory", HBASE[1]), versioned)), indirect=["bed"])
+@pytest.mark.parametrize(("bed", "make"), paired((MOST_STORES, declare), (("memory", HBASE[1]), versioned)), indirect=["bed"])
 def test_programs_of_the_older_declaration_lose_nothing(bed: Bed, make: Callable[[], Two]) -> None:
     two = make()
     hb.create_tables(bed.store, two.after)
