@@ -29,13 +29,13 @@ wheel: $(STAMP)  ## what pip installs elsewhere, in WHEELS
 	$(BIN)/python -m pip wheel --quiet --no-deps --build-constraint constraints.txt --wheel-dir $(WHEELS) .
 
 test: $(STAMP)  ## the default suite, real HBase included
-	$(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" $(PYTEST_ARGS)
 
-test-fast: $(STAMP)  ## without a real HBase and the model checker, with fewer examples of each property
-	HBMODEL_TEST_EXAMPLES=0.3 $(BIN)/python -m pytest -n 2 -m "not slow and not hbase and not model" $(PYTEST_ARGS)
+test-fast: $(STAMP)  ## without a real HBase, the model checker and lengthy tests, with fewer examples of each property
+	HBMODEL_TEST_EXAMPLES=0.2 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not lengthy and not hbase and not model" $(PYTEST_ARGS)
 
-test-all: $(STAMP)  ## everything, long runs too
-	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+test-all: $(STAMP)  ## everything, long runs too, with twice the examples of each property
+	HBMODEL_TEST_EXAMPLES=2 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-pythons:  ## the fast suite on every Python from 3.11 on that this machine has, but those in TESTED
 	.ci/test-pythons $(TESTED)

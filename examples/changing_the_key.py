@@ -19,7 +19,7 @@ import hbmodel as hb
 from hbmodel.store import Scan
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
-TIMES = hb.IndexTimes(lease=0.5, longest_call=0.5, grace=60, clock_bound=5)
+TIMES = hb.IndexTimes(lease=0.5, longest_call=0.5, grace=60, clock_bound=1)
 """On a cluster leave these times as they are by default: a minute, and 20 minutes. Here nobody is to wait for long."""
 
 

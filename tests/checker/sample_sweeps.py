@@ -35,6 +35,12 @@ BARE = "without an index"
 FEW = ("put b", "tag a", "note", "delete, put")
 VERSIONED_FEW = ("put b", "tag c at 10", "note", "delete, put")
 
+
+def _some(configurations: Callable[..., Iterable[Any]], part: int, *args: Any, **options: Any) -> Sweep:
+    """Every so many of the configurations."""
+    return lambda: islice(configurations(*args, **options), 0, None, part)
+
+
 INDEXED: Mapping[str, Sweep] = {
     "a repairer": lambda: two(("put b", "tag a", "delete, put"), TWO_CLOCKS, others=repairers),
     "a repairer, deletes in two calls": lambda: two(("put b", "delete", "insert"), (5, 13), others=repairers, atomic=False),
@@ -89,11 +95,11 @@ INDEXED: Mapping[str, Sweep] = {
 }
 
 VERSIONED: Mapping[str, Sweep] = {
-    "two writers": lambda: versions.two(stores=EVERY_ROW, clocks=(12,)),
+    "two writers": _some(versions.two, 2, stores=EVERY_ROW, clocks=(12,)),
     "two writers, no index": lambda: versions.two(stores=EVERY_ROW, clocks=(12,), model=BARE),
     "two writers, final refusals": lambda: versions.two(stores=EVERY_ROW, clocks=(12,), model=BARE, final=True),
-    "a repairer": lambda: versions.two(("put b", "tag c at 10", "delete, put"), (12,), others=versions.repairers),
-    "queries": lambda: versions.two(VERSIONED_FEW, others=versions.readers),
+    "a repairer": lambda: islice(versions.two(("put b", "tag c at 10", "delete, put"), (12,), others=versions.repairers), 5),
+    "queries": lambda: versions.two(VERSIONED_FEW, (12,), others=versions.readers),
     "two crashes and a compaction": lambda: versions.two(VERSIONED_FEW, (12,), stores=("live", "dead"), crashes=2, compaction="any"),
     "a lost answer": lambda: chain.from_iterable(
         versions.two(("tag b if a", "note at 10", "insert", "delete"), (12,), stores=("live", "absent"), ordered=True, first={"repeat": at})
@@ -120,7 +126,7 @@ VERSIONED: Mapping[str, Sweep] = {
 UNIQUE: Mapping[str, Sweep] = {
     "two rows, one value": lambda: unique.members(("k x", "m x", "m insert x")),
     "a value that moves": lambda: unique.members(("k y", "k gone", "m x"), stores=("owned",), clocks=(5, 12)),
-    "a value and back": lambda: unique.members(("k y, k x", "m x"), stores=("owned",), crashes=0),
+    "a value and back": lambda: islice(unique.members(("k y, k x", "m x"), stores=("owned",), crashes=0), 1, None),
     "a crashed claim": lambda: unique.members(("k note", "m x", "m y", "k none"), stores=("a claim of nobody", "a claim beside")),
     "a lost answer": lambda: chain.from_iterable(
         unique.members(("k y", "m x"), stores=("owned", "empty"), crashes=0, ordered=True, repeat=at) for at in range(3)
@@ -133,11 +139,6 @@ def _called_twice() -> Iterator[Any]:
     for programs in ([["delete", "expiring add"], ["get"]], [["delete", "expiring insert"], ["update page"]]):
         for begin in bare.BEGINNINGS:
             yield f"{begin}: {programs}", bare.RowModel(bare.Slip, begin, programs, ticks=0)
-
-
-def _some(configurations: Callable[..., Iterable[Any]], part: int, *args: Any, **options: Any) -> Sweep:
-    """Every so many of the configurations."""
-    return lambda: islice(configurations(*args, **options), 0, None, part)
 
 
 BARE_SAMPLES: Mapping[str, Sweep] = {
@@ -206,14 +207,14 @@ WIDE: Mapping[str, Sweep] = {
 }
 
 SHARED: Mapping[str, Sweep] = {
-    "two writers": lambda: shared.shared(("k put b", "k delete, insert"), shared.NAMES, (12,), stores=("live", "absent")),
-    "two writers, no index": lambda: shared.shared(clocks=(12,), stores=("live", "dead", "beside"), model=shared.BARE),
+    "two writers": _some(shared.shared, 2, ("k put b", "k delete, insert"), shared.NAMES, (12,), stores=("live", "absent")),
+    "two writers, no index": _some(shared.shared, 4, clocks=(12,), stores=("live", "dead", "beside"), model=shared.BARE),
     "two writers, final refusals": lambda: shared.shared(clocks=(12,), stores=("live", "absent"), model=shared.BARE, final=True),
-    "commits of two objects": lambda: shared.shared(shared.BOTH, shared.FEW, (12,), stores=("live", "dead")),
+    "commits of two objects": _some(shared.shared, 2, shared.BOTH, shared.FEW, (12,), stores=("live", "dead")),
     "local transactions": lambda: shared.shared(shared.PINNED, (*shared.FEW, "m delete"), (12,), stores=("live", "beside")),
     "a lost answer": lambda: shared.shared(("k note", "k insert"), shared.FEW, (12,), stores=("live", "absent"), first={"repeat": 1}),
     "a lost answer, and a purge": lambda: shared.shared(
-        ("k put b", "k insert", "k note"), ("k delete", "k delete, insert", "m note"), (12,), shared.LATE,
+        ("k insert", "k note"), ("k delete", "k delete, insert", "m note"), (12,), shared.LATE,
         stores=("live", "absent"), others=shared.purgers,
         crashes=0, paused=True, always=False, first={"repeat": 1},
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import pytest
 
@@ -16,6 +17,8 @@ NAMES = (b"", b"\x00", b"a", b"a\x00", b"aa", b"ab", b"b", b"b\xff", b"b\xff\xff
 
 
 class ScanConformance:
+    many: ClassVar[int] = 3000
+
     @pytest.fixture
     def prefix(self, bed: Bed) -> bytes:
         """The prefix of a dozen rows with neighbours on both sides."""
@@ -83,7 +86,7 @@ class ScanConformance:
 
     def test_many_rows_in_batches(self, bed: Bed) -> None:
         prefix = bed.key()(b"")
-        puts = [Put(prefix + b"%05d" % number, {b"d:n": b"%d" % number, b"d:x": bytes(20)}, 1) for number in range(3000)]
+        puts = [Put(prefix + b"%05d" % number, {b"d:n": b"%d" % number, b"d:x": bytes(20)}, 1) for number in range(self.many)]
         bed.store.put(bed.narrow, puts)
         for reversed in (False, True):
             found = rows_of(bed, Scan(KeyRange.prefix(prefix), reversed, batch_size=700), bed.narrow)

@@ -20,6 +20,7 @@ from tests.conformance.conformance import (
 )
 from tests.conformance.conformance_atomic import CheckAndPutConformance, CounterConformance, RowChangeConformance
 from tests.conformance.conformance_scans import FilterConformance, ScanConformance
+from tests.support.beds import drop_left
 from tests.support.cut_rows import CutStore
 
 GATEWAYS = tuple(pytest.param((name, 34), marks=pytest.mark.hbase, id=name) for name in ("thrift1", "thrift2"))
@@ -39,8 +40,7 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
         for each in (table, narrow):
             inner.create_table(each, [Family(b"d")])
         yield Bed(cut, lambda: cut, table, narrow)
-        for each in (table, narrow):
-            inner.delete_table(each)
+        drop_left(inner, table, narrow)
 
 
 class TestGet(GetConformance):
@@ -85,7 +85,7 @@ class TestRowChange(RowChangeConformance):
 
 
 class TestScan(ScanConformance):
-    pass
+    many = 1000
 
 
 class TestFilter(FilterConformance):

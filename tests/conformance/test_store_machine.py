@@ -21,6 +21,7 @@ from hbmodel.store.checks.reads import check_filter
 from hbmodel.store.embedded import EmbeddedStore, cells
 from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstCellOnly, KeyOnly, Or, Pagination, RowContains, ValueFilter
 from hbmodel.store.ranges import KeyRange, prefix_successor
+from tests.support.beds import drop_left
 from tests.support.examples import examples
 from tests.support.reference_store import ReferenceStore
 
@@ -282,12 +283,12 @@ class TestFileAgainstMemory:
                 store.create_table("many", MANY)
             yield memory, file
 
-    @settings(max_examples=examples(80), deadline=None, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=examples(50), deadline=None, suppress_health_check=SHARED_STORES)
     @given(several(operations_of(FAMILIES, filters=st.none() | filters_of(FAMILIES), rows_change=True)))
     def test_same_with_several_families(self, stores: tuple[Store, Store], operations: list[Operation]) -> None:
         compare(stores[0], "wide", stores[1], "wide", operations)
 
-    @settings(max_examples=examples(120), deadline=None, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=examples(70), deadline=None, suppress_health_check=SHARED_STORES)
     @given(several(operations_of(NARROW, filters=filters_of(NARROW), rows_change=True)))
     def test_same_with_one_family(self, stores: tuple[Store, Store], operations: list[Operation]) -> None:
         compare(stores[0], "narrow", stores[1], "narrow", operations)
@@ -309,7 +310,7 @@ def lived_through(families: Sequence[Family]) -> st.SearchStrategy[tuple[Sequenc
 class TestAgainstReference:
     """Lives, clocks and compactions too, which a real HBase cannot be made to do at will."""
 
-    @settings(max_examples=examples(120), deadline=None, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=examples(70), deadline=None, suppress_health_check=SHARED_STORES)
     @given(lived_through(MORTAL) | lived_through(NARROW) | lived_through(MANY))
     def test_same(self, segment_size: int, example: tuple[Sequence[Family], list[Operation | int | str]]) -> None:
         families, operations = example
@@ -335,7 +336,7 @@ KEPT = (Family(b"e", max_versions=3),)
 class TestKeptVersions:
     """As of times for which the family keeps the version; older ones may be gone, and are never seen wrongly."""
 
-    @settings(max_examples=examples(100), deadline=None, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=examples(60), deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.lists(st.tuples(st.sampled_from(["put", "put", "put", "delete", "compact"]), TIMES), max_size=12))
     def test_the_newest_are_there(self, segment_size: int, steps: list[tuple[str, int]]) -> None:
         reference = ReferenceStore(KEPT, now=1000)
@@ -371,8 +372,7 @@ def hbase(request: pytest.FixtureRequest) -> Iterator[tuple[Store, str, str, str
         store.create_table(narrow, NARROW)
         store.create_table(many, MANY)
         yield store, wide, narrow, many
-        for table in (wide, narrow, many):
-            store.delete_table(table)
+        drop_left(store, wide, narrow, many)
 
 
 class AgainstHBase:
@@ -402,12 +402,12 @@ class AgainstHBase:
 
 @pytest.mark.hbase
 class TestAgainstHBase(AgainstHBase):
-    @settings(max_examples=examples(40), deadline=None, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=examples(20), deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.data())
     def test_same_with_several_families(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
         self.check_several_families(embedded, hbase, data)
 
-    @settings(max_examples=examples(40), deadline=None, suppress_health_check=SHARED_STORES)
+    @settings(max_examples=examples(20), deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.data())
     def test_same_with_one_family(self, embedded: Store, hbase: tuple[Store, str, str, str], data: st.DataObject) -> None:
         self.check_one_family(embedded, hbase, data)

@@ -25,6 +25,7 @@ from tests.conformance.conformance_pieces import PieceConformance
 from tests.conformance.conformance_scans import FilterConformance, ScanConformance
 from tests.conformance.conformance_tables import AlterConformance, ClosingConformance, NamespaceConformance, TableConformance
 from tests.conformance.conformance_versions import VersionConformance
+from tests.support.beds import drop_left
 
 GATEWAYS = tuple(pytest.param(name, marks=pytest.mark.hbase) for name in ("thrift1", "thrift2"))
 
@@ -52,8 +53,7 @@ def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         store.create_table(table, FAMILIES)
         store.create_table(narrow, [Family(b"d")])
         yield Bed(store, open_store, table, narrow)
-        store.delete_table(table)
-        store.delete_table(narrow)
+        drop_left(store, table, narrow)
 
 
 class TestGet(GetConformance):

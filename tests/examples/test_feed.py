@@ -174,6 +174,7 @@ def served() -> Iterator[str]:
             thread.join(30)
 
 
+@pytest.mark.lengthy
 def test_the_feed_in_a_browser_by_keyboard(browser: Any, served: str, tmp_path: Path) -> None:
     pictures = Path(os.environ.get("HBMODEL_SCREENSHOTS", tmp_path))
     page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")

@@ -89,6 +89,7 @@ def timestamps(calls: list[Call]) -> dict[tuple[str, bytes], set[int | None]]:
     return found
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("name", "limited"), [case for case in CASES if not SCENARIOS[case.values[0]].at_once])
 def test_a_failure_at_any_call_and_another_commit(name: str, limited: bool, caplog: pytest.LogCaptureFixture) -> None:
     scenario = SCENARIOS[name]

@@ -491,9 +491,10 @@ def break_off(operation: Operation, proxy: CuttingProxy, direct: Store, fault: F
 
 
 def faults_at(at: int, full: bool) -> Iterator[tuple[Fault, bool]]:
-    """The faults to try at a request, each with whether it lasts."""
+    """The faults to try at a request, each with whether it lasts: all, or behind the first request every second one in turn."""
     for number, fault in enumerate(FAULTS):
-        yield fault, False
+        if full or at == 0 or number % 2 == at % 2:
+            yield fault, False
         if full or number == at % len(FAULTS):
             yield fault, True
     yield "gone", True

@@ -13,8 +13,7 @@ from uuid import uuid4
 import pytest
 
 import hbmodel as hb
-from hbmodel.mapping.dictionary_tables import tables_of
-from tests.support.beds import HBASE
+from tests.support.beds import HBASE, drop_left
 from tests.support.names_writer import NUMBERS, WORDS
 
 PROGRAMS = 4
@@ -36,6 +35,7 @@ def begin(url: str, output: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-m", "tests.support.names_writer", url, output.stem], stdout=file)
 
 
+@pytest.mark.lengthy
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seconds", LENGTHS)
 def test_programs_are_killed_while_they_give_ids(url: str, seconds: float, tmp_path: Path) -> None:
@@ -75,6 +75,4 @@ def test_programs_are_killed_while_they_give_ids(url: str, seconds: float, tmp_p
         print(f"{kills} kills, {len(ids)} names, greatest id {max(ids.values())}, {len(taken)} ids of the sequence up to {max(taken)}")
         assert kills > 2
         if not url.startswith("embedded:"):
-            tables = tables_of(WORDS)
-            for table in (tables.name_table, tables.id_table, NUMBERS.table):
-                store.delete_table(table)
+            drop_left(store)

@@ -6,7 +6,8 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from operator import itemgetter
 from typing import Any
@@ -85,6 +86,8 @@ def own(local_hbase: Any) -> Iterator[Own]:
 # --- gateways under scans ---------------------------------------------------------------------------------------------
 
 Scanner = Callable[[hb.Store], Iterator[tuple[bytes, Any]]]
+Expected = tuple[Scanner, list[tuple[bytes, Any]]]
+"""A way to scan all flights, and what must come."""
 
 
 def forward(store: hb.Store) -> Iterator[tuple[bytes, Any]]:
@@ -140,9 +143,35 @@ def scan_through_kills(
     return hits
 
 
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("count", "kills"), [(12_000, 3), pytest.param(336_776, 20, marks=pytest.mark.slow)])
-def test_a_gateway_is_killed_in_the_middle_of_scans(own: Own, count: int, kills: int) -> None:
+def scan_at_once_through_a_kill(own: Own, gateway: str, scanners: Sequence[Expected]) -> list[Expected]:
+    """Scans all flights in several ways at once while the gateway is killed, once for all; the scans that were not hit."""
+    inside = threading.Barrier(len(scanners) + 1, timeout=60)
+
+    def scan(scanner: Scanner, expected: list[tuple[bytes, Any]]) -> None:
+        pause = random.randrange(len(expected) // 2)
+        with hb.connect(own.url(gateway)) as store:
+            count = 0
+            for found in scanner(store):
+                assert found == expected[count]
+                if count == pause:
+                    inside.wait()
+                count += 1
+            assert count == len(expected)
+
+    with ThreadPoolExecutor(len(scanners)) as pool:
+        scans = [pool.submit(scan, *each) for each in scanners]
+        inside.wait()
+        time.sleep(random.uniform(0, 0.02))
+        own.kill(gateway)
+        missed = [each for each, under_way in zip(scanners, scans, strict=True) if under_way.done()]
+        own.restart(gateway)
+        for each in scans:
+            each.result()
+    return missed
+
+
+def load_flights(own: Own, count: int) -> list[Expected]:
+    """Loads so many flights; each way to scan them, with what must come."""
     everything = flown(count)
     with hb.connect(own.hbase.thrift2_url) as store:
         hb.drop_tables(store, Flown)  # another test may have left more flights
@@ -150,7 +179,23 @@ def test_a_gateway_is_killed_in_the_middle_of_scans(own: Own, count: int, kills:
         assert hb.Session(store).load(everything) == count
     by_key = sorted(((key_of(flight), flight) for flight in everything), key=itemgetter(0))
     unsalted = sorted(((key[1:], flight) for key, flight in by_key), key=itemgetter(0))
-    scanners: list[tuple[Scanner, list[tuple[bytes, Any]]]] = [(forward, by_key), (merged, unsalted), (backward, by_key[::-1])]
+    return [(forward, by_key), (merged, unsalted), (backward, by_key[::-1])]
+
+
+@pytest.mark.timeout(300)
+def test_a_gateway_is_killed_in_the_middle_of_scans(own: Own) -> None:
+    scanners = load_flights(own, 8_000)
+    for gateway in ("thrift1", "thrift2"):
+        left: Sequence[Expected] = scanners
+        while left:
+            left = scan_at_once_through_a_kill(own, gateway, left)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_gateway_is_killed_many_times_in_long_scans(own: Own) -> None:
+    kills = 20
+    scanners = load_flights(own, 336_776)
     for gateway in ("thrift1", "thrift2"):
         hits = 0
         for scanner, expected in itertools.cycle(scanners):
@@ -162,13 +207,8 @@ def test_a_gateway_is_killed_in_the_middle_of_scans(own: Own, count: int, kills:
 @pytest.mark.slow
 @pytest.mark.parametrize("gateway", ["thrift1", "thrift2"])
 def test_the_server_is_killed_in_the_middle_of_scans(own: Own, gateway: str) -> None:
-    everything = flown(60_000)
-    with hb.connect(own.hbase.thrift2_url) as store:
-        hb.drop_tables(store, Flown)  # another test may have left more flights
-        hb.create_tables(store, Flown)
-        assert hb.Session(store).load(everything) == len(everything)
-    by_key = sorted(((key_of(flight), flight) for flight in everything), key=itemgetter(0))
-    assert scan_through_kills(own, gateway, forward, by_key, 1, "server") == 1
+    (scanner, expected), *_ = load_flights(own, 60_000)
+    assert scan_through_kills(own, gateway, scanner, expected, 1, "server") == 1
 
 
 @pytest.mark.parametrize("gateway", [pytest.param("thrift1", marks=pytest.mark.slow), "thrift2"])
@@ -177,7 +217,7 @@ def test_a_gateway_is_killed_under_threads_that_share_a_pool(own: Own, gateway: 
 
     def kill() -> None:
         nonlocal kills
-        time.sleep(2)
+        time.sleep(1)
         if not kills:
             own.kill(gateway)
             own.restart(gateway)
@@ -185,13 +225,14 @@ def test_a_gateway_is_killed_under_threads_that_share_a_pool(own: Own, gateway: 
 
     # Who waits for a connection is not told that the pool is too small when all that is wrong is that the gateway is away.
     with tables(own.url(gateway)) as options, hb.connect(f"{own.url(gateway)}?{options}&timeout=3") as store:
-        assert work(store, 10, kill)
+        assert work(store, 6, kill)
     assert kills == 1
 
 
 # --- the server under loaders -----------------------------------------------------------------------------------------
 
-ORDERS, SAMPLES = 10_000, 30_000
+ORDERS, SAMPLES = 5_000, 30_000
+FIRST_KILL, LAST_KILL = 1_000, 3_000
 
 
 def orders() -> Iterator[Order]:
@@ -205,7 +246,7 @@ def samples() -> Iterator[Sample]:
 def load_through_a_kill(own: Own, url: str, objs: Iterator[Any], restart: bool) -> tuple[list[int], hb.HbmodelError | None]:
     """Loads while the server is killed, and maybe restarted at once; what progress told, and the error that ended it."""
     told: list[int] = []
-    kill_at = random.randrange(2_000, 6_000)
+    kill_at = random.randrange(FIRST_KILL, LAST_KILL)
     killer: threading.Thread | None = None
 
     def kill() -> None:
@@ -248,7 +289,7 @@ def test_the_server_is_killed_under_a_loader(own: Own, gateway: str, objects: Ca
         hb.create_tables(store, model)
     told, error = load_through_a_kill(own, own.url(gateway) + "?timeout=2&attempts=1", objects(), restart=False)
     assert isinstance(error, hb.PartialWrite)
-    assert 2_000 <= error.position == told[-1] < len(everything)
+    assert FIRST_KILL <= error.position == told[-1] < len(everything)
     assert error.pending == everything[error.position : error.position + 500]
     own.restart("server")
     check_written(own, gateway, everything[: error.position])

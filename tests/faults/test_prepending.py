@@ -12,7 +12,7 @@ import pytest
 
 import hbmodel as hb
 from tests.faults.prepender import STACK, Entry
-from tests.support.beds import HBASE
+from tests.support.beds import HBASE, drop_left
 
 PROGRAMS = 8
 COUNTS = [pytest.param(8, id="few"), pytest.param(1_000, id="many", marks=pytest.mark.slow)]
@@ -69,6 +69,7 @@ class Program:
         return self.process.wait()
 
 
+@pytest.mark.lengthy
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("count", COUNTS)
 def test_programs_prepend_rows_and_one_is_killed(url: str, count: int) -> None:
@@ -97,4 +98,4 @@ def test_programs_prepend_rows_and_one_is_killed(url: str, count: int) -> None:
             assert list(program.got.values()) == sorted(program.got.values())
         print(f"{len(found)} rows, {gaps} gaps")
         if not url.startswith("embedded:"):
-            store.delete_table("stacked")
+            drop_left(store)

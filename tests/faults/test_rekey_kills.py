@@ -62,6 +62,7 @@ def check_at_rest(session: hb.Session, model: Any, number: int) -> int:
     return len(found)
 
 
+@pytest.mark.lengthy
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seconds", LENGTHS)
 def test_programs_are_killed_while_they_move_objects(url: str, seconds: float) -> None:

@@ -12,7 +12,7 @@ import pytest
 from attrs import frozen
 
 import hbmodel as hb
-from tests.support.beds import Bed, cells_of
+from tests.support.beds import Bed, cells_of, drop_left
 from tests.support.cutting_proxy import FAULTS, CuttingProxy, Fault, without_waits
 from tests.support.faulty import RecordingStore
 from tests.support.models import Order, order
@@ -50,8 +50,7 @@ def bed_and_url(request: pytest.FixtureRequest) -> Iterator[tuple[Bed, str, str]
     prefix = f"t{uuid4().hex[:8]}"
     with hb.connect(f"{url}?table_prefix={prefix}") as store:
         yield Bed(request.param, RecordingStore(store)), url, prefix
-        for table in store.tables():
-            store.delete_table(table)
+        drop_left(store)
 
 
 @pytest.fixture
@@ -63,12 +62,11 @@ def cut(bed_and_url: tuple[Bed, str, str], monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def faults_at(at: int, full: bool) -> Iterator[tuple[Fault, bool]]:
-    """The faults to try at a request, each with whether it lasts: all, or each at some."""
+    """The faults to try at a request, each with whether it lasts: all, or one of them, which lasts at every second request."""
     for number, fault in enumerate(FAULTS):
-        if full or number == at % len(FAULTS):
-            yield fault, False
-        if full or number == (at + 3) % len(FAULTS):
-            yield fault, True
+        for lasting in (False, True):
+            if full or (number == (at // 2 + 3 * lasting) % len(FAULTS) and lasting == at % 2):
+                yield fault, lasting
     if full or at % 3 == 0:
         yield "gone", True
 
@@ -78,7 +76,7 @@ def try_all(cut: Cut, model: type[Any], full: bool, attempt: Callable[[hb.Store,
     for at in count():
         fired = False
         for number, (fault, lasting) in enumerate(faults_at(at, full)):
-            with cut.through(fault, lasting, pool=(at + number) % 2 * 3 + 1) as store:
+            with cut.through(fault, lasting, pool=(at // 2 + number) % 2 * 3 + 1) as store:
                 cut.proxy.arm(fault, at, lasting=lasting)
                 try:
                     attempt(store, fault)

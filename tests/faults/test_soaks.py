@@ -35,7 +35,7 @@ def until(holds: Callable[[], bool], seconds: float = 10) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seconds", [10, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [5, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("gateway", ["thrift1", "thrift2"])
 def test_threads_share_a_pool_whose_connections_are_cut_all_the_time(local_hbase: Any, gateway: str, seconds: float) -> None:
     url = local_hbase.url if gateway == "thrift1" else local_hbase.thrift2_url

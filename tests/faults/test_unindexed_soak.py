@@ -21,7 +21,7 @@ SHARED = KEYS - THREADS
 LIFE = 2_500
 """Milliseconds; more than any call takes, since a life that ends before its own write does leaves what others put meanwhile."""
 
-SECONDS = [pytest.param(8.0, id="short"), pytest.param(60.0, id="long", marks=pytest.mark.slow)]
+SECONDS = [pytest.param(5.0, id="short"), pytest.param(60.0, id="long", marks=pytest.mark.slow)]
 
 
 @hb.model(table="crowded", family="d")
@@ -115,6 +115,7 @@ def changed(obj: Any, changes: dict[str, Any]) -> Any:
     return Crowded(**{"name": obj.name, "owner": obj.owner, "page": obj.page, "note": obj.note, **changes})
 
 
+@pytest.mark.lengthy
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seconds", SECONDS)
 @pytest.mark.parametrize("bed", ["embedded", *HBASE], indirect=True)

@@ -316,6 +316,7 @@ with hbase:
 """
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("end", ["kill", "leave"])
 def test_an_hbase_goes_when_its_owner_dies(tmp_path: Path, named: bool, end: str) -> None:

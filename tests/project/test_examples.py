@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 
 import hbmodel as hb
+from tests.support.beds import drop_left
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -70,6 +71,7 @@ def test_flights_keeps_what_it_loads_into_a_store_of_ones_own(tmp_path: Path) ->
         assert {"flights", "flights.by_plane", "flights.by_route"} <= set(store.tables())
 
 
+@pytest.mark.lengthy
 def test_flights_speaks_plainly_of_mistakes() -> None:
     for arguments, message in (
         (["--store", "cassandra://localhost"], "A store URL begins with"),
@@ -95,11 +97,13 @@ def test_flights_says_which_package_is_missing(tmp_path: Path) -> None:
 
 
 STORES = ("memory", "file", *(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2")))
+MOST_STORES = (*STORES[:2], pytest.param("thrift1", marks=[pytest.mark.hbase, pytest.mark.slow]), STORES[3])
+"""Without the first gateway by default, where a program does the same on both."""
 
 
 @pytest.fixture(params=STORES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Every kind of store; on HBase the tables have names of their own and are dropped in the end."""
+    """Every kind of store; on HBase the tables have names of their own."""
     if request.param in {"memory", "file"}:
         yield "memory:" if request.param == "memory" else f"embedded:{tmp_path / 'example.db'}"
         return
@@ -107,8 +111,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     named = f"{running.url if request.param == 'thrift1' else running.thrift2_url}?table_prefix=e{uuid4().hex[:8]}"
     yield named
     with hb.connect(named) as store:
-        for table in store.tables():
-            store.delete_table(table)
+        drop_left(store)
 
 
 def test_pets(url: str) -> None:
@@ -122,6 +125,7 @@ def test_pets(url: str) -> None:
     assert moved == (not url.startswith("hbase:"))  # Thrift1 has no local transactions
 
 
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_series(url: str) -> None:
     done = run("series", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -133,6 +137,7 @@ def test_series(url: str) -> None:
     assert "Both give equal answers." in done.stdout
 
 
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_time_series(url: str) -> None:
     done = run("time_series", "--store", url, COLUMNS="140")
     assert done.returncode == 0, done.stderr
@@ -160,6 +165,7 @@ def test_comments(url: str) -> None:
     assert shown.group(1) in done.stdout  # the page's figures are the program's, on every store
 
 
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_ids(url: str) -> None:
     done = run("ids", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -188,6 +194,7 @@ def test_families(url: str) -> None:
     assert "each model: 0, 0" in done.stdout
 
 
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_composite_keys(url: str) -> None:
     done = run("composite_keys", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -222,6 +229,7 @@ def check_changing_the_key(*arguments: str) -> None:
     assert f"```text\n{done.stdout}```" in page
 
 
+@pytest.mark.lengthy
 def test_changing_the_key() -> None:
     check_changing_the_key()
 
@@ -234,8 +242,7 @@ def test_changing_the_key_on_a_running_hbase(local_hbase: object) -> None:
         check_changing_the_key("--store", url)
     finally:
         with hb.connect(url) as store:
-            for table in store.tables():
-                store.delete_table(table)
+            drop_left(store)
 
 
 def cells_of_tables(text: str) -> list[tuple[str, ...]]:
@@ -244,6 +251,7 @@ def cells_of_tables(text: str) -> list[tuple[str, ...]]:
     return [tuple(cell.strip() for cell in line) for line in lines if not line[0].startswith("---")]
 
 
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_names_and_bytes(url: str) -> None:
     done = run("names_and_bytes", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -251,6 +259,8 @@ def test_names_and_bytes(url: str) -> None:
     assert cells_of_tables(done.stdout) == cells_of_tables(page)
 
 
+@pytest.mark.lengthy
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_spreading_keys(url: str) -> None:
     done = run("spreading_keys", "--store", url, COLUMNS="170")
     assert done.returncode == 0, done.stderr
@@ -258,6 +268,7 @@ def test_spreading_keys(url: str) -> None:
     assert cells_of_tables(done.stdout) == cells_of_tables(page)
 
 
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_limit_and_offset(url: str) -> None:
     done = run("limit_and_offset", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -275,8 +286,7 @@ def test_flights_on_a_running_hbase(local_hbase: object) -> None:
         check_flights(done.stdout, 7_000)
     finally:
         with hb.connect(url) as store:
-            for table in store.tables():
-                store.delete_table(table)
+            drop_left(store)
 
 
 @pytest.mark.hbase
@@ -287,6 +297,7 @@ def test_flights_starts_an_hbase_and_stops_it() -> None:
     check_flights(done.stdout, 7_000)
 
 
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_cell_versions(url: str) -> None:
     done = run("cell_versions", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr

@@ -292,6 +292,7 @@ def test_every_question_has_an_answer_by_brute_force() -> None:
     assert len(KNOWN) == 10
 
 
+@pytest.mark.lengthy
 @EACH
 def test_the_answer_is_that_of_brute_force(loaded: Loaded, question: Any) -> None:
     check_answer(loaded, question)
@@ -321,12 +322,14 @@ def test_a_repeated_load_changes_no_answer(loaded: Loaded) -> None:
     assert session.query(flights.Flight).allow_full_scan().count() == EIGHT_DAYS
 
 
+@pytest.mark.lengthy
 def test_the_key_is_unique_in_all_flights() -> None:
     seen = {(line.carrier, line.time_hour, line.minute, line.flight, line.origin) for line in lines()}
     assert len(seen) == ALL == flights.ALL_FLIGHTS
 
 
-@pytest.mark.parametrize("kind", [pytest.param("embedded", marks=pytest.mark.slow), pytest.param("hbase", marks=pytest.mark.hbase)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["embedded", pytest.param("hbase", marks=pytest.mark.hbase)])
 def test_all_flights(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """One test, so that the workers of pytest-xdist load them once."""
     url = f"embedded:{tmp_path / 'flights.db'}"

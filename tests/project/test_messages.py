@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import hbmodel as hb
 from hbmodel import errors
 
@@ -90,6 +92,7 @@ def read_by_tests() -> str:
     return re.sub(r'"\s*\n\s*[rf]*"', "", re.sub(r"\\(.)", r"\1", text))
 
 
+@pytest.mark.lengthy
 def test_every_message_is_read_by_a_test() -> None:
     tests = read_by_tests()
     found = list(messages())

@@ -51,6 +51,7 @@ def test_the_files_hold_promises() -> None:
         assert not unread, f"{path.name}: marks that cannot be read, lines {unread}"
 
 
+@pytest.mark.lengthy
 def test_mypy(request: pytest.FixtureRequest) -> None:
     cache = getattr(request.config, "cache", None)
     directory = str(cache.mkdir("mypy")) if cache is not None else os.devnull
@@ -64,6 +65,7 @@ def test_mypy(request: pytest.FixtureRequest) -> None:
     assert found == marked("mypy")
 
 
+@pytest.mark.lengthy
 def test_pyright() -> None:
     try:
         printed = run("pyright", "--pythonpath", sys.executable, "--outputjson", *map(str, FILES))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
@@ -78,7 +79,8 @@ def leave(draw: st.DrawFn, of: RandomModel, store: Store) -> None:
                         store.put(index.table, [Put(entry, {**covered, **status, schema.version_column: loser}, LATER)])
 
 
-@settings(suppress_health_check=list(HealthCheck), max_examples=examples(150))
+@pytest.mark.lengthy
+@settings(suppress_health_check=list(HealthCheck), max_examples=examples(90))
 @given(st.data())
 def test_verified_entries_answer_what_their_rows_do(data: st.DataObject) -> None:
     of = data.draw(models(covering=True))

@@ -213,7 +213,7 @@ def ordered(data: st.DataObject, of: RandomModel, session: hb.Session) -> tuple[
     return query, matches, ordering
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_an_order_behind_several_values_is_a_sorted_look_at_every_row(data: st.DataObject) -> None:
     of = data.draw(models(data.draw(st.sampled_from([ORDERED_CODECS, DESCENDING_CODECS])), versions=True, wide=True))

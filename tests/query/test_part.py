@@ -32,7 +32,7 @@ from hbmodel.store import Family, Put, Store
 from hbmodel.store.folded import folded
 from hbmodel.store.ranges import KeyRange, merge_ranges
 from hbmodel.tables.registration import Binding, RowState
-from tests.support.beds import fresh, set_state
+from tests.support.beds import drop_left, fresh, set_state
 from tests.support.examples import examples
 from tests.support.models import Hit, Logged, Order, Sample, day, order
 from tests.support.orders import entry_of
@@ -231,6 +231,7 @@ def check_processes(url: str) -> None:
             assert sorted(in_processes(url, parts), key=repr) == sorted(query.all(), key=repr)
 
 
+@pytest.mark.lengthy
 def test_several_processes_over_a_file(tmp_path: Path) -> None:
     check_processes(f"embedded:{tmp_path / 'store.db'}")
 
@@ -247,8 +248,7 @@ def test_several_processes_over_hbase(local_hbase: Any) -> None:
             assert [obj for part in ours.split(3) for obj in hb.Session(first).read(part)] == ours.all()
     finally:
         with hb.connect(url) as store:
-            for table in store.tables():
-                store.delete_table(table)
+            drop_left(store)
 
 
 # --- every layout, every query ----------------------------------------------------------------------------------------
@@ -335,7 +335,8 @@ def check_parts(store: Store, data: st.DataObject) -> None:
                 store.delete_table(table)
 
 
-@settings(max_examples=examples(200), deadline=None)
+@pytest.mark.lengthy
+@settings(max_examples=examples(120), deadline=None)
 @given(st.data())
 def test_every_item_is_in_exactly_one_part(data: st.DataObject) -> None:
     with hb.connect("memory:") as store:
@@ -346,7 +347,7 @@ def test_every_item_is_in_exactly_one_part(data: st.DataObject) -> None:
 def test_every_item_is_in_exactly_one_part_on_hbase(local_hbase: Any) -> None:
     with hb.connect(f"{local_hbase.thrift2_url}?table_prefix=q{uuid4().hex[:8]}") as store:
 
-        @settings(max_examples=6, deadline=None, database=None)
+        @settings(max_examples=examples(4), deadline=None, database=None)
         @given(st.data())
         def check(data: st.DataObject) -> None:
             check_parts(store, data)

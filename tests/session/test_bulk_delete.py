@@ -210,6 +210,7 @@ def peak(path: Path, count: int) -> int:
             tracemalloc.stop()
 
 
+@pytest.mark.lengthy
 def test_memory_is_that_of_a_page(tmp_path: Path) -> None:
     assert peak(tmp_path, 6_000) < 1.5 * peak(tmp_path, 1_500)
 

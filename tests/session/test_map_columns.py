@@ -25,6 +25,7 @@ NAMES = ("x", "x\x00y", "y")
 NOTES = ("a", "ab", "a\x00", "b", "bc", "\x00", "é", "zz", "\U0001f600")
 VALUES = ("", "\x00", "v", "\x00v", "long" * 50)
 TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
+SHORT = hb.IndexTimes(lease=0, longest_call=0.001, clock_bound=0.005, grace=0.03)
 SCORES = (-(2**31), -1, 0, 1, 7, 2**31 - 1)
 
 
@@ -208,6 +209,7 @@ def pages(found: Any, size: int) -> Iterator[Any]:
         yield from page.items
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("bed", "shape"),
     paired(
@@ -220,7 +222,7 @@ def pages(found: Any, size: int) -> Iterator[Any]:
     indirect=["bed"],
 )
 def test_maps_are_sorted_dictionaries(bed: Bed, shape: str) -> None:
-    for seed in range(1 if bed.real else examples(2)):
+    for seed in range(1 if bed.real else examples(1)):
         pets = Pets(bed, shape, seed)
         for _ in range(2):
             for _ in range(6):
@@ -377,8 +379,8 @@ def test_entries_that_land_late(shape: str, landing: str, limited: bool) -> None
             assert session.columns(model.notes, owner="a", name="t").all() == {"c": "new"}
             session.delete(pet)
             session.commit()
-            time.sleep(1)
-            hb.purge_rows(store, model, times=TIMES)
+            time.sleep(SHORT.grace + 0.01)
+            hb.purge_rows(store, model, times=SHORT)
             assert cells_of(store, "maps_one") == {}
 
 
@@ -670,6 +672,7 @@ def test_a_map_of_a_table_in_use() -> None:
         assert session.columns(indexed.notes, **place).all() == {}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("shape", ["tall", "wide"])
 @pytest.mark.parametrize("count", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_memory_is_bounded(shape: str, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -74,7 +74,7 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
 
 
 @pytest.fixture
-def given_model(bed: Bed) -> Iterator[type[Any]]:
+def given_model(bed: Bed) -> type[Any]:
     """A table that others have made, with ten rows of theirs."""
     model = declare()
     table = hb.schema_of(model).table
@@ -82,9 +82,7 @@ def given_model(bed: Bed) -> Iterator[type[Any]]:
     others = Others(bed.store, table)
     for n in range(10):
         others.put(f"other{n}", WORDS[n % 3])
-    yield model
-    hb.drop_tables(bed.store, model)
-    bed.store.delete_table(table)
+    return model
 
 
 def open_session(store: hb.Store) -> hb.Session:
@@ -176,18 +174,14 @@ def test_a_row_that_expires_leaves_an_entry_to_repair(bed: Bed, given_model: Any
 def test_a_table_that_is_made_for_the_model_is_indexed_at_once(bed: Bed, salt: hb.Salt) -> None:
     model = declare(salt=salt)
     hb.create_tables(bed.store, model)
-    try:
-        session = open_session(bed.store)
-        session.add_all(model(name=f"n{n}", topic=WORDS[n % 3], size=1) for n in range(9))
-        session.commit()
-        assert found(bed.store, model, "a") == ["n0", "n3", "n6"]
-        dropped = hb.drop_index(bed.store, model, "by_topic", times=TIMES)
-        assert dropped == [f"{hb.schema_of(model).table}.by_topic"]
-        assert hb.build_index(bed.store, model, "by_topic", times=TIMES).entries == 9
-        assert found(bed.store, model, "a") == ["n0", "n3", "n6"]
-    finally:
-        hb.drop_tables(bed.store, model)
-        bed.store.delete_table(hb.schema_of(model).table)
+    session = open_session(bed.store)
+    session.add_all(model(name=f"n{n}", topic=WORDS[n % 3], size=1) for n in range(9))
+    session.commit()
+    assert found(bed.store, model, "a") == ["n0", "n3", "n6"]
+    dropped = hb.drop_index(bed.store, model, "by_topic", times=TIMES)
+    assert dropped == [f"{hb.schema_of(model).table}.by_topic"]
+    assert hb.build_index(bed.store, model, "by_topic", times=TIMES).entries == 9
+    assert found(bed.store, model, "a") == ["n0", "n3", "n6"]
 
 
 def test_an_index_is_built_while_others_and_this_library_write(bed: Bed, given_model: Any) -> None:

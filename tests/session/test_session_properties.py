@@ -283,7 +283,7 @@ def test_a_token_of_any_key_leads_on(written: list[Values], column: str) -> None
 
 
 def test_writes_and_queries_on_hbase(hbase_bed: Bed) -> None:
-    @settings(QUICK, max_examples=12)
+    @settings(QUICK, max_examples=examples(8))
     @given(calls=operations, asking=askings)
     def example(calls: Any, asking: Asking) -> None:
         hbase_bed.use(PLAIN, HASHED)
@@ -314,7 +314,7 @@ def test_queries_of_many_rows_on_hbase(hbase_bed: Bed) -> None:
             session.load(model(**values) for values in written for model in (PLAIN, HASHED, DRAWN))
     session = hb.Session(hbase_bed.store)
 
-    @settings(QUICK, max_examples=12)
+    @settings(QUICK, max_examples=examples(6))
     @given(asking=askings)
     def example(asking: Asking) -> None:
         plain = check(session, PLAIN, written, asking)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +14,6 @@ from attrs import evolve
 import hbmodel as hb
 from hbmodel.store import Delete, Scan, slices
 from tests.support.beds import HBASE, Bed, paired
-from tests.support.examples import examples
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 OWNERS = ("a", "b\x00", "b", "\x00")
@@ -96,14 +95,25 @@ REALLY = (
 )
 """The shapes that HBase is tried with too."""
 
+OTHERS = [pytest.param(kind, marks=pytest.mark.lengthy) for kind in ("limited", "embedded", "cut")]
+LENGTHS = [pytest.param(False, id="short"), pytest.param(True, id="long", marks=pytest.mark.slow)]
+
 
 class Twins:
-    """A wide model and its twin, written alike."""
+    """A wide model and its twin, written alike.
 
-    def __init__(self, bed: Bed, shape: str, seed: int) -> None:
+    Args:
+        bed: where.
+        shape: of the models.
+        seed: of the calls.
+        sizes: of the pages to ask for.
+    """
+
+    def __init__(self, bed: Bed, shape: str, seed: int, sizes: Sequence[int]) -> None:
         name = f"wide_{list(SHAPES).index(shape)}"
         self.wide, self.tall = declare(name, True, **SHAPES[shape]), declare(f"{name}_t", False, **SHAPES[shape])
-        self.bed, self.random, self.raw = bed, random.Random(seed), bool(SHAPES[shape].get("raw"))
+        self.bed, self.random, self.sizes = bed, random.Random(f"{bed.kind} {seed}"), sizes  # each store has calls of its own
+        self.raw = bool(SHAPES[shape].get("raw"))
         self.indexed, self.tagged = (bool(SHAPES[shape].get(name)) for name in ("indexed", "tagged"))
         self.fields = set(hb.schema_of(self.wide).by_name)
         bed.use(self.wide, self.tall)
@@ -200,7 +210,7 @@ class Twins:
             assert plain(wide.all()) == expected
             assert wide.count() == len(expected)
             assert [plain([item]) for item in (wide.first(),) if item is not None] == [[item] for item in expected[:1]]
-            for size in (1, 3, 100):
+            for size in self.sizes:
                 assert plain(pages(wide, size)) == expected
             assert plain(wide.reversed().all()) == plain(tall.reversed().all())
             if wide._maximum is None:
@@ -251,16 +261,17 @@ def pages(query: Any, size: int) -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("bed", "shape"),
     paired(
-        *((("memory", "limited", "embedded", "cut"), shape) for shape in SHAPES),
+        *((("memory", *OTHERS), shape) for shape in SHAPES),
         *((HBASE, shape) for shape in REALLY),
     ),
     indirect=["bed"],
 )
-def test_wide_and_tall_answer_alike(bed: Bed, shape: str) -> None:
-    for seed in range(1 if bed.real else examples(2)):
-        twins = Twins(bed, shape, seed)
-        for _ in range(1 if bed.real else 3):
-            twins.write(25)
+@pytest.mark.parametrize("long", LENGTHS)
+def test_wide_and_tall_answer_alike(bed: Bed, shape: str, long: bool) -> None:
+    for seed in range(3 if long else 1):
+        twins = Twins(bed, shape, seed, (3,) if bed.real and not long else (1, 3, 100))
+        for count in (25, 25, 25) if long else (25,) if bed.real else (25, 40):
+            twins.write(count)
             if bed.atomic:
                 twins.insert()
             twins.check()

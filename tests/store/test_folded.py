@@ -42,7 +42,8 @@ def memory() -> Iterator[tuple[Store, Store]]:
         yield plain, store
 
 
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=SHARED)
+@pytest.mark.lengthy
+@settings(max_examples=examples(90), deadline=None, suppress_health_check=SHARED)
 @given(st.data())
 def test_the_same_as_plain_rows(memory: tuple[Store, Store], data: st.DataObject) -> None:
     check_same(*memory, "t", data)
@@ -61,7 +62,7 @@ def hbase(request: pytest.FixtureRequest) -> Iterator[tuple[Store, Store, str]]:
 
 
 @pytest.mark.hbase
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=SHARED)
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=SHARED)
 @given(st.data())
 def test_the_same_as_plain_rows_on_hbase(hbase: tuple[Store, Store, str], data: st.DataObject) -> None:
     check_same(*hbase, data)

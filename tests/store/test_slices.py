@@ -93,6 +93,7 @@ def test_a_row_that_overflows_is_continued_before_the_next_one(store: RecordingS
     ]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("of", [ROW, KeyRange()])
 def test_memory_is_bounded(store: RecordingStore, of: KeyRange) -> None:
     folded = FoldedStore(store.inner, [WIDE])

@@ -1,11 +1,11 @@
-"""How many examples a property is tried with: all that it asks for in the default suite, a share of them in the fast one."""
+"""How many examples a property is tried with: what it asks for in the default suite, fewer in the fast one, more in the long one."""
 
 from __future__ import annotations
 
 import os
 
 SHARE = float(os.environ.get("HBMODEL_TEST_EXAMPLES", "1"))
-"""The share; `make test-fast` sets it."""
+"""The share; `make test-fast` and `make test-all` set it."""
 
 
 def examples(count: int) -> int:

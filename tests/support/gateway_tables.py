@@ -8,6 +8,7 @@ from typing import Any
 
 from hbmodel.session.connect import connect
 from hbmodel.store import Family, Row
+from tests.support.beds import drop_left
 
 
 @contextmanager
@@ -19,7 +20,7 @@ def store_with_table(url: str, table: str, *families: Family) -> Iterator[Any]:
                 store.delete_table(left)
         store.create_table(table, families)
         yield store
-        store.delete_table(table)
+        drop_left(store, table)
 
 
 def values(row: Row | None) -> dict[bytes, bytes]:

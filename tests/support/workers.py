@@ -13,6 +13,7 @@ from uuid import uuid4
 import hbmodel as hb
 from hbmodel.store import Delete, Family, Put, Scan
 from hbmodel.store.ranges import KeyRange
+from tests.support.beds import drop_left
 from tests.support.models import Sample
 
 THREADS = 16
@@ -110,8 +111,7 @@ def tables(url: str) -> Iterator[str]:
         hb.create_tables(store, Sample)
         hb.Session(store).load(Sample(station="s", label=f"{n:03}", level=n) for n in range(SAMPLES))
         yield options
-        for table in store.tables():
-            store.delete_table(table)
+        drop_left(store)
 
 
 def work(store: hb.Store, seconds: float, disturb: Callable[[], None]) -> list[Worker]:

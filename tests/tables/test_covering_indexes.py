@@ -59,7 +59,6 @@ def test_programs_that_share_a_table_agree_whether_entries_are_verified(atomic_b
     assert [one.name for one in open_session(store).query(changed).where(changed.topic == "b")] == ["ann"]
     with pytest.raises(hb.SchemaMismatch, match="index by_topic: declared verified yes, live verified no"):
         open_session(store).query(first).where(first.topic == "a").all()
-    hb.drop_tables(store, changed)
 
 
 def open_session(store: hb.Store) -> hb.Session:
@@ -103,7 +102,6 @@ def test_a_build_puts_verified_entries(atomic_bed: Bed, versioned: bool) -> None
     session.commit()
     assert len(query.all()) == 8 + (not versioned)
     assert hb.verify_index(atomic_bed.store, after, "by_topic", times=TIMES).sound
-    hb.drop_tables(atomic_bed.store, after)
 
 
 def scans_and_gets(bed: Bed) -> list[str]:
@@ -140,7 +138,6 @@ def test_repair_verifies_what_writers_left_and_deletes_marks(atomic_bed: Bed, ve
     assert scans_and_gets(atomic_bed) == [f"scan {index}"]
     again = hb.repair_index(store, model, "by_topic", times=TIMES)
     assert (again.unverified, again.bare, again.verified, again.deleted) == (0, 0, 0, 0)
-    hb.drop_tables(store, model)
 
 
 def test_a_lost_entry_is_put_unverified_and_verified_when_it_is_old(atomic_bed: Bed) -> None:
@@ -158,4 +155,3 @@ def test_a_lost_entry_is_put_unverified_and_verified_when_it_is_old(atomic_bed: 
     time.sleep(0.9)
     assert hb.repair_index(store, model, "by_topic", times=TIMES).verified == 1
     assert statuses(store, "cov_lost.by_topic") == [b"\x01"]
-    hb.drop_tables(store, model)

@@ -23,7 +23,7 @@ from hbmodel.store import Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry import Registry
 from hbmodel.tools.cli import main
-from tests.support.beds import HBASE, rows_of
+from tests.support.beds import HBASE, drop_left, rows_of
 from tests.support.examples import examples
 from tests.support.page_walks import Step, check_walk, steps
 from tests.tables.migration_models import TIMES, Moved, Visit, session_of, visit
@@ -79,8 +79,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Stor
     with hb.connect(url) as made:
         hb.create_tables(made, Visit)
         yield made
-        for table in made.tables():
-            made.delete_table(table)
+        drop_left(made)
 
 
 # --- from the beginning to the end ------------------------------------------------------------------------------------
@@ -124,6 +123,7 @@ def test_objects_move_while_programs_run_and_back_and_for_good(anywhere: hb.Stor
     assert len(all_of(session_of(anywhere))) == 41
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", ["file", SLOW["thrift1"], HBASE[1]])
 def test_movers_are_killed_and_programs_write_and_nothing_is_lost_or_doubled(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
@@ -166,8 +166,7 @@ def test_movers_are_killed_and_programs_write_and_nothing_is_lost_or_doubled(
         assert len(found) <= 300 + len(written) + 2, "what was not acknowledged is one object of each writer at most"
         assert hb.verify_index(store, Moved, "by_page", times=TIMES).missing == 0
         assert sorted(numbers(session.query(Moved).where(Moved.page >= "p").all())) == sorted(found)
-        for table in store.tables():
-            store.delete_table(table)
+        drop_left(store)
 
 
 # --- reading both tables ----------------------------------------------------------------------------------------------

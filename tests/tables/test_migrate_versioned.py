@@ -22,7 +22,7 @@ from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store import Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry import Registry
-from tests.support.beds import rows_of
+from tests.support.beds import drop_left, rows_of
 from tests.tables.versioned_migration_models import TIMES, Parcel, Sent, parcel, session_of
 
 QUICK = hb.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
@@ -65,8 +65,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Stor
     with hb.connect(url) as made:
         hb.create_tables(made, Parcel)
         yield made
-        for table in made.tables():
-            made.delete_table(table)
+        drop_left(made)
 
 
 def test_objects_move_while_programs_write_and_back_and_for_good(anywhere: hb.Store) -> None:
@@ -118,6 +117,7 @@ def test_objects_move_while_programs_write_and_back_and_for_good(anywhere: hb.St
     assert len(all_of(session_of(anywhere))) == 40
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", ["file", pytest.param("thrift2", marks=pytest.mark.hbase)])
 def test_movers_and_writers_are_killed_and_nothing_is_lost_or_doubled(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     if kind == "file":
@@ -175,8 +175,7 @@ def test_movers_and_writers_are_killed_and_nothing_is_lost_or_doubled(kind: str,
             stored = sorted(number for number, count in counts.items() if count % 5 == state)
             assert sorted(numbers(session.query(Sent).where(Sent.state == f"s{state}").all())) == stored
         assert hb.verify_index(store, Sent, "by_state", times=TIMES).missing == 0
-        for table in store.tables():
-            store.delete_table(table)
+        drop_left(store)
 
 
 def _moved(moving: hb.Migration, rows: int) -> bool:
@@ -332,6 +331,7 @@ def test_an_object_between_two_keys_does_not_move_and_stops_the_cut(store: hb.St
 # --- programs that stand still ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("call", ["add", "update", "insert", "delete"])
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_write_that_stands_still_while_its_row_moves_is_carried_out_once(

@@ -86,6 +86,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.lengthy
 def test_one_hbase_serves_a_session_and_goes_with_it(project: pytest.Pytester, tmp_path: Path) -> None:
     project.runpytest_subprocess(*options("--strict-markers")).assert_outcomes(passed=2)
     (seen,) = seen_in(tmp_path)
@@ -94,6 +95,7 @@ def test_one_hbase_serves_a_session_and_goes_with_it(project: pytest.Pytester, t
     assert not Path(seen["directory"]).exists()
 
 
+@pytest.mark.lengthy
 def test_workers_share_one_hbase(project: pytest.Pytester, tmp_path: Path) -> None:
     # `each` runs every test in every worker.
     project.runpytest_subprocess(*options("-n", "2", "--dist", "each")).assert_outcomes(passed=4)
@@ -103,6 +105,7 @@ def test_workers_share_one_hbase(project: pytest.Pytester, tmp_path: Path) -> No
     assert not Path(one["directory"]).exists()
 
 
+@pytest.mark.lengthy
 def test_a_session_that_is_killed_leaves_no_hbase(project: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLEEP", "600")
     command = [sys.executable, "-m", "pytest", *options("-n", "2", "--dist", "each")]
@@ -118,6 +121,7 @@ def test_a_session_that_is_killed_leaves_no_hbase(project: pytest.Pytester, tmp_
     assert left_of(seen) == []
 
 
+@pytest.mark.lengthy
 def test_without_hbase_tests_are_skipped_or_fail_as_asked(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SERVER", "die")
     skipped = project.runpytest_subprocess(*options("-rs"))
@@ -127,6 +131,7 @@ def test_without_hbase_tests_are_skipped_or_fail_as_asked(project: pytest.Pytest
     project.runpytest_subprocess(*options()).assert_outcomes(errors=2)
 
 
+@pytest.mark.lengthy
 def test_a_running_cluster_is_used_where_it_is_named(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HBMODEL_TEST_HBASE", "a.example:9090,")
     project.makepyfile(

@@ -75,6 +75,7 @@ def run(project: pytest.Pytester, *more: str) -> pytest.RunResult:
     return project.runpytest_subprocess("-p", "no:cacheprovider", *PLUGIN, *more)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("url", ["", "memory:", "embedded:"])
 def test_every_test_has_a_store_of_its_own(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path) -> None:
     monkeypatch.setenv("HBMODEL_TEST_URL", url)
@@ -94,6 +95,7 @@ def test_on_hbase_tables_are_a_test_s_own_and_are_dropped(
         assert [table for table in store.tables() if table.startswith(f"fixtures_{side}")] == []
 
 
+@pytest.mark.lengthy
 def test_the_local_hbase_is_asked_for_where_it_is_named(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HBMODEL_TEST_URL", "local:")
     monkeypatch.setenv("HBMODEL_TEST_HBASE", "a.example:9090,")
@@ -102,6 +104,7 @@ def test_the_local_hbase_is_asked_for_where_it_is_named(project: pytest.Pytester
     result.stdout.fnmatch_lines(["*HBMODEL_TEST_HBASE does not name this gateway: add its address*"])
 
 
+@pytest.mark.lengthy
 def test_a_path_for_the_file_of_each_test_is_refused(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HBMODEL_TEST_URL", "embedded:dev.db")
     result = run(project, "-k", "test_fresh and 1")
@@ -133,6 +136,7 @@ def write_page(project: pytest.Pytester) -> None:
         (project.path / f"{name}.py").write_text(code)
 
 
+@pytest.mark.lengthy
 def test_the_examples_of_the_page_pass(project: pytest.Pytester) -> None:
     (project.path / "test_things.py").unlink()
     write_page(project)

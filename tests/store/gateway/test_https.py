@@ -18,6 +18,7 @@ from hbmodel.store.ranges import KeyRange
 from tests.conformance.conformance import FAMILIES, Bed, DeleteConformance, GetConformance, PutConformance
 from tests.conformance.conformance_atomic import CheckAndPutConformance, CounterConformance, RowChangeConformance
 from tests.conformance.conformance_scans import ScanConformance
+from tests.support.beds import drop_left
 from tests.support.certificates import Authority
 from tests.support.gateway_process import GatewayProcess, Kind, more_gateways
 from tests.support.proxy import Proxy
@@ -96,8 +97,7 @@ def bed(request: pytest.FixtureRequest, gateways: Gateways) -> Iterator[Bed]:
         store.create_table(table, FAMILIES)
         store.create_table(narrow, [Family(b"d")])
         yield Bed(store, lambda: hb.connect(url), table, narrow)
-        store.delete_table(table)
-        store.delete_table(narrow)
+        drop_left(store, table, narrow)
 
 
 class TestGet(GetConformance):

@@ -385,7 +385,7 @@ def test_a_gateway_that_comes_back_in_time_is_waited_for(proxy: Proxy) -> None:
         found = [row.row for row in next(scan)]
         proxy.refuse()
         proxy.cut_all()
-        threading.Timer(3, proxy.listen).start()
+        threading.Timer(1, proxy.listen).start()
         assert found + flat(scan) == KEYS
 
 
@@ -427,7 +427,7 @@ def answered(store: GatewayStore) -> None:
 def test_a_gateway_that_falls_silent_is_given_up_after_as_many_tries_as_elsewhere(
     proxy: Proxy, gateway: Gateway, quick: None, options: str, most: int, scan: Scan
 ) -> None:
-    with opened(f"{proxy.url}?timeout=0.2&{options}") as store:
+    with opened(f"{proxy.url}?timeout=0.1&{options}") as store:
         answered(store)
         for method in {gateway.rows, gateway.open, *gateway.whole}:
             proxy.on_call(method, *["mute"] * 20)
@@ -436,7 +436,7 @@ def test_a_gateway_that_falls_silent_is_given_up_after_as_many_tries_as_elsewher
         with pytest.raises(StoreUnavailable):
             next(rows)
         assert proxy.connections - before <= most
-        assert time.monotonic() - begun < 0.2 * 2 * (most + 1) + 2
+        assert time.monotonic() - begun < 0.1 * 2 * (most + 1) + 2
 
 
 def test_an_interrupted_scan_never_goes_on_as_if_nothing_had_happened(store: GatewayStore, monkeypatch: pytest.MonkeyPatch) -> None:
