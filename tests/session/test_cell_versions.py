@@ -276,9 +276,12 @@ def test_refusals() -> None:
     session = hb.Session(fresh(Refused, Indexed))
     query = session.query(Refused).allow_full_scan()
     late, early = datetime.max.replace(tzinfo=timezone(-timedelta(hours=1))), datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))
-    for time_ in (datetime(2030, 1, 1), "2030-01-01", None, 5, datetime(1969, 12, 31, tzinfo=UTC), late, early):
+    for time_ in (datetime(2030, 1, 1), "2030-01-01", None, 5, datetime(1969, 12, 31, tzinfo=UTC)):
         with pytest.raises(QueryError):
             query.as_of(time_)  # type: ignore[arg-type]
+    for time_ in (late, early):
+        with pytest.raises(QueryError, match="The time lies outside the years 1 to 9999 in UTC"):
+            query.as_of(time_)
     for refused in (lambda: query.use_index("by_kept").as_of(NOW), lambda: query.as_of(NOW).use_index("by_kept")):
         with pytest.raises(QueryError, match="An index holds no earlier values"):
             refused()
