@@ -209,7 +209,7 @@ class UnindexedMover(RowMover):
     def _deletion(self, row: Row) -> list[Put | Delete]:
         whole = self.planner.deletion(row.row)
         if not whole.families:
-            whole = evolve(whole, columns=(*whole.columns, self.schema.move_column))
+            whole = Delete(row.row, columns=(*whole.columns, self.schema.move_column))
         return [whole, *traces_of(self.schema, row)]
 
     def move_within_row(self, old: Row, new: Row | None, write: PutObject, version: int) -> Protocol[Outcome | None]:

@@ -75,7 +75,9 @@ def insert_unindexed(
         asked = planner.columns
         (row,) = yield GetRows(schema.table, [write.row], asked if mark is None or asked == schema.family_names else (*asked, mark))
         there = row is not None and column in row.columns
-        if _landed(row, there, mark) if mark is not None else there and shows(row, plan.put, {column} & {schema.exists_column}):
+        if row is not None and (
+            _landed(row, there, mark) if mark is not None else there and shows(row, plan.put, {column} & {schema.exists_column})
+        ):
             return plan.outcome
         if mark is not None and (yield ReadRunningTime()) - began > STAMP_LIFE // 2:
             raise UnknownOutcome(
@@ -91,9 +93,9 @@ def insert_unindexed(
         yield LetClockTick()
 
 
-def _landed(row: Row | None, there: bool, mark: bytes) -> bool:
+def _landed(row: Row, there: bool, mark: bytes) -> bool:
     """Whether a row shows that it was put with a mark: it is there with that mark, or has moved to another key since."""
-    found = None if row is None else row.columns.get(mark)
+    found = row.columns.get(mark)
     return found is not None and (there or found.value == MOVED)
 
 
