@@ -91,8 +91,7 @@ class PlanExecutor:
         if self.wanted == count and plan.path.index is None and plan.rows is None and self.scans_exactly:
             ranges = [of for bucket in (plan.buckets if after is None else plan.after(after)) for of in bucket.ranges]
             if len(ranges) == 1:
-                scan = self._scan(ranges[0], plan.filter, plan.reader.columns)
-                (batches,) = self.started([scan])
+                (batches,) = self.started(self.scans(ranges, plan.filter, plan.reader.columns))
                 try:
                     rows = list(itertools.chain.from_iterable(batches))
                 finally:
@@ -159,13 +158,15 @@ class PlanExecutor:
         """Whether all rows in the key ranges are items, except for rows that are not objects and entries that are not current."""
         return self.plan.settled and not self.plan.path.salt.random
 
-    def _scan(self, of: KeyRange, table_filter: Any, columns: Sequence[bytes]) -> Scan:
+    def scans(self, ranges: Iterable[KeyRange], table_filter: Any, columns: Sequence[bytes]) -> list[Scan]:
+        """A scan of each of these ranges."""
         limit = self.wanted if self.scans_exactly else None
         # Where rows are still checked here, a page may take more of them than it has items.
         least = 2 if self.plan.accepts is None else CHECKED_BATCH
         most = BATCH if self.plan.order is None else max(least, MERGED_BATCH // max(1, len(self.plan.buckets)))
         batch = most if self.wanted is None else min(most, max(least, self.wanted))
-        return Scan(of, reversed=self.plan.backwards, columns=columns, filter=table_filter, limit=limit, batch_size=batch)
+        backwards = self.plan.backwards
+        return [Scan(of, backwards, columns, table_filter, limit, batch) for of in ranges]
 
     def started(self, scans: Sequence[Scan]) -> Started:
         """These scans of the path's table, already begun."""
@@ -197,7 +198,7 @@ class PlanExecutor:
     def first_scans(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> list[Scan]:
         """The first scan of each bucket that has any ranges."""
         at = -1 if self.plan.backwards else 0
-        return [self._scan(bucket.ranges[at], table_filter, columns) for bucket in buckets if bucket.ranges]
+        return self.scans([bucket.ranges[at] for bucket in buckets if bucket.ranges], table_filter, columns)
 
     @contextmanager
     def _runs(
@@ -215,10 +216,7 @@ class PlanExecutor:
         with ExitStack() as closed:
             for batches in started:
                 closed.callback(close_started, batches)
-            runs = [
-                self._run(first, [self._scan(r, table_filter, columns) for r in ranges])
-                for first, ranges in zip(started, ordered, strict=True)
-            ]
+            runs = [self._run(first, self.scans(ranges, table_filter, columns)) for first, ranges in zip(started, ordered, strict=True)]
             for run in runs:
                 closed.callback(run.close)
             yield runs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import Any
 
 from attrs import evolve, frozen
@@ -13,8 +14,9 @@ from hbmodel.protocol.driver import drive
 from hbmodel.query.column_ranges import ColumnRanges, column_ranges
 from hbmodel.query.executor import Found, PlanExecutor, Started, close_started
 from hbmodel.query.key_conditions import KeyPiece
-from hbmodel.query.key_ranges import buckets_and_rows
+from hbmodel.query.key_ranges import buckets_and_rows, only_range
 from hbmodel.query.plan import Bucket, Plan
+from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row
 
 TOGETHER = 1_000
@@ -42,6 +44,9 @@ class Portion:
     columns: ColumnRanges | None
 
 
+_NONE = Portion((), None, None)
+
+
 def in_plans(keys: Iterable[Key]) -> Iterator[list[Key]]:
     """Splits keys into lists with one plan each: the values of a list give no more than a maximum number of ranges."""
     some: list[Key] = []
@@ -66,17 +71,16 @@ def conditions_of(fields: Sequence[Any], keys: Sequence[Key]) -> list[In]:
     return [In(of, tuple(dict.fromkeys(key[at] for key in keys))) for at, of in enumerate(fields)]
 
 
-def portions_of(plan: Plan, names: Sequence[str], keys: Sequence[Key]) -> list[Portion]:
-    """The portion of a plan for each key.
+def _packed(plan: Plan, places: Sequence[int], keys: Sequence[Key]) -> list[tuple[bytes, ...] | None]:
+    """The bytes of the values of each key at their places; None where the query's own conditions exclude one of them."""
+    slots = [(at, partial(plan.path.layout.pack_field, place), frozenset(plan.match.parts[place])) for at, place in enumerate(places)]
+    columns = [[value if (value := pack(key[at])) in allowed else None for key in keys] for at, pack, allowed in slots]
+    return [None if None in chosen else chosen for chosen in zip(*columns, strict=True)]
 
-    Args:
-        plan: the plan for all keys.
-        names: the fields by which its items are read apart; the plan fixes them to the values of all keys.
-        keys: their values.
-    """
-    layout, match, schema = plan.path.layout, plan.match, plan.reader.schema
-    places = [layout.names.index(name) for name in names]
-    allowed = [frozenset(match.parts[place]) for place in places]
+
+def _portions(plan: Plan, places: Sequence[int], keys: Sequence[Sequence[bytes] | None]) -> list[Portion]:
+    """The portion of a plan for each key, given the bytes of its values."""
+    match, schema = plan.match, plan.reader.schema
     pieces: dict[tuple[bytes, ...], list[KeyPiece]] | None = None
     if match.pieces is not None:
         pieces = {}
@@ -84,24 +88,35 @@ def portions_of(plan: Plan, names: Sequence[str], keys: Sequence[Key]) -> list[P
             pieces.setdefault(tuple(piece.parts[place] for place in places), []).append(piece)
     portions = []
     for key in keys:
+        if key is None:
+            portions.append(_NONE)
+            continue
         parts = list(match.parts)
-        chosen = [layout.pack_field(place, value) for place, value in zip(places, key, strict=True)]
-        for place, values, packed in zip(places, allowed, chosen, strict=True):
-            parts[place] = [packed] if packed in values else []
-        found = evolve(match, parts=parts, pieces=None if pieces is None else pieces.get(tuple(chosen), ()))
+        for place, packed in zip(places, key, strict=True):
+            parts[place] = [packed]
+        found = evolve(match, parts=parts, pieces=None if pieces is None else pieces.get(tuple(key), ()))
         columns = None if schema.wide is None or plan.path.index is not None else column_ranges(schema, found)
         portions.append(Portion(*buckets_and_rows(schema, plan.path, found, columns, plan.backwards, plan.order), columns))
     return portions
 
 
-def first_of_each(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found | None]:
-    """The first item of each portion of a plan, or None if it has none.
+def first_of_each(executor: PlanExecutor, names: Sequence[str], keys: Sequence[Key]) -> list[Found | None]:
+    """The first item for each key, or None if it has none.
 
     Args:
-        executor: the executor of the plan; one item of it is wanted.
-        portions: the portions of the plan.
+        executor: the executor of the plan for all keys; one item of it is wanted.
+        names: the fields by which its items are read apart; the plan fixes them to the values of all keys.
+        keys: their values.
     """
     plan = executor.plan
+    places = [plan.path.layout.names.index(name) for name in names]
+    packed = _packed(plan, places, keys)
+    if plan.path.index is None and executor.scans_exactly:
+        # Most often one scan of one range has the first item, and reading it directly is quicker than going through the general case.
+        range_of = only_range(plan.reader.schema, plan.path, plan.match, places)
+        if range_of is not None:
+            return _in_ranges(executor, [None if key is None else range_of(key) for key in packed])
+    portions = _portions(plan, places, packed)
     if plan.rows is not None:
         return _got(executor, portions)
     found: list[Found | None] = []
@@ -114,6 +129,37 @@ def first_of_each(executor: PlanExecutor, portions: Sequence[Portion]) -> list[F
         some.append(portion)
         scans += len(portion.buckets)
     return found + _scanned(executor, some)
+
+
+def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None]) -> list[Found | None]:
+    """The first item in each range of keys, all of whose rows are items or no objects."""
+    plan = executor.plan
+    columns, exists, values, width = plan.reader.columns, plan.reader.exists, plan.reader.values, plan.path.salt.width
+    live = [at for at, of in enumerate(ranges) if of is not None and not of.empty]
+    found: list[Found | None] = [None] * len(ranges)
+    for begin in range(0, len(live), TOGETHER):
+        some = live[begin : begin + TOGETHER]
+        scans = executor.scans([of for at in some if (of := ranges[at]) is not None], plan.filter, columns)
+        started = executor.started(scans)
+        try:
+            read = [[row for batch in batches for row in batch] for batches in started]
+        finally:
+            for batches in started:
+                close_started(batches)
+        executor.check()
+        for at, scan, rows in zip(some, scans, read, strict=True):
+            if rows:
+                row = rows[0]
+                found[at] = (row.row[width:], values(row)) if exists(row) else _behind(executor, scan.range, row.row, columns)
+    return found
+
+
+def _behind(executor: PlanExecutor, of: KeyRange, last: bytes, columns: Sequence[bytes]) -> Found | None:
+    """The first item of a range behind a row."""
+    plan = executor.plan
+    rest = of.before(last) if plan.backwards else of.after(last)
+    with closing(executor.merged([Bucket(last[: plan.path.salt.width], () if rest.empty else (rest,))], plan.filter, columns)) as batches:
+        return next(executor.items_of(batches), None)
 
 
 def _got(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found | None]:
@@ -142,7 +188,6 @@ def _scanned(executor: PlanExecutor, portions: Sequence[Portion]) -> list[Found 
 
 def _first(executor: PlanExecutor, buckets: Sequence[Bucket], columns: Sequence[bytes], started: Started) -> Found | None:
     """The first item in some buckets of the primary table, whose first scans are started."""
-    begun: Started | None = started
     plan = executor.plan
     if executor.scans_exactly and len(buckets) == 1 and len(buckets[0].ranges) == 1:
         # Most often one scan of one range has it, and asking it directly is quicker than going through the general case.
@@ -153,11 +198,8 @@ def _first(executor: PlanExecutor, buckets: Sequence[Bucket], columns: Sequence[
             return None
         if plan.reader.exists(rows[0]):
             return rows[0].row[plan.path.salt.width :], plan.reader.values(rows[0])
-        (of,), last = buckets[0].ranges, rows[-1].row
-        buckets, begun = [Bucket(buckets[0].prefix, [of.before(last) if plan.backwards else of.after(last)])], None
-        if buckets[0].ranges[0].empty:
-            return None
-    with closing(executor.merged(buckets, plan.filter, columns, begun)) as batches:
+        return _behind(executor, buckets[0].ranges[0], rows[-1].row, columns)
+    with closing(executor.merged(buckets, plan.filter, columns, started)) as batches:
         return next(executor.items_of(batches), None)
 
 

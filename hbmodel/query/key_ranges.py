@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 
 from attrs import evolve
@@ -47,6 +47,30 @@ def buckets_and_rows(
         rows = sorted(keys, key=path.position if order is None else lambda row: order.key(path.position(row)), reverse=backwards)
     runs = sorted(gathered.items(), key=itemgetter(0))
     return [Bucket(path.salt.prefix(bucket), merge_ranges(ranges), lead) for (bucket, lead), ranges in runs], rows
+
+
+def only_range(
+    schema: TableSchema, path: Path, found: KeyConditions, places: Sequence[int]
+) -> Callable[[Sequence[bytes]], KeyRange] | None:
+    """A function from the bytes of the fields at some places of a key to the range that can contain a match, salt included.
+
+    Returns:
+        The function; None if there may be several ranges for such fields, or if their keys are got and not scanned.
+    """
+    layout, salt, bounds = path.layout, path.salt, found.bounds
+    if schema.wide is not None or found.pieces is not None or found.complete(layout) or not located(path, found.fixed(layout)):
+        return None
+    if any(len(values) != 1 for at, values in enumerate(found.parts) if at not in places):
+        return None
+    parts = [values[0] if values else b"" for values in found.parts]
+
+    def of(packed: Sequence[bytes]) -> KeyRange:
+        for place, value in zip(places, packed, strict=True):
+            parts[place] = value
+        keys = layout.range_of(parts, bounds)
+        return keys if salt.width == 0 or keys.empty else salt.range_in(salt.bucket_of(parts), keys)
+
+    return of
 
 
 def located(path: Path, fixed: Sequence[str]) -> bool:

@@ -102,7 +102,7 @@ def plan(
             table=schema.table, fields=[part.field.name for part in query._ordering], path=wanted,
         )  # fmt: skip
     best = max(candidates, key=lambda candidate: candidate[0])
-    made = _build(query, best[1], best[2], best[3], indexed, adopting)
+    made = _build(query, best[1], best[2], best[3], indexed, adopting, each)
     if query._full_scan or not made.buckets:
         return made
     if made.match.excess and made.full_scan:
@@ -230,7 +230,9 @@ def _mention_merging(query: Query[Any], ways: Sequence[tuple[Path, KeyConditions
         )  # fmt: skip
 
 
-def _build(query: Query[Any], path: Path, found: KeyConditions, way: Direction, indexed: bool, adopting: bool) -> Plan:
+def _build(
+    query: Query[Any], path: Path, found: KeyConditions, way: Direction, indexed: bool, adopting: bool, each: Set[str] = frozenset()
+) -> Plan:
     schema, backwards = query.schema, way.backwards != query._backwards
     if way.merged and found.pieces is None:
         found = evolve(found, pieces=[piece for piece in found.all_pieces(path.layout) if not piece.range.empty], bounds=None)
@@ -248,7 +250,12 @@ def _build(query: Query[Any], path: Path, found: KeyConditions, way: Direction, 
     reader = RowDecoder.of(schema, indexed, names, adopting)
     if query._moment is not None:
         check_kept(reader)
-    buckets, rows = buckets_and_rows(schema, path, found, columns, backwards, order)
+    read = found
+    if each and path.index is None and order is None and found.pieces is None and not found.complete(path.layout):
+        # The ranges of each value are found when they are read: here those of one value stand for all.
+        fixed = zip(found.fixed(path.layout), found.parts, strict=True)
+        read = evolve(found, parts=[values[:1] if name in each else values for name, values in fixed])
+    buckets, rows = buckets_and_rows(schema, path, read, columns, backwards, order)
     # Under a random salt the newest of the rows with one key decides, so the server must not drop it for its values.
     by_key = [p for p in residual if all(schema.by_name[name].is_key for name in p.names())]
     pushed = by_key if path.salt.random else residual

@@ -13,7 +13,7 @@ from hbmodel.mapping.schema import PRIMARY, Field, TableSchema, schema_of
 from hbmodel.query.as_of import before
 from hbmodel.query.executor import Found, PlanExecutor, read_page, read_token, shape
 from hbmodel.query.explanation import Explanation
-from hbmodel.query.first_of_each import Key, conditions_of, first_of_each, in_plans, portions_of
+from hbmodel.query.first_of_each import Key, conditions_of, first_of_each, in_plans
 from hbmodel.query.loaded_maps import load_maps, with_maps
 from hbmodel.query.paging import Page, Seal, Token
 from hbmodel.query.part import QueryPart, described, layout_digest, rebuilt
@@ -220,7 +220,7 @@ class QueryRunner:
             made = plan(query, binding.readable, binding.indexed, path, binding.adopting, frozenset(names))
             executor = PlanExecutor(self._store(query), made, 1, self._check(query, made, binding))
             try:
-                found = first_of_each(executor, portions_of(made, names, keys))
+                found = first_of_each(executor, names, keys)
             except _Outdated:
                 path = made.path.name
                 continue

@@ -7,9 +7,10 @@ import random
 import select
 import socket
 import ssl
+import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
@@ -34,6 +35,8 @@ PROTOCOLS: dict[str, Callable[..., Any]] = {"binary": TBinaryProtocol, "compact"
 # thriftpy2 asks the kernel for 4 KiB at a time by default; a batch of rows has hundreds.
 BUFFER_SIZE = 64 * 1024
 
+
+_FRAME = struct.Struct(">I")
 
 _LOST = "The connection to the HBase gateway was lost."
 _LATE = "The HBase gateway did not answer in time."
@@ -80,6 +83,11 @@ class Wire:
         if self.http.user is not None and self.tls is None:
             raise InvalidRequest("A user and a password are sent over TLS only.", option="tls")
 
+    @property
+    def takes_encoded(self) -> bool:
+        """Whether connections send requests that are encoded already."""
+        return self.protocol == "binary" and self.transport != "http"
+
 
 class ThriftConnection:
     """An open connection to one gateway.
@@ -121,6 +129,7 @@ class ThriftConnection:
         self._protocol: Any = PROTOCOLS[wire.protocol](TRANSPORTS[wire.transport](self._socket, BUFFER_SIZE), decode_response=False)
         self._client = ThriftClient(service, self._protocol)
         self._joins = wire.transport != "http"
+        self._framed = wire.transport == "framed"
         self.opened_at = self.used_at = time.monotonic()
         self.expires_at = self.opened_at + wire.max_age * random.uniform(0.8, 1.0)
 
@@ -151,6 +160,30 @@ class ThriftConnection:
             # What thriftpy2 says here quotes the argument, and row values do not belong in errors.
             raise InvalidRequest("The request contains a value that does not fit its Thrift type.", request=api) from None
         self._outstanding.append((api, True))
+        self._in_step = True
+        if self._later:
+            self._send_later()
+
+    def send_encoded(self, api: str, messages: Sequence[bytes], *, wanted: bool = True) -> None:
+        """Sends requests of one call in one packet, encoded in the binary protocol; not over HTTP.
+
+        Args:
+            api: the call.
+            messages: the requests.
+            wanted: whether anybody will `receive` the replies.
+
+        Raises:
+            StoreUnavailable: the connection is broken; some of the requests may have been carried out.
+        """
+        if not self._in_step:
+            raise StoreUnavailable("The connection to the HBase gateway is broken.", **self._address)
+        self._in_step = False
+        parts = [part for message in messages for part in (_FRAME.pack(len(message)), message)] if self._framed else messages
+        try:
+            self._socket.write(b"".join(parts))
+        except (OSError, EOFError) as error:
+            raise self._unsent(error) from error
+        self._outstanding.extend([(api, wanted)] * len(messages))
         self._in_step = True
         if self._later:
             self._send_later()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from hbmodel.errors import StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store.checks.reads import check_scans, wanted_columns
@@ -19,15 +20,18 @@ from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, MAX_ROWS, check_pu
 from hbmodel.store.gateway.client import GatewayClient
 from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.failures import is_passing
+from hbmodel.store.gateway.first_rows import FirstRows, ReadScan, want_first_rows
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease
-from hbmodel.store.gateway.retry import Idempotence
+from hbmodel.store.gateway.retry import Backoff, Idempotence
 from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.scan_cursor import Cursor
 from hbmodel.store.gateway.scan_multiplexer import ScanIterator, ScanMultiplexer
 from hbmodel.store.gateway.table_names import name_in_port, name_in_store
 from hbmodel.store.port import BegunPut, Capabilities
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
+
+logger = logging.getLogger("hbmodel")
 
 ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""
@@ -98,13 +102,27 @@ class GatewayStore(GatewayClient):
         return self._scan(self._name(table), scans, table)
 
     def _scan(self, name: bytes, scans: Sequence[Scan], called: str) -> list[Iterator[Sequence[Row]]]:
+        if not (self._wire.takes_encoded and self._backoff.attempts != 1 and want_first_rows(scans)):
+            return self._multiplexed(name, scans, called, self._backoff)
+        first = FirstRows(self.SCAN_CALLS, self.SERVICE, name, scans)
+        first.read(self._pool.lease_streams(len(scans)))
+        left = [scan for scan, rows in zip(scans, first.found, strict=True) if rows is None]
+        backoff = self._backoff
+        if left and first.trouble is not None:
+            logger.warning("%d scans of %s are begun again: %s", len(left), called, first.trouble.reason or first.trouble.message)
+            self._caller.repeated()
+            backoff = evolve(backoff, attempts=backoff.attempts and backoff.attempts - 1)
+        rest = iter(self._multiplexed(name, left, called, backoff))
+        return [next(rest) if rows is None else ReadScan(rows) for rows in first.found]
+
+    def _multiplexed(self, name: bytes, scans: Sequence[Scan], called: str, backoff: Backoff) -> list[Iterator[Sequence[Row]]]:
         cursors = [Cursor(name, scan, called) for scan in scans]
         live = [cursor for cursor in cursors if not cursor.finished]
         if not live:
             return [ScanIterator(None, cursor) for cursor in cursors]
         leases = self._pool.lease_streams(len(live))
         multiplexers = [
-            ScanMultiplexer(self.SCAN_CALLS, lease, live[first :: len(leases)], self._backoff, self._wire.timeout, self._caller.repeated)
+            ScanMultiplexer(self.SCAN_CALLS, lease, live[first :: len(leases)], backoff, self._wire.timeout, self._caller.repeated)
             for first, lease in enumerate(leases)
         ]
         shared = {cursor: multiplexer for multiplexer in multiplexers for cursor in multiplexer.cursors}

@@ -8,6 +8,11 @@ from typing import Any
 from thriftpy2.thrift import TApplicationException, TMessageType
 
 
+def arguments_of(service: Any, api: str, arguments: dict[str, Any]) -> Any:
+    """The arguments of a call as thriftpy2's protocols write them."""
+    return SimpleNamespace(thrift_spec=getattr(service, api + "_args").thrift_spec, **arguments)
+
+
 class ThriftClient:
     """Sends requests and reads replies, which come in the order of the requests.
 
@@ -26,9 +31,8 @@ class ThriftClient:
     def send(self, api: str, arguments: dict[str, Any]) -> None:
         """Writes one request and hands it to the transport."""
         protocol = self._protocol
-        spec = getattr(self._service, api + "_args").thrift_spec
         protocol.write_message_begin(api, TMessageType.CALL, 0)
-        protocol.write_struct(SimpleNamespace(thrift_spec=spec, **arguments))
+        protocol.write_struct(arguments_of(self._service, api, arguments))
         protocol.write_message_end()
         protocol.trans.flush()
 

@@ -260,7 +260,7 @@ def test_first_requests_of_many_scans_go_out_in_few_packets(store: GatewayStore,
         held.append(joined.joining)
         write(joined, data)
 
-    scans = [Scan(KeyRange(key, None), limit=1) for key in KEYS[:200]]
+    scans = [Scan(KeyRange(key, key + b"\x00")) for key in KEYS[:200]]
     monkeypatch.setattr(JoinedSocket, "write", counted)
     assert read(store, *scans) == [[key] for key in KEYS[:200]]
     assert sum(held) >= 200  # with what was put off until the next request on a connection

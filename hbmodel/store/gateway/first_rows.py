@@ -1,0 +1,221 @@
+"""The first row of each of many ranges: a short request for each, made from one template, all of them on their way at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from hbmodel.errors import InvalidRequest, StoreError
+from hbmodel.store.checks.reads import distinct_columns, reversible
+from hbmodel.store.gateway.connection import ThriftConnection
+from hbmodel.store.gateway.filter_language import filter_string
+from hbmodel.store.gateway.joined_socket import PACKET
+from hbmodel.store.gateway.message_template import NUMBER, START, STOP, MessageTemplate, with_bounds, with_number
+from hbmodel.store.gateway.pool import Lease
+from hbmodel.store.gateway.scan_bounds import forward_bounds, reversed_bounds
+from hbmodel.store.gateway.scan_calls import Reading, ScanCalls
+from hbmodel.store.gateway.scan_multiplexer import FIRST_BYTES
+from hbmodel.store.values import Row, Scan
+
+FEWEST = 8
+"""Scans from which on a template pays."""
+
+ASKED_TOGETHER = 32
+"""Scanners whose rows are asked for in one packet."""
+
+
+def want_first_rows(scans: Sequence[Scan]) -> bool:
+    """Whether these are many scans of one row each that differ in their ranges only."""
+    if len(scans) < FEWEST or scans[0].cells is not None:
+        return False
+    one = scans[0]
+    asked = (1, one.columns, one.filter, one.reversed, one.cells, one.before)
+    return all((scan.limit, scan.columns, scan.filter, scan.reversed, scan.cells, scan.before) == asked for scan in scans)
+
+
+class ReadScan(Iterator[Sequence[Row]]):
+    """The batches of a scan that has been read.
+
+    Args:
+        rows: the only batch; without rows there is none.
+    """
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+
+    def __next__(self) -> Sequence[Row]:
+        rows, self._rows = self._rows, ()
+        if not rows:
+            raise StopIteration
+        return rows
+
+    def close(self) -> None:
+        """Forgets the row."""
+        self._rows = ()
+
+
+class _Share:
+    """The scans that one connection reads.
+
+    Args:
+        lease: of the connection.
+        rest: what is still to be sent: the position of each scan, the rows to ask for, and the request.
+    """
+
+    def __init__(self, lease: Lease[ThriftConnection], rest: Iterator[tuple[int, int, bytes]]) -> None:
+        self.lease = lease
+        self.rest = rest
+        self.sent: list[tuple[int, int]] = []
+        """Position and rows of each scan whose reply comes next, in this order."""
+        self.scanners: list[int] = []
+        """Scanners to be closed."""
+
+
+class FirstRows:
+    """Reads the first rows of ranges.
+
+    Nothing is tried again here: a range that got no answer, for whatever reason, is left to be scanned like any other.
+
+    Args:
+        calls: how the gateway is asked.
+        service: the Thrift service.
+        table: the table's name as the server knows it.
+        scans: as `want_first_rows` wants them.
+    """
+
+    def __init__(self, calls: ScanCalls, service: Any, table: bytes, scans: Sequence[Scan]) -> None:
+        self._calls, self._service, self._table, self._scans = calls, service, table, scans
+        self.found: list[Sequence[Row] | None] = [None] * len(scans)
+        """The rows of each scan; None without an answer."""
+        self.trouble: StoreError | None = None
+        """Why a connection was given up, if one was."""
+        one = scans[0]
+        self._columns = distinct_columns(one.columns)
+        self._filter = None if one.filter is None else filter_string(reversible(one.filter) if one.reversed else one.filter)
+        self._templates = [self._template(rows) for rows in ((1, 2) if one.reversed else (1,))]
+
+    def _template(self, rows: int) -> tuple[MessageTemplate, MessageTemplate | None]:
+        """The first request of a scan that asks for so many rows, and the second if the first only opens a scanner."""
+        one = self._scans[0]
+        reading = Reading(self._table, START, STOP, self._columns, self._filter, one.reversed, rows, rows, None, one.before)
+        request = self._calls.whole(reading)
+        if request is not None:
+            return with_bounds(self._service, request), None
+        return with_bounds(self._service, self._calls.open(reading)), with_number(self._service, self._calls.rows(NUMBER, rows))
+
+    def read(self, leases: Sequence[Lease[ThriftConnection]]) -> None:
+        """Reads the rows on these connections, and releases them; raises nothing that a gateway answers."""
+        steps = [self._send, self._receive] if self._templates[0][1] is None else [self._send, self._ask, self._receive, self._close]
+        try:
+            connected = self._connected(leases)
+            every = range(len(self._scans))
+            shares = [_Share(lease, self._requests(every[first :: len(connected)])) for first, lease in enumerate(connected)]
+            while shares:
+                for step in steps:
+                    shares = [share for share in shares if self._goes_on(step, share)]
+                shares = [share for share in shares if share.sent]
+        except BaseException:
+            for lease in leases:
+                lease.drop()
+            raise
+        finally:
+            for lease in leases:
+                lease.release()
+
+    def _connected(self, leases: Sequence[Lease[ThriftConnection]]) -> Sequence[Lease[ThriftConnection]]:
+        """The leases whose connections can be had, up to the first that cannot: to wait for each of the others would take long."""
+        for count, lease in enumerate(leases):
+            try:
+                lease.connection()
+            except StoreError as error:
+                self.trouble = error
+                return leases[:count]
+        return leases
+
+    def _goes_on(self, step: Callable[[ThriftConnection, _Share], None], share: _Share) -> bool:
+        """Takes a step on a connection; whether that is still there."""
+        try:
+            step(share.lease.connection(), share)
+        except InvalidRequest:
+            raise
+        except StoreError as error:
+            self.trouble = error
+            share.lease.drop()
+            return False
+        return True
+
+    def _requests(self, positions: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
+        """What to send for some of the scans: position, rows, request. A reversed scan may begin with a row outside its range."""
+        reverse, complete = self._scans[0].reversed, [first.complete for first, _ in self._templates]
+        bounds_of = reversed_bounds if reverse else forward_bounds
+        for at in positions:
+            of = self._scans[at].range
+            bounds = bounds_of(of)
+            if bounds is None:
+                self.found[at] = ()
+            else:
+                surplus = int(reverse and bounds[0] == of.stop)
+                yield at, 1 + surplus, complete[surplus](*bounds)
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def _send(self, connection: ThriftConnection, share: _Share) -> None:
+        """Sends first requests, as many as may be on their way before a reply is read."""
+        api, room = self._templates[0][0].api, FIRST_BYTES
+        packet: list[bytes] = []
+        size = 0
+        share.sent = []
+        for at, rows, request in share.rest:
+            share.sent.append((at, rows))
+            packet.append(request)
+            size += len(request)
+            if size >= PACKET:
+                connection.send_encoded(api, packet)
+                room -= size
+                packet, size = [], 0
+                if room <= 0:
+                    break
+        if packet:
+            connection.send_encoded(api, packet)
+
+    def _ask(self, connection: ThriftConnection, share: _Share) -> None:
+        """Takes the numbers of the scanners and asks for their rows."""
+        opened, share.sent, share.scanners = share.sent, [], []
+        asking = [second for _, second in self._templates if second is not None]
+        packet: list[bytes] = []
+        for at, rows in opened:
+            try:
+                scanner = connection.receive()
+            except self._calls.failures:
+                continue
+            share.sent.append((at, rows))
+            share.scanners.append(scanner)
+            packet.append(asking[rows - 1].complete(scanner))
+            if len(packet) == ASKED_TOGETHER:
+                connection.send_encoded(asking[0].api, packet)
+                packet = []
+        if packet:
+            connection.send_encoded(asking[0].api, packet)
+
+    def _receive(self, connection: ThriftConnection, share: _Share) -> None:
+        """Takes the rows."""
+        receive, received, failures, found, reverse = (
+            connection.receive, self._calls.received, self._calls.failures, self.found, self._scans[0].reversed
+        )  # fmt: skip
+        for at, _ in share.sent:
+            try:
+                rows = received(receive())
+            except failures:
+                continue
+            if reverse:
+                of = self._scans[at].range
+                rows = [row for row in rows if row.row in of]
+            found[at] = rows[:1]
+
+    def _close(self, connection: ThriftConnection, share: _Share) -> None:
+        """Closes the scanners; their replies are left to whoever uses the connection next."""
+        if share.scanners:
+            template = with_number(self._service, self._calls.close(NUMBER))
+            connection.send_encoded(template.api, [template.complete(scanner) for scanner in share.scanners], wanted=False)
