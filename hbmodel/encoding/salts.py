@@ -75,15 +75,11 @@ class Salt(ABC):
         """
         unknown = [name for name in self.by if name not in layout.names]
         if unknown:
-            raise DeclarationError(
-                "A salt names fields that are not in the key: by= takes key fields only.", unknown=unknown, fields=layout.names
-            )
+            raise DeclarationError("A salt is computed from key fields: by= takes only these.", unknown=unknown, fields=layout.names)
         bound = BoundSalt(self, layout.names)
         kinds = {(type(prefix), len(prefix)) for prefix in bound.prefixes}
         if kinds != {(bytes, self.width)} or len(set(bound.prefixes)) < bound.buckets:
-            raise DeclarationError(
-                "Every bucket of a salt needs a different prefix: bytes of the length `width`.", salt=type(self).__name__
-            )
+            raise DeclarationError("Every bucket of a salt needs a different prefix of `width` bytes.", salt=type(self).__name__)
         return bound
 
 
@@ -189,11 +185,7 @@ class TextSalt(Salt):
             return crc32(data) % len(self.prefixes)
         bucket = self.choose(data)
         if type(bucket) is not int or not 0 <= bucket < len(self.prefixes):
-            raise RowKeyError(
-                "The function of a text salt returned a bucket that does not exist: it must return a number below `buckets`.",
-                buckets=self.buckets,
-                found=bucket,
-            )
+            raise RowKeyError("The function of a text salt must return a number below `buckets`.", buckets=self.buckets, found=bucket)
         return bucket
 
     @property

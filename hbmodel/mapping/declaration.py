@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from keyword import iskeyword
 from typing import Any
-from unicodedata import normalize
 
 import attrs
 from attrs import Factory, frozen
@@ -21,10 +19,11 @@ from hbmodel.mapping.index_kinds.part import DeclaredPart, IndexPart
 from hbmodel.mapping.index_kinds.partial import Where, resolve_where
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.map_declaration import check_maps
+from hbmodel.mapping.names import as_qualifier
 from hbmodel.mapping.places import Placed, check_former
 from hbmodel.mapping.schema import PRIMARY, REQUIRED, Field, Index, TableSchema
 from hbmodel.mapping.wide import key_layout, wide_rows
-from hbmodel.store.values import MAX_ROW_LENGTH, Family
+from hbmodel.store.values import Family
 
 # TableName.isLegalFullyQualifiedTableName: letters, digits, underscore, hyphen, dot; not starting with hyphen or dot.
 _TABLE_NAME = re.compile(r"(?:[A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -189,39 +188,6 @@ def check_options(model: str, options: ModelOptions) -> None:
         raise DeclarationError("A salt must be a Salt, such as hb.HashSalt(16).", model=model, found=repr(options.salt))
     if options.exists is not None:
         as_qualifier(model, options.exists, field="exists")
-
-
-def as_qualifier(model: str, alias: Any, *, empty: bool = False, **details: Any) -> bytes:
-    """The bytes of a column alias, which may be empty if `empty` is true; raises `DeclarationError` for an invalid one."""
-    if not isinstance(alias, str):
-        raise DeclarationError(
-            'A column alias must be text: hb.column("n", codec), hb.flag("e").', model=model, found=repr(alias), **details
-        )
-    if not alias and not empty:
-        raise DeclarationError("A column alias must not be empty.", model=model, **details)
-    if alias.startswith("_"):
-        raise DeclarationError(
-            "Column aliases that begin with '_' are reserved for system cells: give another alias.", model=model, **details
-        )
-    return _utf8(model, alias, MAX_ROW_LENGTH, "A column alias must be at most 32,767 bytes long.", **details)
-
-
-def is_field_name(name: str) -> bool:
-    """Whether code can use this as the name of an attribute, and Python does not reserve it; classes made by a call can have any names."""
-    special = name.startswith("__") and name.endswith("__")
-    return name.isidentifier() and not iskeyword(name) and not special and normalize("NFKC", name) == name
-
-
-def _utf8(model: str, text: str, longest: int, message: str, **details: Any) -> bytes:
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:
-        raise DeclarationError(
-            "A name with a lone surrogate cannot be encoded as UTF-8: choose another name.", model=model, **details
-        ) from None
-    if len(data) > longest:
-        raise DeclarationError(message, model=model, length=len(data), **details)
-    return data
 
 
 def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: ModelOptions) -> None:

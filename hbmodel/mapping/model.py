@@ -16,7 +16,7 @@ from hbmodel.encoding.salts import Salt
 from hbmodel.errors import DeclarationError
 from hbmodel.mapping.annotations import allows_none, annotations_of, fits, is_class_var
 from hbmodel.mapping.computed import Computed, ComputedSpec
-from hbmodel.mapping.declaration import IndexSpec, ModelOptions, as_qualifier, build_schema, check_options, is_field_name
+from hbmodel.mapping.declaration import IndexSpec, ModelOptions, build_schema, check_options
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.families import family_name
 from hbmodel.mapping.fields import Column, FieldSpec, FlagSpec, Key, column, counter, key, version
@@ -24,6 +24,7 @@ from hbmodel.mapping.index_kinds.part import DeclaredPart
 from hbmodel.mapping.key_order import in_key_order
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.map_declaration import Columns, MapColumns, MapSpec, columns, resolve_map
+from hbmodel.mapping.names import as_qualifier, is_field_name
 from hbmodel.mapping.replaced import earlier_layout
 from hbmodel.mapping.schema import REQUIRED, VERSION_QUALIFIER, Field, TableSchema, schema_of
 from hbmodel.store.values import Family

@@ -116,9 +116,8 @@ class Registry:
             pass  # reported below, as for JSON of another shape
         raise StoreError(
             "The registry entry of the table cannot be read: another version of hbmodel may have written it.",
-            table=schema.table,
-            registry=self.table,
-        )
+            table=schema.table, registry=self.table,
+        )  # fmt: skip
 
     def bind(self, schema: TableSchema) -> Binding:
         """Holds a model against its registration.
@@ -133,9 +132,8 @@ class Registry:
             if schema.indexes or schema.versioned:
                 raise SchemaMismatch(
                     "A model with indexes or a version needs a table that is registered in this registry: call hb.create_tables() first.",
-                    table=schema.table,
-                    registry=self.table,
-                )
+                    table=schema.table, registry=self.table,
+                )  # fmt: skip
             return Binding(schema, (), (), ())
         phase = check_moves(schema, found.move, found.cells)
         _check_rows(schema, found)
@@ -246,17 +244,13 @@ class Registry:
                     raise SchemaMismatch(ALL_VERSIONED, table=schema.table, family=schema.family.decode())
             shared = sorted(taken & set(schema.family_names))
             if shared:
-                raise SchemaMismatch(
-                    "Another model of the table has this column family: choose another family.",
-                    table=schema.table,
-                    family=shared[0].decode(),
-                )
+                message = "Another model of the table has this column family: choose another family."
+                raise SchemaMismatch(message, table=schema.table, family=shared[0].decode())
             tables = {state.table for state in other.indexes.values()}
             for index in schema.indexes.values():
                 if index.table in tables:
-                    raise SchemaMismatch(
-                        "Another model of the table has an index of this name: choose another name.", table=schema.table, index=index.name
-                    )
+                    message = "Another model of the table has an index of this name: choose another name."
+                    raise SchemaMismatch(message, table=schema.table, index=index.name)
 
     def check_no_index(self, schema: TableSchema) -> None:
         """Raises `SchemaMismatch` where the model's table is an index table of another one, `<table>.<index>`."""
@@ -264,9 +258,8 @@ class Registry:
             for row in self._rows_of(name):
                 other = self._parse(schema, row)
                 if other is not None and any(state.table == schema.table for state in other.indexes.values()):
-                    raise SchemaMismatch(
-                        "The table is an index table of another model: choose another name.", table=schema.table, primary=name
-                    )
+                    message = "The table is an index table of another model: choose another name."
+                    raise SchemaMismatch(message, table=schema.table, primary=name)
 
     def change_rows(self, schema: TableSchema | Place, found: Registration, rows: RowState) -> bool:
         """Says how rows are live from now on, if nobody has changed that since it was read; returns whether it is so."""
@@ -370,11 +363,10 @@ def _index_state(name: str, cell: Cell) -> IndexState:
 def _check_rows(schema: TableSchema, found: Registration) -> None:
     """Raises `SchemaMismatch` where a model keeps indexes with system cells and the rows of its table have none, or the other way round."""
     if schema.indexes and not schema.foreign and found.rows == "plain":
-        raise SchemaMismatch(
-            "The table is written by other programs, and its rows have no system cells: declare the model with foreign=True and "
-            "immutable=True.",
-            table=schema.table,
+        message = (
+            "Other programs write the table, so its rows have no system cells: declare the model with foreign=True and immutable=True."
         )
+        raise SchemaMismatch(message, table=schema.table)
     if schema.foreign and schema.indexes and found.rows not in {"plain", "unindexed"}:
         raise SchemaMismatch(
             "The rows of the table have system cells, because hbmodel writes them: declare the model without foreign=True.",

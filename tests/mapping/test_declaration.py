@@ -508,7 +508,7 @@ def random_index_salt() -> None:
     with_index(hb.index("a", salt=hb.RandomSalt(4)))
 
 
-@mistake("names fields that are not in the key", index="by_it", unknown=["j"])
+@mistake("by= takes only these", index="by_it", unknown=["j"])
 def index_salt_by_another_field() -> None:
     with_index(hb.index("a", salt=hb.HashSalt(4, by=("j",))))
 
@@ -594,7 +594,12 @@ kind(lambda: hb.index("tags"), "cannot be part of an index key", index="by", fie
 kind(lambda: hb.index(hb.each("a")), "hb.each takes a collection", index="by", field="a")
 kind(lambda: hb.index(hb.each("x")), "names an unknown field", index="by", field="x")
 kind(lambda: hb.index(hb.each("tags"), "tags"), "names a field twice", index="by", field="tags")
-kind(lambda: hb.index(hb.each("tags"), salt=hb.HashSalt(2, by=("a",))), "names fields that are not in the key", index="by", unknown=["a"])
+kind(
+    lambda: hb.index(hb.each("tags"), salt=hb.HashSalt(2, by=("a",))),
+    "by= takes only these",
+    index="by",
+    unknown=["a"],
+)
 kind(lambda: hb.index("a", covers=("half",)), "Only ordinary columns can be covered", index="by", field="half")
 kind(lambda: hb.computed(half, of=()), "takes a function and names", field="by")
 kind(lambda: hb.computed(3, of="a"), "takes a function and names", field="by")  # type: ignore[arg-type]
@@ -679,7 +684,7 @@ def random_salt_on_a_mutable_model() -> None:
     with_options(salt=hb.RandomSalt(4))
 
 
-@mistake("names fields that are not in the key", unknown=["a"], fields=("k",))
+@mistake("by= takes only these", unknown=["a"], fields=("k",))
 def salt_by_a_column() -> None:
     with_options(salt=hb.HashSalt(4, by=("a",)))
 
