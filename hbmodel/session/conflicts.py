@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
-from hbmodel.errors import ConflictError, SessionError, UnknownField
+from hbmodel.errors import ConflictError, SessionClosed, SessionError, UnknownField
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.checks.numbers import whole_number
@@ -69,11 +70,21 @@ class Retried(Protocol):
 R = TypeVar("R", bound=Retried)
 
 
+def _called(session: R, function: Callable[[R], T]) -> T:
+    """The result of a function; what it leaves pending when it fails is dropped, so that no later commit writes half of it."""
+    try:
+        return function(session)
+    except BaseException:
+        with suppress(SessionClosed):
+            session.discard()
+        raise
+
+
 def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[float]) -> T:
     """Runs a function and commits, and repeats both after each wait while the result is `ConflictError`; see `Session.retry`."""
     while True:
         try:
-            result = function(session)
+            result = _called(session, function)
             session.commit()
         except ConflictError:
             session.discard()

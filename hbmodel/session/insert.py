@@ -150,14 +150,18 @@ class Attempt(Generic[T]):
             again.add(Pending(schema, self.obj, [self.write]))
             again.commit()
             return as_written(self.obj)
-        while self.sent:
+        for _ in range(RESTARTS):
+            if not self.sent:
+                raise error
             binding = by.bind(schema)
             binding.check_writable()
             try:
                 return self.inserted(drive(by.store, self.protocol(binding), by.clock))
             except SchemaMismatch as found:
                 error = found
-        raise error
+        raise UnknownOutcome(
+            "The indexes of the table keep changing: read the key to find out whether the object was put.", table=schema.table
+        )
 
     def inserted(self, outcome: Any) -> T:
         """The object after it is inserted, with its version."""

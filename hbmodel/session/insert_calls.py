@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ class InsertCalls:
     _view: Callable[[TableSchema], Store]
     _bind: Callable[[TableSchema], Binding]
     _clock: ServerClock
+    _writing: Callable[[Iterable[TableSchema]], AbstractContextManager[None]]
     _guard: Guard
     _moves: Moves
     _work: UnitOfWork
@@ -51,7 +53,8 @@ class InsertCalls:
         life = milliseconds(schema, ttl)
         if self._moves.inserts(schema):
             return insert_between(self._work.apart(inserting=True), obj)
-        return self._inserter(schema).insert(obj, life)
+        with self._writing([schema]):
+            return self._inserter(schema).insert(obj, life)
 
     @guarded
     def prepend(self, model: type[T], /, **fields: Any) -> T:
@@ -71,7 +74,9 @@ class InsertCalls:
             IncompleteKey: names the missing fields.
             EncodingError: there is no value before the first row's.
         """
-        return prepend(self._inserter(schema_of(model)), model, fields)
+        schema = schema_of(model)
+        with self._writing([schema]):
+            return prepend(self._inserter(schema), model, fields)
 
     @guarded
     def rekey(self, obj: T, /, **key: Any) -> T:
@@ -95,7 +100,8 @@ class InsertCalls:
         """
         schema = schema_of(type(obj))
         self._moves.check_insert(schema)
-        return rekey(self._view(schema), self._bind, self._clock, obj, key)
+        with self._writing([schema]):
+            return rekey(self._view(schema), self._bind, self._clock, obj, key)
 
     def _inserter(self, schema: TableSchema) -> Inserter:
         self._moves.check_insert(schema)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.migration import DONE, phase_of
@@ -25,6 +28,7 @@ class KnownModels:
         self._store, self._registry, self._knowledge = store, registry, knowledge
         self._bindings: dict[TableSchema, Binding] = {}
         self._views: dict[TableSchema, Store] = {}
+        self._written: frozenset[TableSchema] | None = None
 
     def bind(self, schema: TableSchema) -> Binding:
         """The binding of a model, read again if its lease has expired.
@@ -54,13 +58,25 @@ class KnownModels:
             view = self._views[schema] = folded(self._store, schema.wide_rows)
         return view
 
+    @contextmanager
+    def writing(self, schemas: Iterable[TableSchema]) -> Iterator[None]:
+        """Around writes of some models: their bindings alone, and those of the models that they replace, must then be current."""
+        before = self._written
+        self._written = frozenset(of for schema in schemas for of in (schema, schema.replaces) if of is not None)
+        try:
+            yield
+        finally:
+            self._written = before
+
     def lease_valid(self) -> bool:
-        """Whether every model's binding is current: an expired one is read again and must be unchanged.
+        """Whether the binding of every written model is current: an expired one is read again and must be unchanged.
 
         Raises:
             SchemaMismatch: it has changed; the next commit restarts with the new binding.
         """
         for schema, binding in list(self._bindings.items()):
+            if self._written is not None and schema not in self._written:
+                continue  # another model that the session has used; its table may be gone
             if schema.replaces is not None and not self._in_use(schema, schema.replaces):
                 del self._bindings[schema]  # the migration was rolled back; what was under way is written into the old table then
                 continue

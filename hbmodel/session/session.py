@@ -100,7 +100,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         self._registry = Registry(store, registry)
         self._knowledge = MetadataCache(lease) if knowledge is None else knowledge
         known = KnownModels(store, self._registry, self._knowledge)
-        self._bind, self._view = known.bind, known.view
+        self._bind, self._view, self._writing = known.bind, known.view, known.writing
         sealing = token_key if token_key is not None else getattr(store, "token_key", None)
         self._seal: Seal | None = None if sealing is None else FernetSeal(sealing)
         self._clock = ServerClock(
@@ -111,7 +111,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
             longest_call=round(longest_call * 1000),
             shared=self._knowledge.offset,
         )
-        self._work = UnitOfWork(store, self._view, self._bind, self._clock, atomic_rows=atomic_rows)
+        self._work = UnitOfWork(store, self._view, self._bind, self._clock, self._writing, atomic_rows=atomic_rows)
         names = Names(store, registry=registry, cache=self._knowledge.names)
         self._guard = Guard(names)
         self._runner = NamedQueryRunner(
@@ -353,7 +353,8 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
     def retry(self, function: Callable[[Self], T], *, attempts: int = RETRIES) -> T:
         """Runs a function and commits the writes that it leaves pending; repeats both while the result is `ConflictError`.
 
-        Between attempts pending writes are discarded, and a random, growing time passes. The function must itself read the objects
+        Between attempts, and if the function raises another error, pending writes are discarded. A random, growing time passes between
+        attempts. The function must itself read the objects
         that it changes, through the session that it is given.
 
         Args:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from hbmodel.errors import (
@@ -65,6 +66,7 @@ class UnitOfWork:
         view: returns the store as a model sees it.
         bind: returns the current binding of a model; raises if it cannot be used.
         clock: the clock for indexed rows.
+        writing: entered around writes of some models.
         atomic_rows: whether all writes to one row of a wide model are made in one mutation.
         pinned: the version that the single written row must have; then either all writes are executed or none.
         inserting: whether a live row of a versioned model is an error.
@@ -77,6 +79,7 @@ class UnitOfWork:
         view: Callable[[TableSchema], Store],
         bind: Callable[[TableSchema], Binding],
         clock: ServerClock,
+        writing: Callable[[Iterable[TableSchema]], AbstractContextManager[None]],
         *,
         atomic_rows: bool = True,
         pinned: RowVersion | None = None,
@@ -85,6 +88,7 @@ class UnitOfWork:
     ) -> None:
         self._moves = Moves(bind, view)
         self._store, self._view, self._bind, self._clock, self._atomic_rows = store, view, bind, clock, atomic_rows
+        self._writing = writing
         self._pinned, self._inserting = pinned, inserting
         self._pending: list[Pending] = []
         self._committing: list[Pending] = []
@@ -98,7 +102,7 @@ class UnitOfWork:
         """A separate unit of work with its own calls; this one sweeps what the other could not, at its next commit."""
         atomic = self._atomic_rows if atomic_rows is None else atomic_rows
         return UnitOfWork(
-            self._store, self._view, self._bind, self._clock,
+            self._store, self._view, self._bind, self._clock, self._writing,
             atomic_rows=atomic, pinned=pinned, inserting=inserting, unswept=self._unswept,
         )  # fmt: skip
 
@@ -154,7 +158,8 @@ class UnitOfWork:
         self._pending = []
         while self._batches:
             try:
-                self._run(self._batches[0])
+                with self._writing(self._schemas(self._batches[0])):
+                    self._run(self._batches[0])
             except HbmodelError as error:
                 refused = self._pinned is not None and not isinstance(error, StoreError)  # nothing but entries may be written then
                 if (self._begun or self._batches[0].wrote) and not refused:
@@ -188,6 +193,11 @@ class UnitOfWork:
                 joined = set(map(id, calls))
                 apart = [call for call in apart if id(call) not in joined]
         return [*batches, *split_batches(apart)] if batches else [*split_batches(pending)]
+
+    @staticmethod
+    def _schemas(current: Batch | JointBatch) -> Iterator[TableSchema]:
+        for batch in current.parts if isinstance(current, JointBatch) else [current]:
+            yield batch.owners[0].schema
 
     def _run(self, current: Batch | JointBatch, *, again: bool = False) -> None:
         if isinstance(current, JointBatch):

@@ -23,6 +23,7 @@ WORDS = 3
 UNREAD = {
     # What only a failing network, server or machine brings about; tests look at the kind of error there.
     "No free port was found; stop other servers or name the ports.",
+    "The indexes of the table keep changing: read the key to find out whether the object was put.",
     "This HBase was started already: enter its `with` block once.",
     "Another process stopped this HBase; start it again.",
     "No temporary directory can be made; name a directory.",

@@ -338,6 +338,23 @@ def test_threads_that_count_by_retrying_lose_nothing(atomic_bed: Bed) -> None:
     assert account(hb.Session(atomic_bed.store)).balance == threads * each
 
 
+def test_what_a_retried_function_leaves_pending_when_it_fails_is_dropped() -> None:
+    with fresh(Account) as store:
+        session = hb.Session(store)
+        session.add(Account(name="a", owner="ann"))
+        session.commit()
+
+        def sold_out(session: hb.Session) -> None:
+            session.update(account(session), note="taken")
+            raise LookupError("sold out")
+
+        with pytest.raises(LookupError, match="sold out"):
+            session.retry(sold_out)
+        session.add(Account(name="b", owner="bob"))
+        session.commit()
+        assert account(session).note is None
+
+
 def test_a_retry_runs_its_function_again_and_gives_up_in_the_end() -> None:
     with fresh(Account) as store:
         session, other = hb.Session(store), hb.Session(store)

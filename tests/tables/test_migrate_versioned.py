@@ -382,6 +382,34 @@ def test_a_write_that_stands_still_while_its_row_moves_is_carried_out_once(
         session.commit()
 
 
+@pytest.mark.parametrize("call", ["add", "update", "insert", "delete"])
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_session_that_has_read_the_earlier_model_writes_the_later_one(store: hb.Store, call: str, ends: bool) -> None:
+    """Which it can no longer read: what it knows of that model does not concern the write."""
+    session = session_of(store)
+    session.add(parcel(1))
+    session.commit()
+    assert len(session.query(Parcel).allow_full_scan().all()) == 1
+    moving = migration(store, Sent)
+    assert moving.start().copied
+    if ends:
+        moving.cut_over()
+    read = session.get(Sent, number=1, city=1)
+    if call == "insert":
+        session.insert(parcel(2))
+    elif call == "add":
+        session.add(parcel(2))
+    elif call == "update":
+        session.update(read, count=5)
+    else:
+        session.delete(read)
+    session.commit()
+    with pytest.raises(hb.SchemaMismatch):
+        session.query(Parcel).allow_full_scan().all()
+    expected = {"add": {1: 0, 2: 0}, "insert": {1: 0, 2: 0}, "update": {1: 5}, "delete": {}}[call]
+    assert {one.number: one.count for one in hb.Session(store).query(Sent).use_index("primary").allow_full_scan()} == expected
+
+
 def test_a_write_whose_row_moved_and_returned_since_it_was_read_is_carried_out(store: hb.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     session = session_of(store)
     session.add(parcel(1))

@@ -253,7 +253,7 @@ def test_the_wrong_kind_of_gateway_is_told(gateways: Gateways) -> None:
     for name, scheme, other in (("https1", "hbase", "hbase+thrift2"), ("https2", "hbase+thrift2", "hbase")):
         with hb.connect(gateways[name].replace(f"{scheme}:", f"{other}:")) as store:
             for call in (store.tables, lambda store=store: store.get("t", [b"k"])):  # type: ignore[misc]
-                with pytest.raises(hb.StoreError, match="is for Thrift2"):
+                with pytest.raises(hb.StoreError, match="for Thrift2"):
                     call()
 
 
