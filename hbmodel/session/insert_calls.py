@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -28,7 +27,7 @@ class InsertCalls:
     _view: Callable[[TableSchema], Store]
     _bind: Callable[[TableSchema], Binding]
     _clock: ServerClock
-    _writing: Callable[[Iterable[TableSchema]], AbstractContextManager[None]]
+    _writing: Callable[..., None]
     _guard: Guard
     _moves: Moves
     _work: UnitOfWork
@@ -53,8 +52,8 @@ class InsertCalls:
         life = milliseconds(schema, ttl)
         if self._moves.inserts(schema):
             return insert_between(self._work.apart(inserting=True), obj)
-        with self._writing([schema]):
-            return self._inserter(schema).insert(obj, life)
+        self._writing(schema)
+        return self._inserter(schema).insert(obj, life)
 
     @guarded
     def prepend(self, model: type[T], /, **fields: Any) -> T:
@@ -75,8 +74,8 @@ class InsertCalls:
             EncodingError: there is no value before the first row's.
         """
         schema = schema_of(model)
-        with self._writing([schema]):
-            return prepend(self._inserter(schema), model, fields)
+        self._writing(schema)
+        return prepend(self._inserter(schema), model, fields)
 
     @guarded
     def rekey(self, obj: T, /, **key: Any) -> T:
@@ -100,8 +99,8 @@ class InsertCalls:
         """
         schema = schema_of(type(obj))
         self._moves.check_insert(schema)
-        with self._writing([schema]):
-            return rekey(self._view(schema), self._bind, self._clock, obj, key)
+        self._writing(schema)
+        return rekey(self._view(schema), self._bind, self._clock, obj, key)
 
     def _inserter(self, schema: TableSchema) -> Inserter:
         self._moves.check_insert(schema)

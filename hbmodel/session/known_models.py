@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from operator import attrgetter
 
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
@@ -13,6 +12,8 @@ from hbmodel.store.folded import folded
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
 from hbmodel.tables.registry import Registry
+
+_replaced = attrgetter("replaces")
 
 
 class KnownModels:
@@ -28,7 +29,7 @@ class KnownModels:
         self._store, self._registry, self._knowledge = store, registry, knowledge
         self._bindings: dict[TableSchema, Binding] = {}
         self._views: dict[TableSchema, Store] = {}
-        self._written: frozenset[TableSchema] | None = None
+        self._written: set[TableSchema | None] = set()
 
     def bind(self, schema: TableSchema) -> Binding:
         """The binding of a model, read again if its lease has expired.
@@ -58,15 +59,9 @@ class KnownModels:
             view = self._views[schema] = folded(self._store, schema.wide_rows)
         return view
 
-    @contextmanager
-    def writing(self, schemas: Iterable[TableSchema]) -> Iterator[None]:
-        """Around writes of some models: their bindings alone, and those of the models that they replace, must then be current."""
-        before = self._written
-        self._written = frozenset(of for schema in schemas for of in (schema, schema.replaces) if of is not None)
-        try:
-            yield
-        finally:
-            self._written = before
+    def writing(self, *schemas: TableSchema) -> None:
+        """Begins writes of some models: their bindings alone, and those of the models that they replace, must then be current."""
+        self._written = {*schemas, *map(_replaced, schemas)}
 
     def lease_valid(self) -> bool:
         """Whether the binding of every written model is current: an expired one is read again and must be unchanged.
@@ -75,7 +70,7 @@ class KnownModels:
             SchemaMismatch: it has changed; the next commit restarts with the new binding.
         """
         for schema, binding in list(self._bindings.items()):
-            if self._written is not None and schema not in self._written:
+            if schema not in self._written:
                 continue  # another model that the session has used; its table may be gone
             if schema.replaces is not None and not self._in_use(schema, schema.replaces):
                 del self._bindings[schema]  # the migration was rolled back; what was under way is written into the old table then

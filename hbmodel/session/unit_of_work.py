@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hbmodel.errors import (
@@ -66,7 +65,7 @@ class UnitOfWork:
         view: returns the store as a model sees it.
         bind: returns the current binding of a model; raises if it cannot be used.
         clock: the clock for indexed rows.
-        writing: entered around writes of some models.
+        writing: called when writes of some models begin.
         atomic_rows: whether all writes to one row of a wide model are made in one mutation.
         pinned: the version that the single written row must have; then either all writes are executed or none.
         inserting: whether a live row of a versioned model is an error.
@@ -79,7 +78,7 @@ class UnitOfWork:
         view: Callable[[TableSchema], Store],
         bind: Callable[[TableSchema], Binding],
         clock: ServerClock,
-        writing: Callable[[Iterable[TableSchema]], AbstractContextManager[None]],
+        writing: Callable[..., None],
         *,
         atomic_rows: bool = True,
         pinned: RowVersion | None = None,
@@ -158,8 +157,7 @@ class UnitOfWork:
         self._pending = []
         while self._batches:
             try:
-                with self._writing(self._schemas(self._batches[0])):
-                    self._run(self._batches[0])
+                self._run(self._batches[0])
             except HbmodelError as error:
                 refused = self._pinned is not None and not isinstance(error, StoreError)  # nothing but entries may be written then
                 if (self._begun or self._batches[0].wrote) and not refused:
@@ -194,15 +192,11 @@ class UnitOfWork:
                 apart = [call for call in apart if id(call) not in joined]
         return [*batches, *split_batches(apart)] if batches else [*split_batches(pending)]
 
-    @staticmethod
-    def _schemas(current: Batch | JointBatch) -> Iterator[TableSchema]:
-        for batch in current.parts if isinstance(current, JointBatch) else [current]:
-            yield batch.owners[0].schema
-
     def _run(self, current: Batch | JointBatch, *, again: bool = False) -> None:
         if isinstance(current, JointBatch):
             self._run_joint(current)
             return
+        self._writing(current.owners[0].schema)
         moving = current.owners[0].schema.replaces is not None
         if moving:
             self._moves.route(current)
@@ -235,6 +229,7 @@ class UnitOfWork:
             owner.settle(outcome)
 
     def _run_joint(self, current: JointBatch) -> None:
+        self._writing(*[part.owners[0].schema for part in current.parts])
         running = current.running
         if running is None:
             parts = [self._part(batch) for batch in current.parts]

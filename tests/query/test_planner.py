@@ -339,7 +339,7 @@ def test_a_limit_bounds_what_nothing_is_checked_of() -> None:
         told = explain(of.limit(5), made, one_call_scans=True)
         assert not told.full_scan
         assert told.limit == (5 + of._skipped if of._predicate is None else None)
-        assert ("by the limit" in str(told)) == (of._predicate is None)
+        assert ("row(s) of each bucket" in str(told)) == (of._predicate is None)
 
 
 def test_a_limit_does_not_bound_what_is_checked_row_by_row() -> None:

@@ -283,7 +283,7 @@ def test_what_cannot_be_is_refused(bed: Bed, given_model: Any) -> None:
 
         by_topic = hb.index("topic", covers=("note",))
 
-    with pytest.raises(hb.SchemaMismatch, match="The table is written by other programs"):
+    with pytest.raises(hb.SchemaMismatch, match="Other programs write the table"):
         open_session(bed.store).get(Owned, name="other1")
 
 

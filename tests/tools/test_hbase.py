@@ -119,7 +119,7 @@ def test_wrong_usage_is_exit_status_2(arguments: list[str]) -> None:
 def test_logs(directory: Path) -> None:
     none = run(directory, "logs")
     assert none.exit_code == 1
-    assert none.stderr.startswith("Error: There is no such log; this process was never started")
+    assert none.stderr.startswith("Error: There is no such log: this process was never started")
     run(directory, "start")
     log = directory / "logs" / "thrift1.log"
     log.write_text("".join(f"line {number}\n" for number in range(100)))
