@@ -307,6 +307,14 @@ def lived_through(families: Sequence[Family]) -> st.SearchStrategy[tuple[Sequenc
     return st.tuples(st.just(families), several(operations | st.integers(1, 900) | st.just("compact") | alterations_of(families)))
 
 
+def kept(operation: Operation, answer: Any, fewest: dict[bytes, int]) -> Any:
+    """The answer without versions that may be gone, since the family did not always keep as many as it does now."""
+    if operation.name != "versions" or not isinstance(answer, list):
+        return answer
+    _, columns, _ = operation.arguments
+    return [found[: fewest[column.partition(b":")[0]]] for column, found in zip(columns, answer, strict=True)]
+
+
 class TestAgainstReference:
     """Lives, clocks and compactions too, which a real HBase cannot be made to do at will."""
 
@@ -317,6 +325,7 @@ class TestAgainstReference:
         reference = ReferenceStore(families, now=1000)
         with EmbeddedStore(None, clock=lambda: reference.now) as store:
             store.create_table("t", families)
+            fewest = {family.name: family.max_versions or 1 for family in families}
             for operation in operations:
                 if isinstance(operation, int):
                     reference.now += operation
@@ -325,7 +334,9 @@ class TestAgainstReference:
                     store.compact("t")
                 else:
                     assert isinstance(operation, Operation)
-                    assert run(store, "t", b"r", operation) == run(reference, "t", b"r", operation), operation
+                    ran = [kept(operation, run(each, "t", b"r", operation), fewest) for each in (store, reference)]
+                    assert ran[0] == ran[1], operation
+                    fewest = {family.name: min(fewest[family.name], family.max_versions or 1) for family in store.families("t")}
                 everything = Operation("scan", (Scan(),))
                 assert run(store, "t", b"r", everything) == run(reference, "t", b"r", everything), operation
 
