@@ -242,9 +242,14 @@ def below(codec: Codec[T], value: T) -> tuple[T | None, bool]:
         return floor, False
 
 
+_EXACT = frozenset({str, bytes, int, bool})
+"""Types whose values every codec of theirs stores as they are, or refuses."""
+
+
 def read_back(codec: Codec[T], value: T) -> T:
     """A value in its form after a read; unchanged if the codec cannot store it."""
-    if not codec.key:  # these store only values that read back equal
+    kind = type(value)
+    if not codec.key or (kind in _EXACT and kind is codec.python_type):  # without a form for keys: these store what reads back equal
         return value
     try:
         return codec.constant(value)
