@@ -59,7 +59,11 @@ def test_the_reduced_search_sees_every_store(name: str) -> None:
     assert 0 < states[0] <= states[1]
 
 
-@pytest.mark.parametrize("name", BROKEN)
+LED = frozenset({"sealing: writers do not look whether their phase is over", "sealing: what was sealed is not read again"})
+"""Whole migrations, in which a writer repeats its attempts: without reductions each of them leads to further states, and none to an end."""
+
+
+@pytest.mark.parametrize("name", sorted(BROKEN.keys() - LED))
 def test_the_full_search_finds_what_the_reduced_one_finds(name: str) -> None:
     for label, model in flat(BROKEN[name].mutant()):
         found = model.run()
