@@ -45,7 +45,11 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
     if ttl <= timedelta(0) or ttl % _MILLISECOND:
         raise EncodingError("A TTL must be a positive number of whole milliseconds.", table=schema.table, ttl=str(ttl))
     if schema.versioned:
-        raise CapabilityError("A versioned model takes no TTL: the versions would expire with the rows.", table=schema.table)
+        raise CapabilityError(
+            "A versioned model takes no TTL: the version would expire with its row, and a delayed write could restore the row. Store the "
+            "time of expiry in a column, leave expired rows out by a condition, and delete them with query.delete().",
+            table=schema.table,
+        )
     if any(f.kind == "counter" for f in schema.columns):
         raise CapabilityError(
             "A model with counters takes no TTL: a counter has the timestamp of its last increment, so it would outlive its row.",
