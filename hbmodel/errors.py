@@ -242,7 +242,7 @@ class IndexUnavailable(HbmodelError):
 
 
 class CapabilityError(HbmodelError):
-    """The store, or the model, does not support this operation; the message names a store that does, or says what to do instead."""
+    """The store or the model does not support this operation; the message says why, and names another store or way, if there is one."""
 
 
 # --- stores -----------------------------------------------------------------------------------------------------------

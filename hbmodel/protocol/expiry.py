@@ -52,7 +52,8 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
         )
     if any(f.kind == "counter" for f in schema.columns):
         raise CapabilityError(
-            "A model with counters takes no TTL: a counter has the timestamp of its last increment, so it would outlive its row.",
+            "A model with counters takes no TTL: a counter has the timestamp of its last increment, so it would outlive its row. "
+            "Declare the counters in a model of their own.",
             table=schema.table,
         )
     if schema.maps:
@@ -62,7 +63,8 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
         )
     if schema.wide is not None and schema.wide.qualifiers.raw:
         raise CapabilityError(
-            "A model whose column has an empty alias takes no TTL: its objects have no room for the cell with the expiry time.",
+            "A model whose column has an empty alias takes no TTL: its objects have no room for the cell with the expiry time. Give the "
+            "column an alias.",
             table=schema.table,
         )
     if schema.salt.random:

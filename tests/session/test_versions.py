@@ -655,6 +655,17 @@ def test_lives_are_refused() -> None:
                 call()
 
 
+def test_models_with_counters_take_no_ttl() -> None:
+    @hb.model(table="counted_visits", family="d")
+    class Visits:
+        page: hb.Key[str] = hb.key()
+        title: hb.Column[str] = hb.column("t")
+        seen: hb.Column[int] = hb.counter("s")
+
+    with fresh(Visits) as store, pytest.raises(hb.CapabilityError, match="Declare the counters in a model of their own"):
+        hb.Session(store).add(Visits(page="a", title="A"), ttl=timedelta(seconds=1))
+
+
 def test_counters_of_versioned_rows_are_not_counted_by_the_version(atomic_bed: Bed) -> None:
     @hb.model(table="versioned_pages", family="d")
     class Page:
