@@ -209,16 +209,20 @@ class PartialWrite(HbmodelError):
     Attributes:
         applied: the outcomes of the objects that were written and acknowledged.
         pending: the objects (or keys) that were not, in order; the session still holds them and `commit()` finishes them.
-        failures: the outcomes of objects that can never be written as requested (`RowNotFound`); they are not pending.
+        failures: the outcomes of calls that were refused (such as `RowNotFound`); they are not pending.
         deleted: of `query.delete()`: how many objects were certainly deleted.
         key: the row key of the first object that failed, or else of the first pending one.
         reason: why it failed, or why the commit stopped.
     """
 
+    def __str__(self) -> str:
+        """The reason has a line of its own: it is the text of an error, in which keys are quoted already."""
+        return super().__str__() if self.reason is None else f"{super().__str__()}\nreason: {self.reason}"
+
     def _shown(self) -> Mapping[str, Any]:
         """How many there are of each kind: objects hold row values, and there may be thousands."""
         counted = {"applied", "pending", "failures"}
-        return {name: len(value) if name in counted else value for name, value in self.details.items()}
+        return {name: len(value) if name in counted else value for name, value in self.details.items() if name != "reason"}
 
 
 class ClockError(HbmodelError):
@@ -238,7 +242,7 @@ class IndexUnavailable(HbmodelError):
 
 
 class CapabilityError(HbmodelError):
-    """The store does not support this operation; the message names a store or setting that does."""
+    """The store or the model does not support this operation; the message says why, and names another store or way, if there is one."""
 
 
 # --- stores -----------------------------------------------------------------------------------------------------------

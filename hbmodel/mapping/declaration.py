@@ -240,7 +240,10 @@ def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -
     families = [family for family in (options.family, *options.families) if isinstance(family, Family)]
     if any(family.ttl is not None for family in families):
         raise DeclarationError(
-            "The families of a versioned model cannot have a TTL: a row's version must not expire.", model=model, option="ttl"
+            "The families of a versioned model cannot have a TTL: a row's version must not expire. Store the time of expiry in a column, "
+            "and delete expired rows with query.delete().",
+            model=model,
+            option="ttl",
         )
     return True
 

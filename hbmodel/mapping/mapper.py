@@ -374,9 +374,9 @@ def encode_cell(schema: TableSchema, of: Field, value: Any) -> bytes:
 
 
 def version_of(schema: TableSchema, obj: object) -> int:
-    """The version that an object was read with: 0 if it was not read, or if the model has none."""
+    """The version that an object was read with, or 0 if there is none; raises `EncodingError` if a program has set it to something else."""
     of = schema.version_field
-    return UNKNOWN if of is None else int(getattr(obj, of.name))
+    return UNKNOWN if of is None else int(of.codec.decode(encode_cell(schema, of, getattr(obj, of.name))))
 
 
 def give_version(schema: TableSchema, obj: object, version: int) -> bool:

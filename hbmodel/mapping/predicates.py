@@ -43,7 +43,10 @@ class Predicate(ABC):
         return describe(self)
 
     def __bool__(self) -> NoReturn:
-        raise QueryError("A predicate has no truth value: combine predicates with &, | and ~, and write (a < b) & (b < c) for a chain.")
+        raise QueryError(
+            "A predicate has no truth value: combine predicates with &, | and ~. Write (a < b) & (b < c) for a chain, and field.in_([...]) "
+            "for `in`."
+        )
 
     @abstractmethod
     def test(self) -> Test:

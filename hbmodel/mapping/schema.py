@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
+from types import GeneratorType, NoneType
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -329,12 +330,20 @@ class TableSchema:
         return [*keys, *((of.column.decode("latin-1"), of) for of in self.columns), *values]
 
 
+_COLLECTIONS = (list, tuple, set, frozenset, GeneratorType)
+"""What several objects are given in, where one is expected."""
+
+
 def schema_of(model: type[Any]) -> TableSchema:
     """The schema of a class decorated with `model`; raises `DeclarationError`, a `TypeError`, for any other class."""
     found = vars(model).get("__hbmodel__") if isinstance(model, type) else None
     if not isinstance(found, TableSchema):
         if model is type:  # the type of what was given for an object
             raise DeclarationError("Give an object of a model, not a class.")
+        if model is NoneType:
+            raise DeclarationError("Give an object of a model: get() and first() return None if there is none.")
+        if any(model is kind for kind in _COLLECTIONS):
+            raise DeclarationError("Give one object of a model per call; add_all() takes several.", found=model.__qualname__)
         name = model.__qualname__ if isinstance(model, type) else type(model).__qualname__
         if isinstance(vars(type(model)).get("__hbmodel__"), TableSchema):
             raise DeclarationError("Give the class of a model, not an object of it.", found=name)

@@ -45,10 +45,15 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
     if ttl <= timedelta(0) or ttl % _MILLISECOND:
         raise EncodingError("A TTL must be a positive number of whole milliseconds.", table=schema.table, ttl=str(ttl))
     if schema.versioned:
-        raise CapabilityError("A versioned model takes no TTL: the versions would expire with the rows.", table=schema.table)
+        raise CapabilityError(
+            "A versioned model takes no TTL: the version would expire with its row, and a delayed write could restore the row. Store the "
+            "time of expiry in a column, leave expired rows out by a condition, and delete them with query.delete().",
+            table=schema.table,
+        )
     if any(f.kind == "counter" for f in schema.columns):
         raise CapabilityError(
-            "A model with counters takes no TTL: a counter has the timestamp of its last increment, so it would outlive its row.",
+            "A model with counters takes no TTL: a counter has the timestamp of its last increment, so it would outlive its row. "
+            "Declare the counters in a model of their own.",
             table=schema.table,
         )
     if schema.maps:
@@ -58,7 +63,8 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
         )
     if schema.wide is not None and schema.wide.qualifiers.raw:
         raise CapabilityError(
-            "A model whose column has an empty alias takes no TTL: its objects have no room for the cell with the expiry time.",
+            "A model whose column has an empty alias takes no TTL: its objects have no room for the cell with the expiry time. Give the "
+            "column an alias.",
             table=schema.table,
         )
     if schema.salt.random:

@@ -128,10 +128,12 @@ class VersionedRowPlanner(IndexedRowPlanner):
         found = self.cell(old).version if old.live else UNKNOWN
         if write.version in {UNKNOWN, found} or (not old.live and not isinstance(write, PutObject)):
             return
-        raise ConflictError(
-            "The row has been written since the object was read: read it again.",
-            table=self.schema.table, key=write.row, expected=write.version, found=found,
-        )  # fmt: skip
+        message = (
+            "The row has been written since the object was read: read it again, or continue with the copy that update() returned."
+            if old.live
+            else "The row has been deleted since the object was read: to put it as a new row, insert type(obj)(**hb.asdict(obj))."
+        )
+        raise ConflictError(message, table=self.schema.table, key=write.row, expected=write.version, found=found)
 
     def _check_unmoved(self, row: bytes, old: OldRow) -> None:
         """Raises `ConflictError` for an object that is being moved to another key, in its old row and in its new one.

@@ -114,6 +114,8 @@ def decode_token(text: str, query: bytes | None, seal: Seal | None = None) -> To
     """
     if not isinstance(text, str) or not text.isascii():
         raise TokenError("A continuation token must be the next_token or previous_token of an earlier page.")
+    if not text:
+        raise TokenError("The continuation token is empty: pass None for the first page.")
     try:
         data = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

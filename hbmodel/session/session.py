@@ -155,10 +155,10 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
 
     def _mention_lost(self) -> None:
         """Logs a warning, since a forgotten commit is not visible anywhere else."""
-        if self._work.waiting:
+        if waiting := self._work.waiting:
             log.warning(
-                "a session ended with %d calls that were not committed, for %s; discard() drops them without a warning",
-                self._work.waiting, ", ".join(self._work.tables),
+                "a session ended with %d %s not committed, for %s; discard() drops them without a warning",
+                waiting, "call that was" if waiting == 1 else "calls that were", ", ".join(self._work.tables),
             )  # fmt: skip
 
     @property
@@ -281,6 +281,8 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
             obj: the object whose key identifies the row; if it has a version that was read, the row must still have it.
             if_: as for `update`.
         """
+        if isinstance(obj, Query):
+            raise SessionError("delete() takes an object: query.delete() deletes what a query finds.")
         schema = schema_of(type(obj))
         check_condition(schema, if_)
         self._delete(schema, obj, key_of(schema, obj), version_of(schema, obj), if_)

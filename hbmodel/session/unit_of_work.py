@@ -318,7 +318,7 @@ def _refused(outcomes: Sequence[Outcome], failures: Sequence[Outcome]) -> Hbmode
     if conflicts and len(conflicts) == len(failures) and not any(outcome.action in {"put", "deleted"} for outcome in outcomes):
         return ConflictError(conflicts[0].message, **conflicts[0].details, failures=failures)
     return PartialWrite(
-        "Some objects cannot be written as requested: see `failures`. All others are written.",
+        "Some calls of the commit were refused: see `failures`. All others are carried out, and nothing is pending.",
         applied=[outcome for outcome in outcomes if outcome.error is None], pending=[], failures=failures,
         key=failures[0].key, reason=str(failures[0].error),
     )  # fmt: skip

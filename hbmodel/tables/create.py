@@ -9,7 +9,15 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.errors import CapabilityError, FamilyNotFound, NamespaceExists, NamespaceNotFound, SchemaMismatch, TableExists
+from hbmodel.errors import (
+    CapabilityError,
+    DeclarationError,
+    FamilyNotFound,
+    NamespaceExists,
+    NamespaceNotFound,
+    SchemaMismatch,
+    TableExists,
+)
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.declared import DeclaredTable, SplitsOption, plan_tables
@@ -77,8 +85,8 @@ def create_tables(store: Store, *models: Declared, splits: SplitsOption = None, 
 
     Args:
         store: to create them in.
-        models: whose tables; without any, only the registry table is created. Sequences and dictionaries have tables too; those
-            of dictionaries that fields of the models use are created automatically.
+        models: whose tables. Sequences and dictionaries have tables too; those of dictionaries that fields of the models use are
+            created automatically.
         splits: where the regions of new tables begin: one strategy for each model's primary table, or a mapping from model or
             table name to a strategy (the table of an index is `<table>.<index>`). Existing tables keep their regions.
         registry: name of the registry table.
@@ -89,9 +97,11 @@ def create_tables(store: Store, *models: Declared, splits: SplitsOption = None, 
         FamilyNotFound: a live table lacks a column family of its model; `alter` adds it.
         CapabilityError: the store cannot create a table or namespace as declared; nothing was created, and `shell` has the lines
             for HBase's own shell.
-        DeclarationError: a strategy for splits does not suit its table.
+        DeclarationError: no model was given, or a strategy for splits does not suit its table.
     """
     check_store(store)
+    if not models:
+        raise DeclarationError("Give the models whose tables are to be created: create_tables(store, Model).")
     named, ids = models_and_ids(models)
     if not ids:
         return _create(store, named, splits, registry)

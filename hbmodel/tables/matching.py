@@ -239,17 +239,19 @@ def renamed_index(index: Index, state: IndexState) -> Mapping[str, Any] | None:
 
 def check_layout(schema: TableSchema, found: Registration) -> None:
     """Raises `SchemaMismatch` with every difference that would make the model misread or misplace rows."""
-    differences = [difference_line(*difference) for difference in layout_mismatches(schema, found.layout)]
+    mismatches = layout_mismatches(schema, found.layout)
+    differences = [difference_line(*difference) for difference in mismatches]
+    same_key = all(what != "key" for what, _, _ in mismatches)  # with another key, all indexes have other entries
     matched = match_indexes(schema, found)
     for name, state in sorted(matched.states.items()):
         index = schema.indexes[name]
-        if state.state != ABSENT and not same_entries(index, state):
+        if same_key and state.state != ABSENT and not same_entries(index, state):
             differences.append(difference_line(f"index {name}", *specs_to_compare(index, state)))
     differences += [taken_line(name, state) for name, state in matched.taken.items()]
     if differences:
         raise SchemaMismatch(
-            "The live table has another layout than the model declares, and it cannot be changed: use a model with the live layout, or "
-            "move the objects to another table.",
+            "The live table has another layout than the model declares, and it cannot be changed: restore the declaration that `live` "
+            "shows, give a changed column another qualifier, or move the objects to another table with hb.migrate().",
             table=schema.table,
             differences=differences,
             renames=rename_hints(field_renames(schema, found.layout)) or None,

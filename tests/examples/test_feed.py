@@ -122,6 +122,18 @@ def test_urls_that_lead_nowhere() -> None:
             assert page.status_code == 200
             assert "this is the first one" in page.text
             assert texts(page.text) == ["text 0", "text 1", "text 2", "text 3"]
+        for odd in (
+            "after=",
+            "before=",
+            "after=%C3%A9",
+            "user=%00",
+            "user=%FF",
+            "name=%ED%A0%80",
+            f"user={'x' * 40_000}",
+            f"name={'x' * 40_000}",
+        ):
+            assert client.get(f"/?{odd}").status_code == 200
+        assert client.get(f"/users/{'x' * 40_000}/delete").status_code == 200
         both = client.get(f"/?after={token}&before={token}")
         assert both.status_code == 400
         assert "not both" in both.text

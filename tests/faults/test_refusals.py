@@ -345,6 +345,8 @@ CALLS = [
         "The continuation token is damaged: start from the first page",
         lambda s: s.query(Thing).allow_full_scan().page(5, after="x"),
     ),
+    in_session(hb.TokenError, "empty: pass None for the first page", lambda s: s.query(Thing).allow_full_scan().page(5, after="")),
+    in_session(hb.TokenError, "empty: pass None for the first page", lambda s: s.query(Thing).allow_full_scan().page(5, before="")),
     in_session(hb.DeclarationError, "splits must be a split strategy", lambda s: hb.create_tables(s.store, Thing, splits=5)),  # type: ignore[arg-type]
     in_session(hb.DeclarationError, "This must be True or False", lambda s: hb.alter(s.store, Thing, lossy=1)),  # type: ignore[arg-type]
     in_session(hb.DeclarationError, "times must be an hb", lambda s: hb.alter(s.store, Thing, times=5)),  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -30,10 +31,13 @@ WRONG: dict[str, tuple[str, Callable[[], object]]] = {
     "immutable": ("immutable", lambda: declare(fields(), immutable=True)),
     "random salt": ("RandomSalt|immutable", lambda: declare(fields(), salt=hb.RandomSalt(4))),
     "foreign": ("foreign", lambda: declare(fields(), foreign=True)),
-    "a family with a TTL": ("TTL", lambda: declare(fields(), family=hb.family("d", ttl=60))),
+    "a family with a TTL": (
+        "Store the time of expiry in a column",
+        lambda: declare(fields(), family=hb.family("d", ttl=timedelta(minutes=1))),
+    ),
     "another family with a TTL": (
         "TTL",
-        lambda: declare(fields(more=(TEXT, hb.column("m", default="", family="e"))), families=(hb.family("e", ttl=60),)),
+        lambda: declare(fields(more=(TEXT, hb.column("m", default="", family="e"))), families=(hb.family("e", ttl=timedelta(minutes=1)),)),
     ),
     "null deletes": (
         "version",

@@ -54,7 +54,8 @@ def forgotten(bed: Bed) -> Bed:
     for table in ("notes", "notes.by_topic"):
         if table in bed.store.tables():
             bed.store.delete_table(table)
-    hb.create_tables(bed.store)
+    hb.create_tables(bed.store, Bare)
+    bed.store.delete_table("notes")
     row = registry_row(hb.schema_of(Note))
     bed.store.delete("hbmodel", [Delete(row)])
     return bed

@@ -127,7 +127,10 @@ def test_failures_beside_successes_are_told_apart() -> None:
         assert [type(outcome.error) for outcome in error.failures] == [hb.RowNotFound]
         assert error.failures[0].key == error.key == hb.row_key(Order, customer=1, at=day(2), number=2)
         assert "There is no row with this key to update: add() or insert() creates one." in error.reason
-        assert repr(error.key) in str(error)
+        text = str(error)
+        assert error.message == "Some calls of the commit were refused: see `failures`. All others are carried out, and nothing is pending."
+        assert text == f"{error.message} [applied=2, pending=0, failures=1, key={error.key!r}]\nreason: {error.reason}"
+        assert text.count(repr(error.key)) == 2, "a key is escaped once, in the reason too"
         assert error.pending == []
         assert session.commit() == []
 

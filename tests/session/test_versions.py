@@ -136,6 +136,13 @@ def test_a_row_that_is_not_there(atomic_bed: Bed) -> None:
     with pytest.raises(hb.ConflictError) as caught:
         session.commit()
     assert (caught.value.expected, caught.value.found) == (held.version, 0)
+    assert "has been deleted since the object was read: to put it as a new row, insert" in caught.value.message
+    with pytest.raises(hb.ConflictError, match="has been deleted since"):
+        session.insert(held)
+    again = session.insert(Account(**hb.asdict(held)))
+    assert again == held
+    session.delete(again)
+    session.commit()
     inserted = session.insert(Account(name="a", owner="cid"))
     assert inserted.version > held.version  # versions never come back
     with pytest.raises(hb.RowExists):
@@ -185,9 +192,25 @@ def test_updates_of_one_row_in_one_commit_follow_each_other(atomic_bed: Bed) -> 
     assert account(session) == Account(name="a", owner="bob", balance=1)
     session.update(account(session), balance=2)
     session.update(account(session), balance=3)
-    with pytest.raises(hb.PartialWrite):  # the second holds an object that the first has made stale
+    with pytest.raises(hb.PartialWrite) as caught:  # the second holds an object that the first has made stale
         session.commit()
+    assert "read it again, or continue with the copy that update() returned" in (caught.value.reason or "")
     assert account(session).balance == 2
+
+
+@pytest.mark.parametrize("wrong", ["abc", None, 1.5, True, -1, 2**63])
+def test_a_version_that_is_none_is_refused(wrong: Any) -> None:
+    with fresh(Account) as store:
+        session = hb.Session(store)
+        held = session.insert(Account(name="a", owner="ann"))
+        held.version = wrong
+        for call in (
+            lambda: session.add(held), lambda: session.update(held, balance=1), lambda: session.delete(held),
+            lambda: session.insert(held), lambda: session.rekey(held, name="b"), lambda: session.load([held]),
+        ):  # fmt: skip
+            with pytest.raises(hb.EncodingError) as caught:
+                call()
+            assert caught.value.field == "version"
 
 
 def test_the_version_is_part_of_an_object_and_not_of_its_value() -> None:
@@ -628,8 +651,19 @@ def test_lives_are_refused() -> None:
             lambda: session.add(held, ttl=life), lambda: session.update(held, balance=1, ttl=life),
             lambda: session.insert(held, ttl=life), lambda: session.load([held], ttl=life),
         ):  # fmt: skip
-            with pytest.raises(hb.CapabilityError, match="versioned"):
+            with pytest.raises(hb.CapabilityError, match=r"Store the time of expiry in a column, .* delete them with query\.delete\(\)"):
                 call()
+
+
+def test_models_with_counters_take_no_ttl() -> None:
+    @hb.model(table="counted_visits", family="d")
+    class Visits:
+        page: hb.Key[str] = hb.key()
+        title: hb.Column[str] = hb.column("t")
+        seen: hb.Column[int] = hb.counter("s")
+
+    with fresh(Visits) as store, pytest.raises(hb.CapabilityError, match="Declare the counters in a model of their own"):
+        hb.Session(store).add(Visits(page="a", title="A"), ttl=timedelta(seconds=1))
 
 
 def test_counters_of_versioned_rows_are_not_counted_by_the_version(atomic_bed: Bed) -> None:

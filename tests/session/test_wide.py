@@ -330,7 +330,7 @@ def test_an_object_whose_column_has_an_empty_alias_takes_no_ttl(bed: Bed) -> Non
     model = declare("wide_bare", True, raw=True)
     session = bed.use(model)
     obj = model(owner="a", at=TIMES[0], name="x", value=2)
-    with pytest.raises(hb.CapabilityError, match="empty alias"):
+    with pytest.raises(hb.CapabilityError, match="Give the column an alias"):
         session.add(obj, ttl=timedelta(hours=1))
     assert evolve(obj, value=3).value == 3
 

@@ -76,6 +76,7 @@ def test_other_schemes_are_not_understood(url: str, scheme: str | None) -> None:
     with pytest.raises(hb.StoreURLError, match="begins with 'embedded:', 'memory:'") as caught:
         hb.connect(url)
     assert caught.value.scheme == scheme
+    assert "for a local file, put 'embedded:' before its path" in caught.value.message
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,8 @@ class Bed:
 def fresh(*models: type[Any]) -> RecordingStore:
     """A store in memory with the tables of the models."""
     store = RecordingStore(hb.connect("memory:"))
-    hb.create_tables(store, *models)
+    if models:
+        hb.create_tables(store, *models)
     store.calls.clear()
     return store
 

@@ -75,11 +75,10 @@ def test_repeating_it_writes_nothing() -> None:
     assert not any(call.writes for call in recording.calls)
 
 
-def test_creating_nothing_creates_the_registry(store: hb.Store) -> None:
-    hb.create_tables(store)
-    assert store.tables() == ["hbmodel"]
-    hb.create_tables(store, registry="another")
-    assert store.tables() == ["another", "hbmodel"]
+def test_creating_nothing_is_a_mistake(store: hb.Store) -> None:
+    with pytest.raises(hb.DeclarationError, match="the models whose tables are to be created"):
+        hb.create_tables(store)
+    assert store.tables() == []
 
 
 def test_what_the_registry_holds(store: hb.Store) -> None:

@@ -131,7 +131,8 @@ def test_a_missing_family_is_told_and_added(empty: Bed) -> None:
 def test_a_table_that_was_made_by_hand_is_registered() -> None:
     model = declare(indexes=BY_TAG)
     with hb.connect("memory:") as store:
-        hb.create_tables(store)
+        hb.create_tables(store, declare())
+        hb.drop_tables(store, declare())
         store.create_table(TABLE, [hb.Family(b"d"), hb.Family(b"t")])
         found = hb.diff(store, model)
         assert told(found) == [(TABLE, "index by_tag", "safe"), (TABLE, "registry entry of family d", "safe")]

@@ -72,7 +72,12 @@ def test_differences_are_told_by_what_differs(name: str) -> None:
         found = str(hb.diff(store, model)).splitlines()
         with pytest.raises(hb.SchemaMismatch, match="another layout") as caught:
             hb.Session(store).get(model, number=1, queue="q")
-    assert caught.value.differences == [f"{what}: declared {declared}, live {live}" for what, live, declared in expected]
+    with_key = any(what == "key" for what, _, _ in expected)  # then the indexes differ only because of it
+    assert caught.value.differences == [
+        f"{what}: declared {declared}, live {live}" for what, live, declared in expected if not (with_key and what.startswith("index"))
+    ]
+    assert "restore the declaration that `live` shows, give a changed column another qualifier, or" in caught.value.message
+    assert "with hb.migrate()" in caught.value.message
     for what, live, declared in expected:
         assert any(line.startswith(f"! told: {what}: {live} -> {declared} (") for line in found)
 

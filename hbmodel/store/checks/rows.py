@@ -8,7 +8,7 @@ from hbmodel.errors import InvalidRequest
 from hbmodel.store.checks.numbers import is_plain
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, ConditionalChange, Delete, Get, Put
 
-NO_TABLE = "There is no such table: hb.create_tables() creates the tables of models."
+NO_TABLE = "There is no such table: hb.create_tables() creates the tables of the models, sequences and dictionaries that it is given."
 """What `TableNotFound` says."""
 
 NO_FAMILY = "The table has no column family of that name: hb.alter() adds those of a model."
