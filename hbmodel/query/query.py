@@ -156,7 +156,11 @@ class Query(Generic[R_co]):
         return evolve(self, row_bounds=(*self._row_bounds, row_bound(self.schema, item, above=not self._backwards)))
 
     def order_by(self, *fields: FieldExpression[Any] | Ordering) -> Query[R_co]:
-        """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` if no path gives it."""
+        """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` if no path gives it.
+
+        Items that are equal in it are ordered by the rest of the key, and last by leading fields that `in_` gives several values,
+        each in the direction of the key; all are reversed together with the order, and by `reversed()`.
+        """
         if not fields:
             raise QueryError("order_by() takes at least one field.")
         ordering = tuple(part if isinstance(part, Ordering) else Ordering(field_of(part), False) for part in fields)
