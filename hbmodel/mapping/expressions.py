@@ -104,7 +104,11 @@ class FieldExpression(Generic[T]):
         return (self >= low) & (self <= high)
 
     def in_(self, values: Iterable[T]) -> Predicate:
-        """The field equals one of `values`; an empty collection matches nothing."""
+        """The field equals one of `values`; an empty collection matches nothing.
+
+        Their order does not matter: items are in the order of the field, or with `order_by` on a later field of the key, in the
+        order of that one, with this field last.
+        """
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise QueryError("in_ takes a collection of values.", field=self.of.name, found=type(values).__name__)
         return In(self.of, tuple(self.checked(v) for v in values))

@@ -34,17 +34,19 @@ def within_bounds(plan: Plan, path_backwards: bool) -> Plan:
 
 def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
     """The position of an object in the order of a plan; for an object under a random salt, after or before all of its copies."""
-    layout, known = plan.path.layout, plan.match.parts
+    layout = plan.path.layout
     parts: list[bytes] = []
     missing: list[str] = []
     for at, name in enumerate(layout.names):
+        asked = plan.match.values_at(layout, at)
+        if asked is not None and len(asked) == 1:  # every item has this value, so the object's own decides nothing
+            parts.append(asked[0])
+            continue
         values = _values(plan, bound.values, at)
-        if values is not None:
-            parts.append(_first(plan, at, [layout.pack_field(at, value) for value in values]))
-        elif at < len(known) and len(known[at]) == 1:
-            parts.append(known[at][0])
-        else:
+        if values is None:
             missing.append(name)
+        else:
+            parts.append(_first(plan, at, asked, [layout.pack_field(at, value) for value in values]))
     if missing:
         raise QueryError(
             "before() and after() need more fields for the key that the query reads: give these fields too, or the object.",
@@ -65,9 +67,8 @@ def _values(plan: Plan, given: Mapping[str, Any], at: int) -> Sequence[Any] | No
     return [given[name]] if name in given else None
 
 
-def _first(plan: Plan, at: int, packed: Sequence[bytes]) -> bytes:
+def _first(plan: Plan, at: int, asked: Sequence[bytes] | None, packed: Sequence[bytes]) -> bytes:
     """The bytes of the entry through which the object is an item: the first entry that matches the query."""
-    asked = plan.match.parts[at] if at < len(plan.match.parts) else None
     found = min(packed if asked is None or len(packed) == 1 else set(packed) & set(asked), default=None)
     if found is None:
         raise QueryError(

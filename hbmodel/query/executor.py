@@ -6,7 +6,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
+from functools import cached_property, partial
 from operator import itemgetter
 from typing import Any
 
@@ -21,6 +21,7 @@ from hbmodel.protocol.verify_entries import CoveringReader, EntryVerifier, newes
 from hbmodel.query.page_window import PageWindow, check_direction
 from hbmodel.query.paging import Page, Seal, Token, decode_token, encode_token
 from hbmodel.query.plan import Bucket, Plan
+from hbmodel.query.pushdown import dropped_by_client
 from hbmodel.query.query import Query
 from hbmodel.store.column_scans import scan_columns
 from hbmodel.store.filters import And as AllOf
@@ -36,13 +37,13 @@ MERGED_BATCH = 16 * BATCH
 """Rows that one round trip of all the scans of a merged order fetches, unless there are very many of them."""
 
 CHECKED_BATCH = 200
-"""Fewest rows that a round trip fetches where the client drops some of them."""
+"""Fewest rows that one round trip of a long scan fetches where the client drops some of them."""
 
 GET_CHUNK = 500
 """Rows that one multi-get asks for, at most."""
 
 FIRST_GET = 8
-"""Rows that the first multi-get of a page asks for, at least."""
+"""Rows that the first request of a page asks for, at least, where the client may drop some of them."""
 
 Started = Sequence[Iterator[Sequence[Row]]]
 """Scans that a store has begun."""
@@ -160,13 +161,23 @@ class PlanExecutor:
 
     def scans(self, ranges: Iterable[KeyRange], table_filter: Any, columns: Sequence[bytes]) -> list[Scan]:
         """A scan of each of these ranges."""
-        limit = self.wanted if self.scans_exactly else None
-        # Where rows are still checked here, a page may take more of them than it has items.
+        limit = None if self.wanted is None else self._first_limit
+        batch = self._most if limit is None else min(self._most, max(2, limit))
+        return [Scan(of, self.plan.backwards, columns, table_filter, limit, batch) for of in ranges]
+
+    @cached_property
+    def _most(self) -> int:
+        """The most rows that one round trip of a scan fetches."""
         least = 2 if self.plan.accepts is None else CHECKED_BATCH
-        most = BATCH if self.plan.order is None else max(least, MERGED_BATCH // max(1, len(self.plan.buckets)))
-        batch = most if self.wanted is None else min(most, max(least, self.wanted))
-        backwards = self.plan.backwards
-        return [Scan(of, backwards, columns, table_filter, limit, batch) for of in ranges]
+        return BATCH if self.plan.order is None else max(least, MERGED_BATCH // max(1, len(self.plan.buckets)))
+
+    @cached_property
+    def _first_limit(self) -> int:
+        """The limit of the first portion of a scan: as many rows as are wanted, or some more where they are still checked here."""
+        wanted = self.wanted or 0
+        random = self.plan.path.salt.random  # the row after the last copy of an item is read too
+        exact = self.scans_exactly or not (random or self.plan.path.index is not None or dropped_by_client(self.plan))
+        return wanted if exact else max(FIRST_GET, wanted + random)
 
     def started(self, scans: Sequence[Scan]) -> Started:
         """These scans of the path's table, already begun."""
@@ -216,21 +227,27 @@ class PlanExecutor:
         with ExitStack() as closed:
             for batches in started:
                 closed.callback(close_started, batches)
-            runs = [self._run(first, self.scans(ranges, table_filter, columns)) for first, ranges in zip(started, ordered, strict=True)]
+            # Many runs have read many rows before the first of them needs more.
+            growth = max(2, len(live))
+            runs = [
+                self._run(first, self.scans(ranges, table_filter, columns), growth) for first, ranges in zip(started, ordered, strict=True)
+            ]
             for run in runs:
                 closed.callback(run.close)
             yield runs
 
-    def _run(self, first: Iterator[Sequence[Row]], scans: Sequence[Scan]) -> Generator[Sequence[Row], None, None]:
+    def _run(self, first: Iterator[Sequence[Row]], scans: Sequence[Scan], growth: int) -> Generator[Sequence[Row], None, None]:
         """The batches of successive scans; the first scan is started already.
 
-        A limit also counts rows that are not objects. If more rows are needed than it gives, the rest of the scan is read in
-        growing portions. For a covering index, the rest is read without the marks that used up the limit.
+        A limit also counts rows that are not objects, or that do not match. If more rows are needed than it gives, the rest of the
+        scan is read in growing portions, finally without a limit. For a covering index, the rest is read without the marks that
+        used up the limit.
         """
         batches, started = first, True
+        limit, size = scans[0].limit, scans[0].batch_size
         try:
             for scan in scans:
-                following: Scan | None = scan
+                following: Scan | None = evolve(scan, limit=limit, batch_size=size)
                 while following is not None:
                     if not started:
                         (batches,) = self.started([following])
@@ -241,9 +258,13 @@ class PlanExecutor:
                         last, count = batch[-1].row, count + len(batch)
                         yield batch
                     self.check()
-                    following = _behind(following, last) if count == following.limit else None
-                    if following is not None and self.plan.covering is not None:
-                        following = evolve(following, filter=self.plan.filter_of_rest)
+                    if limit is None or count < limit:
+                        break
+                    limit = max(FIRST_GET, growth * limit)
+                    limit, size = (None, self._most) if limit >= self._most else (limit, limit)
+                    rest = following.range.before(last) if following.reversed else following.range.after(last)
+                    chosen = following.filter if self.plan.covering is None else self.plan.filter_of_rest
+                    following = None if rest.empty else evolve(following, range=rest, filter=chosen, limit=limit, batch_size=size)
         finally:
             close_started(batches)
 
@@ -294,15 +315,6 @@ class PlanExecutor:
         if plan.covering is not None:
             return CoveringReader(plan.covering, plan.accepts_entry, verifier).read
         return lambda entries: verifier.verify([entry.row for entry in entries])
-
-
-def _behind(scan: Scan, last: bytes) -> Scan | None:
-    """The rest of a scan after the row `last`, or None, with twice as many rows, since the rows before were not objects."""
-    rest = KeyRange(scan.range.start, last) if scan.reversed else KeyRange(last + b"\x00", scan.range.stop)
-    if rest.empty or scan.limit is None:
-        return None
-    limit = max(FIRST_GET, min(BATCH, 2 * scan.limit), scan.limit)
-    return evolve(scan, range=rest, limit=limit, batch_size=min(BATCH, limit))
 
 
 def close_started(batches: Iterator[Sequence[Row]]) -> None:

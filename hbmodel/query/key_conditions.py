@@ -82,6 +82,12 @@ class KeyConditions:
         """Whether the whole key is fixed."""
         return len(self.parts) == len(layout.names)
 
+    def values_at(self, layout: KeyLayout, at: int) -> Sequence[bytes] | None:
+        """The possible packed values of the field at any position of the key, in key order; None if no equality names them."""
+        if at < len(self.parts):
+            return self.parts[at]
+        return _packed(layout, at, [c for c in self.conditions if c.on_entry.names() == {layout.names[at]}])
+
     def all_pieces(self, layout: KeyLayout) -> Iterable[KeyPiece]:
         """The ranges of keys, one for each combination of parts if there are no pieces; some may be empty."""
         if self.pieces is not None:
@@ -110,16 +116,23 @@ def match(
     ranges = math.prod(max(len(values), 1) for values in leading)
     for at, name in list(enumerate(layout.names))[len(leading) :]:
         own = [c for c in conditions if c.on_entry.names() == {name}]
-        values = values_left([c.on_entry for c in own], name)
-        if values is None:
+        packed = _packed(layout, at, own)
+        if packed is None:
             return _bounded(layout, at, own, operands[name], found)
-        none = layout.fields[at].nullable  # an index may leave None out, which other conditions exclude then
-        packed = sorted({layout.pack_field(at, value) for value in values if value is not None or none})
         if ranges * len(packed) > max_ranges:
             return _bounded(layout, at, own, operands[name], evolve(found, excess=name))
         ranges *= max(len(packed), 1)
         found = evolve(found, parts=[*found.parts, packed], consumed=[*found.consumed, *(c.asked for c in own)])
     return found
+
+
+def _packed(layout: KeyLayout, at: int, own: Sequence[Condition]) -> Sequence[bytes] | None:
+    """The bytes of the values that the conditions on the field at a position leave, in key order; None if they leave more than a few."""
+    values = values_left([c.on_entry for c in own], layout.names[at])
+    if values is None:
+        return None
+    none = layout.fields[at].nullable  # an index may leave None out, which other conditions exclude then
+    return sorted({layout.pack_field(at, value) for value in values if value is not None or none})
 
 
 def values_left(own: Sequence[Predicate], name: str) -> Sequence[Any] | None:

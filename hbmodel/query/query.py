@@ -140,9 +140,10 @@ class Query(Generic[R_co]):
     def after(self, item: object) -> Query[R_co]:
         """Keeps the items after an object in the order of the query: that of the key, or of the index, that it reads.
 
-        The order is the one that `order_by` asserts; items that are equal in it are ordered by the rest of the key. If `reversed()`
-        is called before this method, the comparison uses the reversed order; if it is called afterwards, it only reverses the order
-        of the items that are kept. The object need not be stored any more.
+        The order is the one that `order_by` asserts; items that are equal in it are ordered by the rest of the key. Fields that the
+        query fixes to one value take no part in the order, so the object's values for them are ignored. If `reversed()` is called
+        before this method, the comparison uses the reversed order; if it is called afterwards, it only reverses the order of the
+        items that are kept. The object need not be stored any more.
 
         Args:
             item: an object of the model, or a mapping of its field values, or the values of its key in key order. A mapping needs
@@ -155,7 +156,11 @@ class Query(Generic[R_co]):
         return evolve(self, row_bounds=(*self._row_bounds, row_bound(self.schema, item, above=not self._backwards)))
 
     def order_by(self, *fields: FieldExpression[Any] | Ordering) -> Query[R_co]:
-        """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` if no path gives it."""
+        """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` if no path gives it.
+
+        Items that are equal in it are ordered by the rest of the key, and last by leading fields that `in_` gives several values,
+        each in the direction of the key; all are reversed together with the order, and by `reversed()`.
+        """
         if not fields:
             raise QueryError("order_by() takes at least one field.")
         ordering = tuple(part if isinstance(part, Ordering) else Ordering(field_of(part), False) for part in fields)

@@ -80,6 +80,27 @@ def test_two_users_newest_first(bed: Bed) -> None:
     assert told.calls <= 4
 
 
+@hb.model(table="merged_ties", family="d", exists=hb.flag("e"))
+class Tied:
+    user: hb.Key[int] = hb.key(hb.UInt8)
+    group: hb.Key[int] = hb.key(hb.UInt8, desc=True)
+    at: hb.Key[int] = hb.key(hb.UInt8, desc=True)
+    serial: hb.Key[int] = hb.key(hb.UInt8)
+
+
+def test_ties_are_broken_by_the_rest_of_the_key_and_last_by_the_merged_fields(bed: Bed) -> None:
+    session = bed.use(Tied)
+    every = [Tied(user=n & 1, group=n >> 1 & 1, at=n >> 2 & 1, serial=n >> 3) for n in range(16)]
+    session.load(every)
+    query = session.query(Tied).where(Tied.user.in_([1, 0]), Tied.group.in_([0, 1]))
+    expected = sorted(every, key=lambda of: (-of.at, of.serial, of.user, -of.group))
+    newest = query.order_by(Tied.at.desc())
+    assert (newest.all(), newest.reversed().all()) == (expected, expected[::-1])
+    assert query.order_by(Tied.at).all() == expected[::-1]
+    both = query.order_by(Tied.group.desc(), Tied.at.desc())
+    assert both.all() == sorted(every, key=lambda of: (-of.group, -of.at, of.serial, of.user))
+
+
 def test_through_an_index_and_over_salts(bed: Bed) -> None:
     session = bed.use(Post, Spread)
     every = posts()

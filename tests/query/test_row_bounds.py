@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,11 +13,12 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.errors import EncodingError, QueryError
+from hbmodel.errors import EncodingError, HbmodelError, QueryError
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples
-from tests.support.random_queries import conditions, models, paths
+from tests.support.random_queries import COMPARISONS, DESCENDING_CODECS, ORDERED_CODECS, RandomModel, conditions, leaves, models, paths
 from tests.support.random_rows import plain_of, written
+from tests.support.strategies import KEY_CODECS, given_as
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -85,9 +88,35 @@ def test_an_object_need_not_be_there_nor_match() -> None:
         gone.user = 0
         assert [each.serial for each in query.after(gone)] == [18, *range(20, 40, 2)]
         assert [each.serial for each in query.before(gone)] == [None, *range(2, 17, 2)]
-        assert query.after(post(17)).all() == [], "user 1 comes behind every item"
+        assert query.after(post(17)).all() == query.after(gone).all(), "every item is of one user"
+        users = session.query(Post).where(Post.user.in_([0, 2]))
+        assert users.after(post(17)).all() == [], "user 1 comes behind those of user 0"
         merged = session.query(Post).where(Post.user.in_([0, 2])).order_by(Post.at.desc(), Post.serial)
         assert [each.serial for each in merged.after(post(17))] == [18, *range(20, 40, 2)]
+
+
+@pytest.mark.parametrize("name", ["0", "1", "2"])
+def test_a_value_that_every_item_has_is_not_compared(name: str) -> None:
+    with fresh(Post) as store:
+        session = hb.Session(store)
+        session.load(map(post, range(40)))
+        for number in (4, 17, 39, 60):
+            mark = post(number)
+            for one in (Post.name == name, Post.name.in_([name])):
+                query = session.query(Post).where(one).order_by(Post.at.desc())
+                assert query.explain().path == "by_name"
+                whole = query.all()
+
+                def order(each: Post) -> tuple[Any, ...]:
+                    return -each.at.timestamp(), each.user, each.serial or 0
+
+                assert query.after(mark).all() == [each for each in whole if order(each) > order(mark)]
+                assert query.before(mark).all() == [each for each in whole if order(each) < order(mark)]
+                # The last field of the index, after others that have many values.
+                some = query.where(Post.user == 1)
+                assert some.after(post(number)).all() == [each for each in some if order(each) > (order(mark)[0], 1, mark.serial)]
+            tagged = session.query(Post).where(Post.tags.contains(f"b{name}")).order_by(Post.at)
+            assert tagged.after(mark).all() == [each for each in tagged if order(each)[::1] < order(mark)]
 
 
 def test_keys_and_mappings_instead_of_objects() -> None:
@@ -125,7 +154,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
         with pytest.raises(EncodingError):
             query.after({"at": "noon"})
         with pytest.raises(QueryError, match="has no entry"):
-            session.query(Post).where(Post.tags.contains("z")).after(post(1)).all()
+            session.query(Post).where(Post.tags.contains("y") | Post.tags.contains("z")).after(post(1)).all()
         with pytest.raises(QueryError, match="first_of_each"):
             session.query(Post).after(post(1)).first_of_each(Post.user, [1])
 
@@ -202,3 +231,80 @@ def test_any_query_is_cut_at_any_of_its_items(data: st.DataObject) -> None:
             assert [plain_of(each) for each in query.after(whole[at])] == expected[at + 1 :]
             assert [plain_of(each) for each in query.before(whole[at])] == expected[:at]
             assert [plain_of(each) for each in query.before(whole[at]).reversed()] == expected[:at][::-1]
+
+
+# --- objects that need not be among the items -------------------------------------------------------------------------
+
+Place = Callable[[Mapping[str, Any]], tuple[bytes, ...]]
+
+
+def drawn(data: st.DataObject, of: RandomModel, session: hb.Session) -> tuple[hb.Query[Any], Place, bool]:
+    """A query that fixes fields of a key to a few values each, its order as a sort key of values, and whether it descends by it."""
+    plain = [
+        index for index in of.schema.indexes.values() if not index.where and not any(name.endswith("[]") for name in index.layout.names)
+    ]
+    index = data.draw(st.sampled_from([None, *plain]))
+    layout = of.schema.layout if index is None else index.layout
+    names = layout.names
+    chosen = (
+        data.draw(st.lists(st.sampled_from(names), unique=True, max_size=2))
+        if data.draw(st.booleans())
+        else names[: data.draw(st.integers(1, 2))]
+    )
+    values = of.pools | of.computed
+    few = {name: data.draw(st.lists(st.sampled_from(values[name]), min_size=1, max_size=3)) for name in chosen}
+    query = session.query(of.model).allow_full_scan().use_index("primary" if index is None else index.name)
+    for name, some in few.items():
+        query = query.where(of.expression(name) == some[0] if len(some) == 1 and some[0] is not None else of.expression(name).in_(some))
+    if index is not None:
+        nullable = [name for name in index.fields if name not in few and of.schema.by_name[name].nullable]
+        query = query.where(*(~of.expression(name).is_(None) for name in nullable))
+    others = [name for name in values if name not in few]
+    if others and data.draw(st.integers(0, 3)) == 0:
+        query = query.where(data.draw(leaves(of, data.draw(st.sampled_from(others)), tuple(COMPARISONS)))[0])
+    packed = {name: {layout.pack_field(layout.names.index(name), value) for value in some} for name, some in few.items()}
+    free = [name for name in layout.names if len(packed.get(name, ())) != 1]
+    turned = data.draw(st.booleans())
+    several = len(list(itertools.takewhile(lambda name: name in few, free)))
+    first = data.draw(st.sampled_from([0, several, several]))
+    ordering = free[first : data.draw(st.integers(first, len(free)))]
+    if ordering:
+        turns = {f.name: ((f.codec.order == "descending") != f.desc) != turned for f in layout.fields}
+        query = query.order_by(*[of.expression(name).desc() if turns[name] else of.expression(name) for name in ordering])
+    merged = free[:first] if ordering else []
+
+    def place(values: Mapping[str, Any]) -> tuple[bytes, ...]:
+        order = [*(name for name in free if name not in merged), *merged]
+        return tuple(layout.pack_field(layout.names.index(name), of.value(values, name)) for name in order)
+
+    return query, place, turned and bool(ordering)
+
+
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_any_object_is_compared_by_the_fields_that_differ_among_the_items(data: st.DataObject) -> None:
+    of = data.draw(models(data.draw(st.sampled_from([KEY_CODECS, ORDERED_CODECS, DESCENDING_CODECS])), versions=True, wide=True))
+    built = [f for f in of.schema.fields if f.kind in {"key", "column"} and f.name in of.pools]
+    with written(data.draw, of) as store:
+        session = hb.Session(store)
+        for _ in range(4):
+            try:
+                query, place, down = drawn(data, of, session)
+                whole = query.all()
+                mark = of.model(**{f.name: given_as(data.draw, f.codec, data.draw(st.sampled_from(of.pools[f.name]))) for f in built})
+                own = place({f.name: f.as_stored(getattr(mark, f.name)) for f in built})
+            except HbmodelError as error:
+                event(f"refused: {type(error).__name__}")
+                continue
+            places = [place(vars(each)) for each in whole]
+            assert places == sorted(places, reverse=down)
+            read = [plain_of(each) for each in whole]
+            above = [each for each, at in zip(read, places, strict=True) if at > own]
+            below = [each for each, at in zip(read, places, strict=True) if at < own]
+            behind, ahead = (below, above) if down else (above, below)
+            event(f"{'merged' if query.explain().merged else query.explain().path == 'primary'}, {min(len(whole), 3)} items")
+            event(f"{bool(behind)} {bool(ahead)}")
+            assert list(map(plain_of, query.after(mark))) == behind
+            assert list(map(plain_of, query.before(mark))) == ahead
+            assert list(map(plain_of, query.reversed().after(mark))) == ahead[::-1]
+            assert list(map(plain_of, query.before(mark).reversed())) == ahead[::-1]
