@@ -284,6 +284,25 @@ def test_what_cannot_move_is_refused(store: hb.Store) -> None:
         session.query(Sent).allow_full_scan().delete()
 
 
+def test_a_check_and_a_migration_print_what_matters(store: hb.Store) -> None:
+    session = session_of(store)
+    session.add_all(parcel(number) for number in range(3))
+    session.commit()
+    moving = migration(store, Sent)
+    assert repr(moving) == "Migration(parcels_by_city -> parcels_by_number)"
+    assert str(moving.start()).splitlines()[1].strip().startswith("copied 3 rows")
+    checked = moving.verify()
+    assert checked.checked
+    assert checked.as_json["checked"]
+    assert str(checked).splitlines()[:3] == [
+        "parcels_by_city -> parcels_by_number: moving",
+        "  rows 3, missing 0, differing 0, only in the new table 3",
+        "  sound",
+    ]
+    assert "parcels_by_number.by_state" in str(checked)
+    assert "not sound" in str(evolve(checked, missing=1))
+
+
 @pytest.mark.parametrize("what", ["unique index", "counters"])
 def test_layouts_whose_rows_cannot_be_sealed_are_refused_where_they_are_declared(what: str) -> None:
     def declare(table: str, replaces: type[Any] | None = None) -> type[Any]:
