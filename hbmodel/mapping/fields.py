@@ -82,10 +82,6 @@ class FlagSpec:
 
 
 @overload
-def key(codec: Codec[T], *, desc: bool = False, was: str | None = None, part: Part = "row", split: timedelta | None = None) -> Key[T]: ...
-@overload
-def key(codec: Codec[T], *, desc: bool = False, nullable: Literal[True], was: str | None = None, part: Part = "row") -> Key[T | None]: ...
-@overload
 def key(
     codec: None = None,
     *,
@@ -95,6 +91,12 @@ def key(
     part: Part = "row",
     split: timedelta | None = None,
 ) -> Any: ...
+@overload
+def key(  # pyright: ignore[reportOverlappingOverload]
+    codec: Codec[T], *, desc: bool = False, was: str | None = None, part: Part = "row", split: timedelta | None = None
+) -> Key[T]: ...
+@overload
+def key(codec: Codec[T], *, desc: bool = False, nullable: bool = ..., was: str | None = None, part: Part = "row") -> Key[T | None]: ...
 def key(
     codec: Codec[Any] | None = None,
     *,
@@ -109,7 +111,8 @@ def key(
     Args:
         codec: how values become bytes; by default the codec for the annotation (`int` is `Int64`, ...).
         desc: sort descending (every byte is complemented).
-        nullable: for type checkers: whether None is allowed; at run time the annotation decides.
+        nullable: for type checkers that do not infer from the annotation (pyright) that None is allowed, if there is a codec; at run
+            time the annotation decides.
         was: the former name of the field, at the same place in the key and with the same codec.
         part: `"column"` puts the field into the column qualifier, so that objects that differ only in such fields share a row.
         split: splits a time in two: the row key contains the start of its bucket of this length, the qualifier the offset in the
@@ -118,11 +121,26 @@ def key(
     return FieldSpec("key", codec, desc=desc, nullable=nullable, was=was, part=part, split=split)
 
 
+# The first overload takes the calls without a codec, so that in the others, whose alias may be left out, there always is one.
+# The last is for a field that may be None with a codec of other values: type checkers that infer from the annotation choose it.
 @overload
 def column(
-    alias: str | None,
+    alias: str | None = None,
     /,
-    codec: Codec[T],
+    codec: None = None,
+    *,
+    default: Any = ...,
+    nullable: bool = False,
+    family: str | None = None,
+    null: Literal["marker", "delete"] = "marker",
+    was: str | None = None,
+    versions: int | None = None,
+) -> Any: ...
+@overload
+def column(  # pyright: ignore[reportOverlappingOverload]
+    alias: str | None = None,
+    /,
+    codec: Codec[T] = ...,  # pyright: ignore[reportInvalidTypeVarUse]
     *,
     family: str | None = None,
     null: Literal["marker", "delete"] = "marker",
@@ -131,35 +149,22 @@ def column(
 ) -> Column[T]: ...
 @overload
 def column(
-    alias: str | None,
+    alias: str | None = None,
     /,
-    codec: Codec[T],
-    *,
-    nullable: Literal[True],
-    default: T | None = ...,
-    family: str | None = None,
-    null: Literal["marker", "delete"] = "marker",
-    was: str | None = None,
-    versions: int | None = None,
-) -> Column[T | None]: ...
-@overload
-def column(
-    alias: str | None,
-    /,
-    codec: Codec[T],
+    codec: Codec[T] = ...,  # pyright: ignore[reportInvalidTypeVarUse]
     *,
     default: None,
-    family: str | None = None,
     nullable: bool = ...,
+    family: str | None = None,
     null: Literal["marker", "delete"] = "marker",
     was: str | None = None,
     versions: int | None = None,
 ) -> Column[T | None]: ...
 @overload
 def column(
-    alias: str | None,
+    alias: str | None = None,
     /,
-    codec: Codec[T],
+    codec: Codec[T] = ...,
     *,
     default: T,
     family: str | None = None,
@@ -171,15 +176,15 @@ def column(
 def column(
     alias: str | None = None,
     /,
-    codec: None = None,
+    codec: Codec[T] = ...,  # pyright: ignore[reportInvalidTypeVarUse]
     *,
-    default: Any = ...,
+    default: T | None = ...,
+    nullable: bool = ...,
     family: str | None = None,
-    nullable: bool = False,
     null: Literal["marker", "delete"] = "marker",
     was: str | None = None,
     versions: int | None = None,
-) -> Any: ...
+) -> Column[T | None]: ...
 def column(
     alias: str | None = None,
     /,
@@ -202,7 +207,8 @@ def column(
         default: for new objects and for stored rows that lack the cell; `attrs.Factory(list)` makes a new one each time. Without a
             default the column is required: a row that lacks it is an `IncompleteRow`.
         family: column family; by default the model's.
-        nullable: for type checkers: whether None is allowed; at run time the annotation decides.
+        nullable: for type checkers that do not infer from the annotation (pyright) that None is allowed, if there is a codec; at run
+            time the annotation decides.
         null: `"marker"` stores None as an empty cell; `"delete"` deletes the cell (only on models without indexes).
         was: the former name of the field, in the same cell and with the same codec.
         versions: the number of versions of the cell to keep, for `session.versions` and `query.as_of`. This is a setting of the

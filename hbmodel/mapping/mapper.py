@@ -156,7 +156,7 @@ class RowDecoder:
                         values[name] = default()
                     else:
                         raise IncompleteRow(
-                            "The row lacks a required column: if rows may lack it, give the field a default.",
+                            "The row lacks a required column: give the column a default, or repair the row.",
                             table=schema.table,
                             key=row.row,
                             field=name,

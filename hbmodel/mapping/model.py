@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -204,13 +205,18 @@ def _check_name(name: str, mistake: Callable[..., DeclarationError]) -> None:
         raise mistake("The name of a field must be an identifier that is neither a keyword nor a special name of Python.")
 
 
+def _shown(hint: Any) -> str:
+    """An annotation, with the public names of this library as programs write them."""
+    return re.sub(r"\bhbmodel\.[a-z_.]+\.(?=[A-Z])", "hb.", repr(hint))
+
+
 def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: ModelOptions) -> Field:
     def mistake(message: str, **details: Any) -> DeclarationError:
         return DeclarationError(message, model=cls.__name__, field=name, **details)
 
     expected = Key if spec.kind == "key" else Column
     if typing.get_origin(hint) is not expected:
-        raise mistake(f"The attribute must be annotated hb.{expected.__name__}[...].", annotation=repr(hint))
+        raise mistake(f"The attribute must be annotated hb.{expected.__name__}[...].", annotation=_shown(hint))
     (inner,) = typing.get_args(hint)
     nullable = allows_none(inner)
     codec = spec.codec
@@ -223,7 +229,9 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         raise mistake("The codec must be a Codec, such as hb.UInt32 or hb.Text(8); a column's alias comes before it.", found=repr(codec))
     elif not fits(codec, inner):
         raise mistake(
-            "The codec reads values of another type than the annotation says: change one of them.", annotation=repr(hint), codec=repr(codec)
+            "The codec reads values of another type than the annotation says: change one of them.",
+            annotation=_shown(hint),
+            codec=repr(codec),
         )
     _check_name(name, mistake)
     if spec.nullable and not nullable:

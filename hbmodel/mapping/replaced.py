@@ -67,7 +67,12 @@ def _check_versioned(schema: TableSchema, of: TableSchema) -> None:
     """Raises `DeclarationError` for a versioned layout whose rows cannot be sealed and moved one by one."""
     offline = "stop the programs that write it, read every object, add it with the new model, and start the programs with the new model."
     if any(index.unique for index in of.indexes.values()):
-        raise _mistake(schema, "The key of a versioned model with a unique index cannot be changed this way: " + offline)
+        raise _mistake(
+            schema,
+            "The key of a versioned model with a unique index cannot be changed this way: drop the index with hb.drop_index(), move the "
+            "objects with models that do not declare it, and build it again with hb.build_index(). Until then no value is checked, and the "
+            "build lists rows that share one. Or " + offline,
+        )
     if any(column.kind == "counter" for column in of.columns):
         raise _mistake(schema, "The key of a versioned model with counters cannot be changed this way: " + offline)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from math import isnan
 from typing import Any, Final, Generic, TypeVar
 
 from attrs import frozen
 
-from hbmodel.errors import QueryError
+from hbmodel.errors import OrderNotAvailable, QueryError
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.query.query import Query
 
@@ -32,8 +33,8 @@ class TimeSpan(Generic[V]):
         total: their sum.
         least: the smallest value.
         greatest: the largest value.
-        first: the earliest value.
-        last: the latest value.
+        first: the earliest value; of several values at one time, the first in the order of the key.
+        last: the latest value; of several values at one time, the last in the order of the key.
     """
 
     start: AnyTime
@@ -54,17 +55,20 @@ class TimeSpan(Generic[V]):
 def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: FieldExpression[V | None]) -> Iterator[TimeSpan[V]]:
     """Aggregates the values of a query per span of time, one span in memory at a time.
 
-    Spans without a value are omitted, and None values are ignored. Only the two fields are read. The spans have the order of the
-    time, newest first if the query has that order: `query.order_by(Reading.at.desc())`.
+    Spans without a value are omitted, and values that are None or NaN are ignored. Only the two fields are read. The spans are in the
+    order of time: as `order_by` gives it, newest first for `query.order_by(Reading.at.desc())`, and otherwise oldest first. A query
+    that has no `order_by`, but a limit, an offset, a bound or `reversed()`, is read in its own order, so that its items stay the same.
 
     Args:
-        query: a query on one series: it fixes the key fields before the time. A limit counts its values, not the spans.
+        query: a query on one series: it fixes the key fields before the time. If it has several series, each span aggregates all of
+            them. A limit counts its items, not the spans.
         at: the time field: datetimes, dates or integers.
         every: length of a span, counted from 1970 (UTC), or from 0: a timedelta, or an integer.
         value: a field of numbers or timedeltas.
 
     Raises:
-        QueryError: the types of the fields and the length do not match, or the query has another order.
+        QueryError: the types of the fields and the length do not match; the query has another order; or it has no `order_by`, but a
+            limit, an offset or a bound, and its own order is not that of time.
         OrderNotAvailable: no path gives the order of the time.
     """
     for given in (at, value):
@@ -84,26 +88,56 @@ def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: F
         raise QueryError("A span of dates must be a whole number of days.", found=repr(every))
     if any(part.field is not at.of for part in query._ordering):
         raise QueryError("downsample() reads in the order of its time field: leave out order_by(), or give that field.", field=at.of.name)
-    ordered = query if query._ordering else query.order_by(at)
-    return _spans(iter(ordered.select(at, value)), origin, every)
+    ordered = _in_order(query, at).select(at, value)
+    return _spans(iter(ordered), origin, every, ordered.explain().backwards)
 
 
-def _spans(items: Iterator[tuple[Any, Any]], origin: Any, every: Any) -> Iterator[TimeSpan[Any]]:
-    """The spans for pairs of time and value in ascending or descending order of time."""
+def _in_order(query: Query[Any], at: FieldExpression[Any]) -> Query[Any]:
+    """The query in the order of time, with the same items."""
+    chosen = query._maximum is not None or query._skipped or query._row_bounds
+    if query._ordering or not (chosen or query._backwards):
+        return query if query._ordering else query.order_by(at)
+    own = query.explain()
+    for ordering in (at, at.desc()):
+        ordered = query.order_by(ordering)
+        try:
+            found = ordered.explain()
+        except OrderNotAvailable:
+            continue
+        if (found.path, found.backwards, found.merged) == (own.path, own.backwards, own.merged):
+            return ordered
+    if chosen:
+        raise QueryError(
+            "The order of a query decides which items limit(), offset(), before() and after() keep, and this query is not in the order "
+            "of time: give order_by() with the time field, or fix the key fields before it.",
+            field=at.of.name,
+        )
+    return query.order_by(at)
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and isnan(value)
+
+
+def _spans(items: Iterator[tuple[Any, Any]], origin: Any, every: Any, backwards: bool) -> Iterator[TimeSpan[Any]]:
+    """The spans for pairs of time and value in ascending or descending order of time.
+
+    Of values with the same time, the first in the order of the key counts as the earliest, also if a scan reads `backwards`.
+    """
     start: Any = None
     count = 0
     total = least = greatest = first = last = earliest = latest = None
     for when, found in items:
-        if found is None:
+        if when is None or found is None or _is_nan(found):
             continue
         begin = when - (when - origin) % every
         if count and begin == start:
             count += 1
             total += found
             least, greatest = min(least, found), max(greatest, found)
-            if when >= latest:
+            if when > latest or (when == latest and not backwards):
                 last, latest = found, when
-            if when < earliest:
+            if when < earliest or (when == earliest and backwards):
                 first, earliest = found, when
             continue
         if count:

@@ -15,7 +15,7 @@ from hbmodel.tables.declared import DeclaredTable, SplitsOption, plan_tables
 from hbmodel.tables.id_tables import Declared, models_and_ids
 from hbmodel.tables.layout_text import differing
 from hbmodel.tables.live import as_registered, is_live, missing_namespaces, namespace_of, needs_creation, registrations, state_of
-from hbmodel.tables.live_columns import registered_others, unmapped_columns
+from hbmodel.tables.live_columns import lacking_columns, registered_others, unmapped_columns
 from hbmodel.tables.matching import (
     SAFE,
     field_renames,
@@ -50,6 +50,10 @@ _OLD_MEMBER = (
     "removes it from the registry"
 )
 _UNMAPPED = "no field maps it: reads ignore it, and deleting the object deletes it too"
+_LACKING = (
+    "the column is required, and reading a row that lacks it raises IncompleteRow: give the column a default, and fill the rows before you "
+    "make it required"
+)
 _MISREAD = "rows are stored in the live layout: a model with another layout would misread or misplace them"
 
 
@@ -94,7 +98,7 @@ class Difference:
     def __str__(self) -> str:
         if self.live is None and self.kind != "option":
             sign, told = "+" if self.safe else _SIGNS[self.effect], "missing"
-        elif self.declared is None and self.kind in {"column", "member"}:
+        elif self.kind == "column" or (self.declared is None and self.kind == "member"):
             sign, told = _SIGNS[self.effect], str(self.live)
         elif self.kind == "rename":
             sign, told = _SIGNS[self.effect], f"renamed {self.live} -> {self.declared}"
@@ -142,7 +146,7 @@ class Diff:
 
 
 SAMPLE = 100
-"""Rows of each table in which columns are looked for that no model has."""
+"""Rows of each table in which columns are looked for that no model has, or that the model requires."""
 
 
 def diff(store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE, sample: int = SAMPLE) -> Diff:
@@ -151,7 +155,8 @@ def diff(store: Store, *models: Declared, splits: SplitsOption = None, registry:
     It compares missing tables and families, the families' options (those that the model gives, and the TTL; for a `foreign` model
     the TTL only if given), the registry's entry, and the indexes with their tables. Options that the store cannot read are not
     compared: the Thrift1 gateway returns neither block sizes nor configurations. A sample of rows is searched for columns that no model
-    has, except in tables of `foreign` models, which may hold any columns.
+    has, and for rows that lack a required column; not in tables of `foreign` models, which may hold any columns, and the latter not
+    where objects share rows.
 
     Args:
         store: that holds the tables.
@@ -251,8 +256,15 @@ def _unmapped_columns(
     known = {column: spec for entry in entries.values() if entry is not None for column, spec in entry.layout["columns"].items()}
     for column, rows in found.held.items():
         name = "" if column not in known else f"; the registry has it as {known[column]['name']}"
-        live = f"in {rows} of {found.rows} sampled rows"
+        live = f"in {rows} of {len(found.rows)} sampled rows"
         yield Difference(table.name, "column", f"column {column}", None, live, "left", _UNMAPPED + name, column.partition(":")[0])
+    for schema, entry in entries.items():
+        if entry is not None and schema in table.schemas and schema.wide is None:
+            lacking = lacking_columns(store, schema, found.rows, entry.rows)
+            for column, rows in lacking.lacking.items():
+                live = f"missing in {rows} of {lacking.objects} sampled rows"
+                family = column.partition(":")[0]
+                yield Difference(table.name, "column", f"column {column}", "required", live, "left", _LACKING, family)
 
 
 def _options(family: Family, live: Family, configurable: bool, foreign: bool) -> Iterator[tuple[str, Any, Any]]:

@@ -1,4 +1,4 @@
-"""Columns that live rows hold and no field of their models has, as far as a sample shows them."""
+"""Columns that live rows hold and no field of their models has, and required ones that they lack, as far as a sample shows them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hbmodel.store.filters import And, KeyOnly, Pagination
 from hbmodel.store.port import Store
 from hbmodel.store.values import Get
 from hbmodel.tables.registered_model import registered_model
+from hbmodel.tables.registration import Binding, RowState
 from hbmodel.tables.registry import Registry
 from hbmodel.tables.sampling import sample_rows
 
@@ -27,11 +28,11 @@ class LiveColumns:
     """What a sample shows.
 
     Attributes:
-        rows: that were looked at.
+        rows: the keys of those that were looked at.
         held: by column, as a model would declare it, how many of the rows hold it; only those that no model has.
     """
 
-    rows: int
+    rows: Sequence[bytes]
     held: Mapping[str, int]
 
 
@@ -47,10 +48,11 @@ def unmapped_columns(store: Store, schemas: Sequence[TableSchema], others: Seque
     table, mapped = schemas[0].table, {name for schema in schemas for name in schema.family_names}
     families = sorted(mapped & {family.name for family in store.families(table)})
     unmapped = [(schema.family_names, _unmapped(schema)) for schema in (*schemas, *others)]
-    rows, doubtful = 0, []
+    rows: list[bytes] = []
+    doubtful: list[tuple[bytes, dict[str, bytes]]] = []
     for batch in sample_rows(store, table, count, families, And((Pagination(CELLS, 0), KeyOnly()))).batches:
-        rows += len(batch)
         for row in batch:
+            rows.append(row.row)
             found = {name: column for column in row.columns if (name := _declared(column, unmapped)) is not None}
             doubtful += [(row.row, found)] if found else []
     held: dict[str, int] = {}
@@ -61,6 +63,43 @@ def unmapped_columns(store: Store, schemas: Sequence[TableSchema], others: Seque
             if column in cells and cells[column].value:
                 held[name] = held.get(name, 0) + 1
     return LiveColumns(rows, dict(sorted(held.items())))
+
+
+@frozen
+class LackingColumns:
+    """What rows lack.
+
+    Attributes:
+        objects: how many of the rows are objects.
+        lacking: by required column, how many of the objects lack it; only those that some lack.
+    """
+
+    objects: int
+    lacking: Mapping[str, int]
+
+
+def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], state: RowState) -> LackingColumns:
+    """The required columns that rows of a table lack, so that reading them is an `IncompleteRow`.
+
+    Args:
+        store: that holds the table.
+        schema: of a model whose objects have rows of their own.
+        rows: their keys.
+        state: how rows say that they are live.
+    """
+    known = Binding(schema, (), (), (), state)
+    required = {of.column: of for of in schema.columns if of.required}
+    marks = {schema.exists_column, schema.liveness_column if known.indexed else None}
+    live = {family.name for family in store.families(schema.table)}
+    read = sorted(column for column in {*required, *marks} if column is not None and column.partition(b":")[0] in live)
+    if not required or not read or not rows:
+        return LackingColumns(0, {})
+    objects = [row.columns for row in store.get(schema.table, rows, read) if row is not None and known.reader.exists(row)]
+    lacking = {
+        column.decode("latin-1"): sum(column not in cells or (of.empty_is_missing and not cells[column].value) for cells in objects)
+        for column, of in sorted(required.items())
+    }
+    return LackingColumns(len(objects), {column: count for column, count in lacking.items() if count})
 
 
 def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list[TableSchema] | None:

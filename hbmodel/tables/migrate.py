@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from attrs import evolve, frozen
@@ -107,7 +108,7 @@ def migrate(
     return Migration(store, schema, schema.replaces, Registry(store, registry), times, throttle, batch_size, claim_life, offline, progress)
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Migration:
     """The steps of a migration, see `migrate`. Each can be repeated by any program: finished work is not repeated.
 
@@ -134,6 +135,9 @@ class Migration:
     claim_life: float
     offline: bool
     progress: MigrationProgressReport | None
+
+    def __repr__(self) -> str:
+        return f"Migration({self.old.table} -> {self.new.table})"
 
     # --- the steps ----------------------------------------------------------------------------------------------------
 
@@ -189,19 +193,15 @@ class Migration:
             )
         forth = self._copying(phase=phase).compare(mend=False)
         back = self._copying(back=True, phase=phase).compare(mend=False)
-        model, times, name = self.new.model, self.times, self.registry.table
-        indexes = [verify_index(self.store, model, index, times=times, registry=name) for index in sorted(self.new.indexes)]
-        returning = phase == RETURNING
-        found = back if returning else forth
-        if self.new.versioned:  # each object is in one of the tables
-            return MigrationReport(
-                self.old.table, self.new.table, phase, forth.rows + back.rows, refused=found.refused, samples=found.samples,
-                missing=found.missing, only_new=back.rows, indexes=indexes,
-            )  # fmt: skip
-        return MigrationReport(
-            self.old.table, self.new.table, phase, found.rows, refused=found.refused, samples=found.samples, missing=found.missing,
-            differing=found.differing, only_new=back.missing, indexes=indexes,
+        check = partial(verify_index, self.store, self.new.model, times=self.times, registry=self.registry.table)
+        found, indexes = back if phase == RETURNING else forth, [check(index) for index in sorted(self.new.indexes)]
+        report = partial(
+            MigrationReport, self.old.table, self.new.table, phase, refused=found.refused, samples=found.samples, missing=found.missing,
+            indexes=indexes, checked=True,
         )  # fmt: skip
+        if self.new.versioned:  # each object is in one of the tables
+            return report(rows=forth.rows + back.rows, only_new=back.rows)
+        return report(rows=found.rows, differing=found.differing, only_new=back.missing)
 
     def cut_over(self) -> MigrationReport:
         """Checks every row once more, and makes programs use only the new table; the old one remains until it is dropped.

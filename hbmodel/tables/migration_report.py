@@ -51,6 +51,7 @@ class MigrationReport:
             different values.
         only_new: rows that a check found only in the new table.
         indexes: results of the check of the new table's indexes.
+        checked: whether these are the results of a check.
     """
 
     old: str
@@ -65,6 +66,7 @@ class MigrationReport:
     differing: int = 0
     only_new: int = 0
     indexes: Sequence[IndexReport] = ()
+    checked: bool = False
 
     @property
     def copied(self) -> bool:
@@ -83,6 +85,8 @@ class MigrationReport:
         return {**asdict(self, recurse=False), "samples": [list(sample) for sample in self.samples], "indexes": indexes}
 
     def __str__(self) -> str:
+        if self.checked:
+            return self.as_check()
         lines = [f"{self.old} -> {self.new}: {self.phase}"]
         if self.ranges:
             lines.append(f"  copied {self.rows} rows, {self.finished} of {self.ranges} key ranges")
@@ -96,7 +100,9 @@ class MigrationReport:
         lines = [
             f"{self.old} -> {self.new}: {self.phase}",
             f"  rows {self.rows}, missing {self.missing}, differing {self.differing}, only in the new table {self.only_new}",
+            "  sound" if self.sound else "  not sound: see what is missing, differing or refused, and the indexes",
         ]
         if self.refused:
             lines.append(f"  rows refused: {self.refused}")
+            lines += [f"    {key}: {why}" for key, why in self.samples]
         return "\n".join([*lines, *map(str, self.indexes)])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -380,3 +383,48 @@ def test_declarations_that_cannot_work(declare: Callable[[], object]) -> None:
 
 def test_a_digest_in_hex_has_twice_the_length() -> None:
     assert c.DigestPrefixed(c.Text, 32, hex=True).encode("a") == b"0cc175b9c0f1b6a831c399e269772661a"
+
+
+@dataclass
+class Line:
+    """A structured value with fields."""
+
+    sku: str
+    count: int
+
+
+STRUCTURED: list[tuple[Any, Any, dict[str, str]]] = [
+    (list[Line], [{"sku": "x", "count": "secret"}], {"expected": "int", "found": "str", "path": "$[0].count"}),
+    (list[Line], [{"sku": "secret"}], {"missing": "count", "path": "$[0]"}),
+    (dict[str, dict[str, int]], {"secret": {"secret": 2.5}}, {"expected": "int", "found": "float", "path": "$[...][...]"}),
+    (tuple[int, int], (123454321,), {"expected": "array"}),
+    (int, "secret", {"expected": "int", "found": "str"}),
+    (list[int], [object()], {"found": "object"}),
+    (list[Colour], ["secret"], {"reason": "ValidationError", "path": "$[0]"}),
+    (UUID, "secret", {"reason": "ValidationError"}),
+]
+
+
+@pytest.mark.parametrize("make", [c.Json, c.MsgPack])
+@pytest.mark.parametrize(("declared", "value", "details"), STRUCTURED)
+def test_a_structured_value_that_does_not_fit_is_refused_by_place(make: Any, declared: Any, value: Any, details: dict[str, str]) -> None:
+    with pytest.raises(EncodingError, match="does not fit its declared type") as caught:
+        make(declared).encode(value)
+    assert caught.value.details == details
+    assert "secret" not in str(caught.value)
+    assert "123454321" not in str(caught.value)
+
+
+@given(st.recursive(st.text(min_size=9) | st.integers(10**9, 2**63), lambda of: st.lists(of) | st.dictionaries(st.text(min_size=9), of)))
+def test_no_refusal_of_a_structured_value_shows_a_part_of_it(value: Any) -> None:
+    def parts(of: Any) -> list[str]:
+        inner = [*of, *of.values()] if isinstance(of, dict) else of if isinstance(of, list) else []
+        return [str(of)] * (not isinstance(of, dict | list)) + [part for each in inner for part in parts(each)]
+
+    for declared in (int, str, Colour, UUID, Line, list[Line], dict[str, bool], dict[int, str]):
+        with contextlib.suppress(EncodingError):
+            c.Json(declared).encode(value)  # type: ignore[arg-type]
+            continue
+        with pytest.raises(EncodingError) as caught:
+            c.Json(declared).encode(value)  # type: ignore[arg-type]
+        assert not [part for part in parts(value) if part in str(caught.value)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -30,6 +32,21 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         line = text[: block.start()].count("\n") + 1
         code = compile("\n" * line + block.group(1), str(page), "exec")
         exec(code, vars(module))
+
+
+@pytest.mark.lengthy
+def test_mypy_accepts_the_declarations_of_the_page_about_models(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "models.md").read_text()
+    lines = [""] * len(text.splitlines())
+    for block in BLOCK.finditer(text):
+        for at, line in enumerate(block.group(1).splitlines(), text[: block.start()].count("\n") + 1):
+            lines[at] = line
+    module = tmp_path / "models_md.py"
+    module.write_text("\n".join(lines) + "\n")
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path / "mypy"), str(module)]
+    environment = {**os.environ, "MYPYPATH": str(ROOT), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
 
 def test_every_page_but_reference_tables_has_examples() -> None:

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = sorted((Path(__file__).parent / "typing").glob("*.py"))
 
-# Behind a line of code: what mypy calls the error and what pyright calls it (each one name or several with commas).
+# Behind a line of code: what mypy calls the error and what pyright calls it (each one name or several with commas; - for none).
 MARK = re.compile(r"^(?P<code>.*\S)  # E: (?P<mypy>[\w,-]+) (?P<pyright>\w[\w,]*)(  # noqa: \w+)?$")
 MYPY_LINE = re.compile(r"^(?P<file>.+?):(?P<line>\d+): error: .*\[(?P<code>[\w-]+)\]$")
 
@@ -29,7 +29,7 @@ def marked(checker: str) -> Reports:
     found: dict[str, set[str]] = {}
     for path in FILES:
         for number, line in enumerate(path.read_text().splitlines(), 1):
-            if (mark := MARK.match(line)) is not None:
+            if (mark := MARK.match(line)) is not None and mark[checker] != "-":
                 found[f"{path.name}:{number}"] = set(mark[checker].split(","))
     return found
 

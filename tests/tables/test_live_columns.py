@@ -155,6 +155,72 @@ def test_found_is_what_is_held_and_not_declared(old: set[str], new: set[str], ro
         assert {what: said.removesuffix(" sampled rows") for what, said in live.items()} == expected
 
 
+# --- required columns -------------------------------------------------------------------------------------------------
+
+
+def requiring(*names: str, **options: Any) -> Any:
+    """A model that requires these columns, the numbers among them with a codec whose values are never empty."""
+    hints = {name: hb.Column[int] if name in "bd" else hb.Column[str] for name in names}
+    body: dict[str, Any] = {name: hb.column(name, hb.UInt8 if name in "bd" else hb.Text) for name in names}
+    body |= {"key": hb.key(), **options.pop("body", {}), "__annotations__": {"key": hb.Key[str], **hints, **options.pop("hints", {})}}
+    return hb.model(table="required", **options)(type("Requiring", (), body))
+
+
+VERSIONED: dict[str, Any] = {"body": {"version": hb.version()}, "hints": {"version": hb.Column[int]}}
+INDEXED: dict[str, Any] = {"body": {"by_e": hb.index("e")}}
+
+
+@EVERYWHERE
+def test_rows_that_lack_a_required_column_are_found_in_a_sample(bed: Bed) -> None:
+    old, new = requiring("e"), requiring("e", "b")
+    session = bed.use(old)
+    session.add_all(old(key=f"k{n}", e="x") for n in range(3))
+    session.commit()
+    missing = (
+        "= required: column d:b: missing in 3 of 3 sampled rows (the column is required, and reading a row that lacks it raises "
+        "IncompleteRow: give the column a default, and fill the rows before you make it required)"
+    )
+    assert str(hb.diff(bed.store, new)).splitlines() == [missing, "+ required: column d:b: missing"]
+    assert [each.effect for each in hb.diff(bed.store, new, sample=0)] == ["safe"]
+    hb.alter(bed.store, new)
+    assert str(hb.diff(bed.store, new)) == missing
+    with pytest.raises(hb.IncompleteRow, match="lacks a required column: give the column a default, or repair the row"):
+        hb.Session(bed.store).get(new, key="k0")
+    with hb.Session(bed.store) as again:
+        again.add_all(new(key=f"k{n}", e="x", b=1) for n in range(3))
+    assert not hb.diff(bed.store, new)
+    with hb.Session(bed.store) as late:
+        late.add(old(key="k9", e="x"))  # by a program from before
+    (difference,) = hb.diff(bed.store, new)
+    assert difference.live == "missing in 1 of 4 sampled rows"
+
+
+@given(
+    st.sampled_from([{}, VERSIONED, INDEXED, {"exists": hb.flag("f")}]),
+    st.sets(st.sampled_from("abcd")),
+    st.lists(st.dictionaries(st.sampled_from("abcde"), st.booleans()), max_size=4),
+)
+def test_what_is_found_to_be_missing_is_what_reads_miss(options: Any, new: set[str], rows: list[dict[str, bool]]) -> None:
+    old, model = requiring("e", **options), requiring(*sorted(new), "e", **options)
+    with fresh(old) as store:
+        with hb.Session(store) as session:
+            session.add_all(old(key=f"k{at}", e="") for at, row in enumerate(rows) if row.get("e"))
+        cells = [{f"d:{name}".encode(): b"1" * filled for name, filled in row.items()} for row in rows]
+        store.put("required", [Put(b"k%d" % at, row) for at, row in enumerate(cells) if row])
+        found = {each.what[-1]: each.live for each in hb.diff(store, model) if each.declared == "required"}
+        session = hb.Session(store)
+        hb.alter(store, model)
+        objects, lacking = 0, dict.fromkeys([*new, "e"], 0)
+        for at, row in enumerate(rows):
+            try:
+                objects += session.get(model, key=f"k{at}") is not None
+            except hb.IncompleteRow:
+                objects += 1
+                for name in lacking:
+                    lacking[name] += name not in row or (name in "bd" and not row[name])
+        assert found == {name: f"missing in {count} of {objects} sampled rows" for name, count in lacking.items() if count}
+
+
 def test_a_sample_is_a_number() -> None:
     with fresh(ONE) as store:
         for wrong in (-1, "5", True, None):

@@ -284,6 +284,25 @@ def test_what_cannot_move_is_refused(store: hb.Store) -> None:
         session.query(Sent).allow_full_scan().delete()
 
 
+def test_a_check_and_a_migration_print_what_matters(store: hb.Store) -> None:
+    session = session_of(store)
+    session.add_all(parcel(number) for number in range(3))
+    session.commit()
+    moving = migration(store, Sent)
+    assert repr(moving) == "Migration(parcels_by_city -> parcels_by_number)"
+    assert str(moving.start()).splitlines()[1].strip().startswith("copied 3 rows")
+    checked = moving.verify()
+    assert checked.checked
+    assert checked.as_json["checked"]
+    assert str(checked).splitlines()[:3] == [
+        "parcels_by_city -> parcels_by_number: moving",
+        "  rows 3, missing 0, differing 0, only in the new table 3",
+        "  sound",
+    ]
+    assert "parcels_by_number.by_state" in str(checked)
+    assert "not sound" in str(evolve(checked, missing=1))
+
+
 @pytest.mark.parametrize("what", ["unique index", "counters"])
 def test_layouts_whose_rows_cannot_be_sealed_are_refused_where_they_are_declared(what: str) -> None:
     def declare(table: str, replaces: type[Any] | None = None) -> type[Any]:
@@ -310,6 +329,51 @@ def test_layouts_whose_rows_cannot_be_sealed_are_refused_where_they_are_declared
     earlier = declare(f"refused_{what[:3]}_a".lower())
     with pytest.raises(hb.DeclarationError, match=what):
         declare(f"refused_{what[:3]}_b".lower(), earlier)
+
+
+def badges(table: str, unique: bool, replaces: type[Any] | None = None) -> Any:
+    """A versioned model whose names may be unique; by city, or by number."""
+
+    keys = {"city": hb.key(hb.UInt8), "number": hb.key(hb.UInt16)}
+    body: dict[str, Any] = dict(sorted(keys.items(), reverse=table == "badges_by_number"))
+    hints: dict[str, Any] = dict.fromkeys(body, hb.Key[int])
+    body |= {"name": hb.column("n"), "version": hb.version()}
+    hints |= {"name": hb.Column[str], "version": hb.Column[int]}
+    if unique:
+        body["by_name"] = hb.index("name", unique=True)
+    return hb.model(table=table, family="d", replaces=replaces)(type("Badge", (), {**body, "__annotations__": hints}))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_unique_index_is_dropped_before_the_objects_move_and_built_after_it(shared: bool) -> None:
+    unique, plain = badges("badges_by_city", True), badges("badges_by_city", False)
+    moved = badges("badges_by_number", False, plain)
+    with EmbeddedStore(None) as made:
+        hb.create_tables(made, unique)
+        programs = session_of(made)
+        programs.add_all(unique(city=n % 3, number=n, name=f"n{n}") for n in range(10))
+        programs.commit()
+        with pytest.raises(hb.DeclarationError, match=r"unique index.*hb\.drop_index\(\).*hb\.build_index\(\)"):
+            badges("badges_by_number", False, unique)
+        assert hb.drop_index(made, unique, "by_name", times=QUICK)
+        programs.insert(unique(city=1, number=10, name="n10"))  # programs that still declare the index continue to write
+        moving = hb.migrate(made, moved, times=QUICK)
+        assert moving.start().copied
+        late = session_of(made)
+        late.insert(moved(city=1, number=11, name="n3" if shared else "n11"))
+        assert moving.cut_over().phase == DONE
+        again = badges("badges_by_number", True)
+        hb.create_tables(made, again)
+        built = hb.build_index(made, again, "by_name", times=QUICK)
+        assert (built.readable, built.duplicates) == (not shared, int(shared))
+        if shared:
+            with session_of(made) as mending:
+                mending.delete_key(again, city=1, number=11)
+            assert hb.build_index(made, again, "by_name", times=QUICK).readable
+        session = session_of(made)
+        assert session.query(again).where(again.name == "n3").one().number == 3
+        with pytest.raises(hb.UniqueViolation):
+            session.insert(again(city=2, number=12, name="n10"))
 
 
 def test_an_object_between_two_keys_does_not_move_and_stops_the_cut(store: hb.Store) -> None:

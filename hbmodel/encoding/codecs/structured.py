@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar, overload
 
 import msgspec
@@ -15,6 +16,20 @@ V = TypeVar("V")
 # What msgspec lets through for values that it cannot write.
 UNWRITABLE = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError, AttributeError)
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+EXPECTED = re.compile(r"Expected `(?P<expected>[^`]*)`[^`]*?(?:, got `(?P<found>[^`]*)`)?(?: - at |$)")
+MISSING = re.compile(r"Object missing required field `(?P<missing>[^`]*)`")
+UNSUPPORTED = re.compile(r"Encoding objects of type (?P<found>\S+) is unsupported")
+PATH = re.compile(r" - at `(?P<path>\$[^`]*)`$")
+
+
+def _misfit(error: Exception) -> dict[str, str]:
+    """What msgspec says of types and names of declared fields, and where; its other messages may contain values, and are left out."""
+    message = str(error)
+    said = [found for pattern in (EXPECTED, MISSING, UNSUPPORTED, PATH) if (found := pattern.search(message)) is not None]
+    named = {name: value for found in said for name, value in found.groupdict().items() if value is not None}
+    return named if named.keys() - {"path"} else {"reason": type(error).__name__, **named}
 
 
 def _decoder(form: Any, declared: Any) -> Any:
@@ -42,7 +57,7 @@ class _Structured(Codec[V]):
             data: bytes = self._encoder.encode(value)
             exact = self._decoder.decode(data) == value
         except UNWRITABLE as error:
-            raise EncodingError("A structured value does not fit its declared type.", reason=type(error).__name__) from None
+            raise EncodingError("A structured value does not fit its declared type.", **_misfit(error)) from None
         if not exact:
             raise EncodingError("A structured value would not be equal after a read, so it cannot be stored exactly.")
         return data

@@ -71,5 +71,8 @@ class IndexField(DeclaredPart):
         if of.kind in {"counter", "version"}:
             raise DeclarationError(f"A {of.kind} cannot be indexed.")
         if not of.codec.key:
-            raise DeclarationError("This codec cannot be part of an index key: use a scalar one, without nan=True.")
+            raise DeclarationError(
+                "This codec cannot be part of an index key: use a scalar one, without nan=True. The elements of a collection can be: "
+                'hb.index(hb.each("tags")).'
+            )
         return FieldPart(of, of.desc if self.desc is None else self.desc)

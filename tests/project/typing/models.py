@@ -70,6 +70,18 @@ class User:
     age: hb.Column[int] = hb.column()
 
 
+@hb.model(table="gauges")
+class Gauge:
+    place: hb.Key[int | None] = hb.key(hb.UInt32)  # E: - reportAssignmentType
+    number: hb.Key[int | None] = hb.key(hb.UInt32, nullable=True)
+    value: hb.Column[float] = hb.column(codec=hb.Float64(nan=True))
+    least: hb.Column[float | None] = hb.column("l", hb.Float64(nan=True))  # E: - reportAssignmentType
+    greatest: hb.Column[float | None] = hb.column("g", hb.Float64(nan=True), nullable=True)
+    grade: hb.Column[int | None] = hb.column("r", hb.Int8, default=3)  # E: - reportAssignmentType
+    unit: hb.Column[str | None] = hb.column(codec=hb.Text, default=None)
+    level: hb.Column[int] = hb.column(codec=hb.Int8, default=0)
+
+
 @hb.mixin()
 class Dated:
     made: hb.Column[datetime] = hb.column("m")
@@ -103,8 +115,15 @@ class Wrong:
     codec: hb.Key[int] = hb.key(hb.Text)  # E: arg-type reportAssignmentType
     direction: hb.Key[int] = hb.key(desc=1)  # E: call-overload reportArgumentType
     key: hb.Key[int] = hb.column("k", hb.Int64)  # E: assignment reportAssignmentType
+    nothing: hb.Key[int] = hb.key(hb.Int64, nullable=True)  # E: assignment reportAssignmentType
+    of_text: hb.Key[int | None] = hb.key(hb.Text)  # E: arg-type reportAssignmentType
     column: hb.Column[int] = hb.key(hb.Int64)  # E: assignment reportAssignmentType
     optional: hb.Column[str] = hb.column("a", hb.Text, default=None)  # E: assignment reportAssignmentType
+    text: hb.Column[int | None] = hb.column("t", hb.Text)  # E: arg-type reportAssignmentType
+    named: hb.Column[int] = hb.column(codec=hb.Text)  # E: arg-type reportAssignmentType
+    floats: hb.Column[float] = hb.column("f", hb.Int8)  # E: arg-type reportAssignmentType
+    maybe: hb.Column[int] = hb.column("m", hb.Int8, nullable=True)  # E: assignment reportAssignmentType
+    three: hb.Column[int | None] = hb.column("h", hb.Int64, default="x")  # E: arg-type reportArgumentType,reportCallIssue
     default: hb.Column[int] = hb.column("d", hb.Int64, default="x")  # E: arg-type reportArgumentType,reportCallIssue
     null: hb.Column[int] = hb.column("n", hb.Int64, null="drop")  # E: call-overload reportArgumentType,reportCallIssue
     version: hb.Column[str] = hb.version()  # E: assignment reportAssignmentType
