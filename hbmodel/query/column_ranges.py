@@ -29,7 +29,7 @@ class ColumnRanges:
     """The same ranges of columns in each row.
 
     Attributes:
-        ranges: ranges of qualifiers, sorted and disjoint; their bounds do not lie within an object.
+        ranges: ranges of qualifiers, sorted and disjoint; their bounds are never inside an object.
         fields: names of the column fields that bound them.
         consumed: the predicates that they enforce exactly.
     """

@@ -25,7 +25,7 @@ from hbmodel.query.segments import EVERY, Left, Segment, all_of, any_of, as_one,
 from hbmodel.store.ranges import KeyRange, merge_ranges, prefix_successor
 
 MAX_CONDITIONS = 1_000
-"""Most conditions of a query whose trees are looked at; of a longer one the predicates that stand alone bound the key."""
+"""The largest number of conditions for which trees are considered; in a longer query, only predicates outside `|` bound the key."""
 
 
 def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions:
@@ -36,7 +36,7 @@ def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions
         found: how the single predicates match the key.
         most: the maximum number of ranges; conditions that would need more of them give wider ones.
     """
-    # Behind a field that nothing fixes no condition bounds a key.
+    # After a field that nothing fixes, no condition bounds a key.
     reach = {*layout.names[: len(found.parts) + 1]}
     if not any(isinstance(c.on_entry, And | Or | Not) and c.on_entry.names() & reach for c in found.conditions):
         return found
@@ -283,7 +283,7 @@ class _Field:
         return start, None if of.nullable and stop == prefix_successor(SOME) else stop
 
     def snapped(self, cut: bytes) -> bytes:
-        """A bound that does not lie within the range of a point: no key of the point lies above one that does."""
+        """A bound that is not inside the range of a point: no key of the point is above a bound inside it."""
         before = bisect_right(self.starts, cut) - 1
         if before < 0 or cut == self.starts[before]:
             return cut

@@ -84,7 +84,7 @@ def _excluded(condition: Predicate) -> Sequence[object] | None:
 
 
 def _within(narrow: Predicate, wide: Predicate) -> bool:
-    """Whether one bound, or prefix, on a field lies within another."""
+    """Whether one bound, or prefix, on a field is inside another."""
     if isinstance(narrow, StartsWith) and isinstance(wide, StartsWith):
         return narrow.prefix[: len(wide.prefix)] == wide.prefix
     if not isinstance(narrow, Comparison) or not isinstance(wide, Comparison) or narrow.operator[0] != wide.operator[0]:

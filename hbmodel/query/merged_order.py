@@ -68,7 +68,7 @@ def direction(
         backwards = opposite
         declared = layout.fields[at]
         if declared.nullable and declared.name not in never_none and declared.desc == (order == "ascending"):
-            return None  # None stands where the field's direction puts it, and the values turned round by their codec
+            return None  # None sorts as the field's direction says, and the values in reverse because of their codec
     return Direction(bool(backwards), tuple(merged))
 
 
@@ -127,7 +127,7 @@ class MergedOrder:
         raise TokenError("The continuation token is damaged: start from the first page.")
 
     def beyond(self, of: KeyRange, prefix: bytes, lead: bytes, place: tuple[bytes, bytes], above: bool) -> KeyRange:
-        """The part of a range whose keys lie above a place, or below it.
+        """The part of a range whose keys are above a place, or below it.
 
         Args:
             of: a range of keys of one run.

@@ -14,7 +14,7 @@ from hbmodel.query.plan import Bucket, Plan
 from hbmodel.store.ranges import KeyRange, merge_ranges
 
 Unit = Sequence[KeyRange]
-"""Key ranges that stay together."""
+"""Key ranges that belong to the same part."""
 
 
 def partition(plan: Plan, region_starts: Sequence[bytes], count: int) -> list[Sequence[KeyRange]]:

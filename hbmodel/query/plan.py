@@ -73,7 +73,7 @@ class Plan:
         asked: `buckets` of the whole query, if this plan's are those of a part.
         columns: the columns of each row of a wide model, if the key ranges alone would read more of it.
         order: the order in which the buckets are merged, if it differs from that of their keys.
-        bounds: places that all items lie above (True) or below.
+        bounds: places that all items are above (True) or below.
     """
 
     query: Query[Any] = field(repr=False)
@@ -235,7 +235,7 @@ class Plan:
         return [evolve(bucket, ranges=list(self._beyond(bucket, place, above))) for bucket in self.buckets]
 
     def rows_beyond(self, rows: Sequence[bytes], place: Any, above: bool) -> Sequence[bytes]:
-        """The row keys among these that lie above a place, or below it."""
+        """The row keys among these that are above a place, or below it."""
         return [row for row in rows if (self.row_place(row) > place if above else self.row_place(row) < place)]
 
     def _beyond(self, bucket: Bucket, place: KeyPlace, above: bool) -> Iterator[KeyRange]:

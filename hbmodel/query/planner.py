@@ -272,7 +272,7 @@ def _build(
         filter=None
         if rows is not None
         else server_filter(schema, path.layout, pushed, on_index=path.index is not None, indexed=indexed, adopting=adopting),
-        # Whatever an index range settles is settled for the entry only: the primary row decides (rule 5).
+        # What an index range settles is settled only for the entry: the primary row decides (rule 5).
         residual=every if path.index is not None else residual,
         rows=rows,
         match=found,

@@ -129,7 +129,7 @@ def _column_filter(predicate: Comparison | In | StartsWith, of: Field, missing: 
             return None
         try:
             start = of.codec.raw_prefix(predicate.prefix)
-        except QueryError:  # no bytes tell these values apart
+        except QueryError:  # these values do not differ in their bytes
             return None
         if not start or start[0] == 0:  # escaped in nullable columns
             return None

@@ -41,7 +41,7 @@ def any_of(trees: Sequence[Predicate]) -> Left:
 
 
 def _below(stop: bytes | None, other: bytes | None) -> bool:
-    """Whether one end lies before another; None is behind everything."""
+    """Whether one end is before another; None is after everything."""
     return stop is not None and (other is None or stop < other)
 
 

@@ -38,7 +38,7 @@ class Pending:
     def settle(self, outcome: Outcome) -> None:
         """Records the outcome of one of the writes.
 
-        A failure stays, and a delete that found a row takes precedence over one that did not. The earlier put that this one
+        A failure is kept, and a delete that found a row takes precedence over one that did not. The earlier put that this one
         replaced has the same result, so it counts as pending until this one is written.
         """
         self.remaining -= 1

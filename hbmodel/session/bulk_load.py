@@ -17,7 +17,7 @@ from hbmodel.store.checks.numbers import whole_number
 
 DEFAULT_BATCH = 1000
 BATCH_BYTES = 8 * 1024 * 1024
-"""Most bytes of cells and keys in one batch; a single larger object makes a batch of its own."""
+"""The largest number of bytes of cells and keys in one batch; a single larger object is a batch by itself."""
 
 Progress = Callable[[int], object]
 

@@ -26,7 +26,7 @@ class Sessions:
     """
 
     def __init__(self, store: Store, **options: Unpack[SessionOptions]) -> None:
-        Session(store, **options).close()  # wrong options are told here
+        Session(store, **options).close()  # invalid options are reported here
         self._store = store
         self._options = options
         self._knowledge = MetadataCache(options.get("lease", LEASE))

@@ -88,7 +88,7 @@ class InsertCalls:
         Args:
             obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still have the
                 version that was read.
-            **key: new values of key fields by name; the others stay.
+            **key: new values of key fields by name; the others are unchanged.
 
         Raises:
             RowNotFound: there is no such object.

@@ -198,7 +198,7 @@ class MergingQueries:
         self, query: Query[Any], made: Plan, replaced: TableSchema, wanted: int | None, after: bytes | None
     ) -> Generator[Found, None, None]:
         """The items of the old table, by their places in the new table's path."""
-        # Whole objects: any field may be needed to say where it stands.
+        # Whole objects: any field may be needed to know its position.
         asked = _in_layout(evolve(query, selection=None, maximum=None, skipped=0, index_name=None), replaced)
         alike = _alike(made, replaced)
         if alike:

@@ -66,7 +66,7 @@ class NamedQueryRunner(QueryRunner):
             return query
         predicate = _known(query._predicate, ids)
         if any(isinstance(part, In) and not part.values for part in conjuncts(predicate)):
-            # Nothing satisfies it, whatever field it is about: said of the first field of the key, it leaves no range to read.
+            # No row satisfies it, regardless of its field: as a condition on the first key field, it leaves no range to read.
             predicate = And((*conjuncts(predicate), In(query.schema.key_fields[0], ())))
         return evolve(query, predicate=predicate)
 

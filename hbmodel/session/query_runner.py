@@ -155,7 +155,9 @@ class QueryRunner:
                             if not remaining:
                                 return
             except _Outdated:
-                made, binding = self._planned(query, made.path.name)  # the same path, behind the last item, as the table is now
+                made, binding = self._planned(
+                    query, made.path.name
+                )  # the same path, after the last item, in the current state of the table
             else:
                 return
 

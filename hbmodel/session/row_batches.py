@@ -54,7 +54,7 @@ def row_of(schema: TableSchema, place: bytes) -> bytes:
 
 
 def joint_batches(calls: Sequence[Pending], can: Capabilities, at_server_time: Callable[[TableSchema], bool]) -> list[JointBatch] | None:
-    """The batches of all writes into one table; None if each write has a row of its own, so that none need be joined.
+    """The batches of all writes into one table; None if each write has its own row, so that no writes need to be joined.
 
     Args:
         calls: the calls on models that share the table.

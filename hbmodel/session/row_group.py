@@ -45,7 +45,7 @@ class RowGroup:
     """The objects of one row of versioned models, of all kinds: reads stay valid until the commit, or it raises `ConflictError`.
 
     All changes of the commit are one atomic change. It is made only if the row still has the version that it had at the start of
-    the group: nobody added, changed or deleted an object of the row in between. Nothing is locked. Objects of other rows are not
+    the group: no program added, changed or deleted an object of the row in between. Nothing is locked. Objects of other rows are not
     accepted. A group belongs to its session and its thread.
 
     As a context manager it commits on a clean exit and discards on an exception.

@@ -375,7 +375,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
 
     @guarded
     def group(self, model: type[Any], /, **key: Any) -> RowGroup:
-        """A local transaction over the objects of one row: they are read, then changed only if nobody else has changed the row.
+        """A local transaction over the objects of one row: they are read, then changed only if no other program has changed the row.
 
         Independent of the pending writes of the session. See `RowGroup`.
 

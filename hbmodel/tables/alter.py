@@ -146,7 +146,7 @@ def _check(found: Diff, lossy: bool) -> None:
 def _add(store: Store, change: _FamilyChange) -> None:
     try:
         store.add_family(change.table, change.family)
-    except FamilyExists:  # somebody else was faster; perhaps with other options
+    except FamilyExists:  # another program was faster; perhaps with other options
         store.modify_family(change.table, change.family)
 
 

@@ -90,7 +90,7 @@ class Copying:
         return [region.range for region in self.store.regions(self._source.table)]
 
     def copy(self) -> None:
-        """Copies all rows, together with whoever else does."""
+        """Copies all rows, together with other programs that do so."""
         while True:
             self.still()
             progress = self.claims.progress()
@@ -169,7 +169,7 @@ class Copying:
             else:
                 differing += self.mover.reader.values(own[row.source]) != self.target.values(other)
         if mend and missing:
-            # What is not there then was deleted, by a program that stood still until the deletes were over, or it has expired.
+            # A row that is absent then was deleted, by a program that was suspended until the deletes ended, or it has expired.
             while not drive(self.store, copy_rows(missing, self.mover.target.table, since), self.clock):
                 self.still()
                 since = self.clock.now()  # rows that never change are the same now

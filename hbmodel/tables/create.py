@@ -126,7 +126,7 @@ def _create(store: Store, models: Sequence[type[Any]], splits: SplitsOption, reg
     namespaces = missing_namespaces(store, [registry, *(table.name for table in new)], existing)
     _check_creatable(store, new, namespaces)
     for namespace in namespaces:
-        with suppress(NamespaceExists):  # somebody else was faster
+        with suppress(NamespaceExists):  # another program was faster
             store.create_namespace(namespace)
     catalog.create()
     created: set[str] = set()
@@ -157,7 +157,7 @@ def _create(store: Store, models: Sequence[type[Any]], splits: SplitsOption, reg
 
 
 def _check_unregistered(schema: TableSchema, existing: Collection[str], registry: str) -> None:
-    """A table that has its index tables was registered somewhere: registered anew, its indexes would be left behind."""
+    """A table that has its index tables was registered somewhere: if it were registered again, writes would not update its indexes."""
     found = next((index for index in schema.indexes.values() if index.table in existing), None)
     if found is not None and schema.table in existing:
         raise SchemaMismatch(
@@ -210,10 +210,10 @@ def create_declared(store: Store, table: DeclaredTable) -> bool:
     """Creates a table; returns whether this call created it."""
     try:
         store.create_table(table.name, table.families, table.split_keys)
-    except TableExists:  # somebody else was faster
+    except TableExists:  # another program was faster
         return False
     except NamespaceNotFound:
-        if not store.capabilities.namespaces:  # nor could the store tell
+        if not store.capabilities.namespaces:  # the store could not list them either
             _check_creatable(store, (), [namespace_of(table.name)])
         raise
     return True

@@ -70,7 +70,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
     own = dict.fromkeys(schema.table for schema in schemas if not schema.foreign)
     dropped = [table for table in [*own, *index_tables] if table in existing]
     for table in dropped:
-        with suppress(TableNotFound):  # somebody else was faster
+        with suppress(TableNotFound):  # another program was faster
             store.delete_table(table)
     if registry in existing and rows:
         store.delete(registry, [Delete(row) for row in sorted({*rows, *catalog.work_rows(rows)})])

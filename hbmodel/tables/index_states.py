@@ -96,7 +96,7 @@ class IndexStates:
         return found.named(self.name)
 
     def _change(self, found: Registration, before: IndexState | None, /, **changes: Any) -> bool:
-        """Changes the entry of the index, if nobody has since it was read; returns whether it is so."""
+        """Changes the entry of the index unless another program has changed it since it was read; returns whether it was changed."""
         return self.registry.change_index(self.place, self.name if before is None else before.cell, found, **changes)
 
     def as_declared(self) -> Registration:
@@ -182,7 +182,7 @@ class IndexStates:
         existing = set(self.store.tables()) if names else set[str]()
         found = [name for name in names if name in existing]
         for name in found:
-            with suppress(TableNotFound):  # somebody else was faster
+            with suppress(TableNotFound):  # another program was faster
                 self.store.delete_table(name)
         return found
 
@@ -215,7 +215,7 @@ class IndexStates:
         while True:
             found = self.registered()
             state = self.state(found)
-            if state is None or state.state != ABSENT or not state.entry.get("left"):  # somebody else was faster
+            if state is None or state.state != ABSENT or not state.entry.get("left"):  # another program was faster
                 return []
             if self._over(state.since, self.drain.written, self.registry.server_time()):
                 tables = list(state.entry["left"])
@@ -226,12 +226,12 @@ class IndexStates:
                 return dropped
 
     def hide(self) -> None:
-        """Lets no more queries begin that use the index."""
+        """Ends the use of the index by new queries."""
         while (state := self.state(found := self.registered())) is not None and state.state not in {ABSENT, WRITE_ONLY}:
             self._change(found, state, state=WRITE_ONLY, dropping=True)
 
     def leave(self) -> None:
-        """Lets writes keep the index no longer, once no query uses it."""
+        """Ends the maintenance of the index by writes, once no query uses it."""
         while (state := self.state(found := self.registered())) is not None:
             if state.state == ABSENT and not state.entry.get("creating"):  # else its table may be there
                 return

@@ -283,4 +283,4 @@ def _samples(refused: Sequence[RowEntries]) -> Sequence[Sequence[str]]:
 
 
 Work = Callable[[Sweeps, Sequence[Row], int], Counts | None]
-"""What is done with a batch of rows and a reading of the clock from before they were read; None has them read once more."""
+"""The work on a batch of rows, given a reading of the clock from before they were read; None means that they must be read again."""

@@ -21,13 +21,13 @@ def namespace_of(table: str) -> str:
 
 
 def missing_namespaces(store: Store, tables: Iterable[str], existing: Collection[str]) -> list[str]:
-    """The namespaces of tables to create that are not there, as far as the store can tell; sorted."""
+    """The missing namespaces of tables to create, as far as the store can list them; sorted."""
     needed = {namespace_of(table) for table in tables} - {namespace_of(table) for table in existing} - {""}
     if not needed:
         return []
     try:
         return sorted(needed - set(store.namespaces()))
-    except CapabilityError:  # creating the first table tells
+    except CapabilityError:  # creating the first table shows it
         return []
 
 
@@ -55,5 +55,5 @@ def state_of(table: DeclaredTable, entries: Mapping[TableSchema, Registration | 
 
 
 def needs_creation(table: DeclaredTable, existing: Collection[str]) -> bool:
-    """Whether a table is to be created; the index tables of a primary table that is there are for the build to make."""
+    """Whether a table must be created; a build creates the index tables of an existing primary table."""
     return table.name not in existing and (table.index is None or table.schemas[0].table not in existing)

@@ -1,4 +1,4 @@
-"""Which registered fields and indexes are those that a model declares, whatever they are called there, and whether they agree.
+"""Which registered fields and indexes a model declares, under any name, and whether they agree.
 
 A key field is known by its place, a column by its family and qualifier, an index by its name and its entries. The registry keeps
 the names that each has had, so that programs from before and after a rename use the same tables.

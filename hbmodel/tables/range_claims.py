@@ -2,8 +2,8 @@
 
 One row of the registry for a piece of work: row key 01 `<table>` 00 `<family>` 00 `<index>` 00 `<work>`. `m:ranges` holds the ranges,
 `m:r<number>` the state of each: who has taken it until when, the next row to do, what was counted. Work that is done once more has an
-attempt in `m:ranges`, and states of its own, `m:r<number>.<attempt>`. Every change is a check-and-put on what was read. A program that
-dies loses what it did since the last checkpoint of its range; its claim runs out, and another program goes on from there.
+attempt in `m:ranges`, and separate states, `m:r<number>.<attempt>`. Every change is a check-and-put on what was read. A program that
+crashes loses its work since the last checkpoint of its range; its claim expires, and another program continues from there.
 
 Source of the technique: the range sets that online index builds of the FoundationDB Record Layer keep.
 """
@@ -156,7 +156,7 @@ class RangeClaims:
         row: its row for this work.
         now: the server's time in ms.
         life: how long a claim lasts without a checkpoint, in ms.
-        owner: tells this program from others.
+        owner: distinguishes this program from others.
     """
 
     store: Store
@@ -185,7 +185,7 @@ class RangeClaims:
         self.store.delete(self.registry, [Delete(self.row)])
 
     def progress(self) -> Progress | None:
-        """How far the work has come, or None where nobody has begun it."""
+        """The progress of the work, or None if no program has started it."""
         cells = self._cells()
         if RANGES not in cells:
             return None
@@ -201,7 +201,7 @@ class RangeClaims:
         return Progress(len(ranges), len(states) - len(open_ones), total, min(open_ones) if taken else 0, cells[RANGES])
 
     def take(self) -> Claim | None:
-        """A range that nobody works on, or None; begins at a random one, so that programs seldom want the same."""
+        """A range that no program works on, or None; starts at a random one, so that programs seldom choose the same."""
         cells = self._cells()
         plan = json.loads(cells[RANGES]) if RANGES in cells else {"ranges": []}
         ranges, attempt = plan["ranges"], _attempt(plan)

@@ -31,8 +31,8 @@ class RegionUse:
 
     Attributes:
         region: of the live table.
-        reachable: whether some row key of the model can lie in it.
-        rows: how many rows of the sample lie in it.
+        reachable: whether a row key of the model can be in it.
+        rows: how many rows of the sample are in it.
     """
 
     region: Region
@@ -80,9 +80,9 @@ def check_regions(
 
 
 def _leading_bytes(layout: KeyLayout, alphabet: bytes | None) -> tuple[bytes, int | None]:
-    """The bytes that the packed leading field is made of, behind its marker for None if it has one, and the one that ends it.
+    """The bytes of which the packed leading field consists, after its marker for None if it has one, and the byte that ends it.
 
-    What is written with a terminator, or holds the byte of one, has anything behind that byte.
+    A value that is written with a terminator, or contains its byte, may have any byte after it.
     """
     leading = layout.fields[0]
     if isinstance(alphabet, str):
@@ -112,11 +112,11 @@ def codec_bytes(codec: Codec[Any]) -> bytes:
 
 
 def _reachable(keys: KeyRange, salt: BoundSalt, leading: KeyField, allowed: bytes, end: int | None) -> bool:
-    """Whether a key of some bucket lies in the range, judged by the salt and the leading field."""
+    """Whether a key of some bucket is in the range, according to the salt and the leading field."""
     none, some = (b"\xff", b"\xfe") if leading.desc else (b"\x00", b"\x01")
     for prefix in salt.prefixes:
         firsts = [first_key(prefix + (some if leading.nullable else b""), keys.start, allowed, leading.codec.width, end)]
-        if leading.nullable:  # behind None come the other fields at once
+        if leading.nullable:  # the other fields follow None directly
             firsts.append(first_key(prefix + none, keys.start, ANY_BYTE, 0))
         if any(first is not None and (keys.stop is None or first < keys.stop) for first in firsts):
             return True

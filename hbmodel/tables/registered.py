@@ -29,7 +29,7 @@ class StoredKey:
         fields: the values of the key fields that it holds, by name; the first part of a split field as the beginning of its bucket.
         bucket: of the salt, or None where there is none.
         primary_bucket: that an index entry ends with, or None.
-        rest: bytes that are no whole field: of a region's bound, or the alias behind the key fields of a qualifier.
+        rest: bytes that are not a whole field: of a region's bound, or the alias after the key fields of a qualifier.
     """
 
     fields: Mapping[str, Any]
@@ -126,7 +126,7 @@ class RegisteredTable:
         return StoredKey(dict(zip(schema.layout.names, values, strict=True)), bucket, rest=qualifier[end:])
 
     def _bucket(self, row: bytes, parts: Sequence[bytes] | None) -> int | None:
-        """The bucket that a row lies in, which is that of its fields."""
+        """The bucket of a row, which must be that of its fields."""
         salt = self.schema.salt
         if not salt.width:
             return None
@@ -153,7 +153,7 @@ class RegisteredTable:
         return layout.halves if isinstance(layout, PlaceLayout) else None
 
     def decode_bound(self, bound: bytes) -> StoredKey:
-        """As many leading fields as a region's bound holds, and what is behind them."""
+        """The leading fields that a region's bound contains, and the position after them."""
         schema = self.schema
         layout, salt = schema.row_layout, schema.salt
         if layout is None or not bound:
@@ -209,7 +209,7 @@ def _registered(catalog: Registry, table: str) -> list[tuple[Place, Registration
 
 
 def _indexes(catalog: Registry, table: str) -> Iterator[tuple[Place, Registration, IndexState | None]]:
-    """The indexes whose table it is: `<table>.<index>`, perhaps with a number behind."""
+    """The indexes to which the table belongs: `<table>.<index>`, perhaps followed by a number."""
     for name in (table[:at] for at, letter in enumerate(table) if letter == "."):
         for place, found in _registered(catalog, name):
             yield from ((place, found, state) for state in found.indexes.values() if state.table == table)

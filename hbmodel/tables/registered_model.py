@@ -167,7 +167,7 @@ def _key(table: str, spec: Spec) -> Field:
 
 
 def _value_codec(spec: Spec) -> Codec[Any]:
-    """Of a value that stands in no key: whether NaN is among them, only the programs know."""
+    """For values outside keys: only the programs know whether NaN is among them."""
     codec = codec_of(spec)
     return Float64(nan=True) if codec == Float64 else codec
 

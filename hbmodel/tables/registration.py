@@ -38,7 +38,7 @@ the last session has noticed, and by then every row has a liveness cell.
 - adopting: the same without these two measures. Rows without the liveness cell are live still, until a build has put it.
 - indexed: only rows whose liveness cell says so are live.
 
-A table that others fill is plain, and stays so: unindexed in all, but for the entries of rows that never change.
+A table that other programs write is plain, and remains so: like an unindexed table, except for the entries of rows that never change.
 """
 
 AT_SERVER_TIME: Sequence[RowState] = ("plain", "unindexed", "marking")
@@ -149,7 +149,7 @@ class Binding:
 
     @property
     def writes_system_cells(self) -> bool:
-        """Whether rows are written as indexed ones, with a time of their own, and a marker in place of what is deleted."""
+        """Whether rows are written like indexed ones, with an explicit timestamp, and a marker in place of deleted rows."""
         return self.rows not in AT_SERVER_TIME
 
     def writes_like(self, other: Binding) -> bool:
@@ -162,10 +162,10 @@ class Binding:
         return RowDecoder.of(self.schema, self.indexed, None, self.adopting)
 
     def check_writable(self) -> None:
-        """Raises `IndexUnavailable` where writing would leave a live index behind.
+        """Raises `IndexUnavailable` if a write would not update a live index.
 
-        Raises `SchemaMismatch` where it would count the version of a row on, and others that have it from verified entries could not
-        know.
+        Raises `SchemaMismatch` if a write would increase the version of a row without changing the verified entries from which other
+        programs read it.
         """
         if self.unregistered and self.schema.versioned and self.schema.covering:
             raise SchemaMismatch(

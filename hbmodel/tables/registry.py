@@ -83,7 +83,7 @@ class Registry:
         if self.table not in self._store.tables():
             try:
                 self._store.create_table(self.table, [Family(FAMILY)])
-            except TableExists:  # somebody else was faster
+            except TableExists:  # another program was faster
                 return
 
     def read(self, schema: TableSchema | Place) -> Registration | None:
@@ -199,10 +199,10 @@ class Registry:
                 elif renamed is not None:
                     wanted[cell] = canonical_json({**state.entry, **renamed})
             if found is None or (new_state == READABLE and schema.indexes and found.rows != "indexed"):
-                # An index that is readable at once stands beside a table that is not there yet: all of its rows will be indexed,
+                # An index is readable at once if its primary table does not exist yet: all of its rows will be indexed,
                 # however far a build had come with those of a table that was dropped.
                 wanted[ROWS] = canonical_json({"state": _first_rows(schema, new_state)})
-            # The layout is written last: an entry without one is not an entry, so an interrupted registration is begun anew.
+            # The layout is written last: an entry without one is not an entry, so an interrupted registration starts again.
             wanted[LAYOUT] = canonical_json(layout)
             if all(self._change(row, column, cells.get(column), value) for column, value in wanted.items() if cells.get(column) != value):
                 return
@@ -238,7 +238,7 @@ class Registry:
                 continue
             place = Place.of_row(schema.table, row.row)
             taken = {place.family, *(c.encode("latin-1").partition(b":")[0] for c in other.layout["columns"])}
-            if schema.kind and place.kind:  # they are different, and tell the objects of a family apart
+            if schema.kind and place.kind:  # they differ, and distinguish the objects of a family
                 taken = set()
                 if place.family == schema.family and bool(other.layout.get("version")) != schema.versioned:
                     raise SchemaMismatch(ALL_VERSIONED, table=schema.table, family=schema.family.decode())
@@ -262,17 +262,17 @@ class Registry:
                     raise SchemaMismatch(message, table=schema.table, primary=name)
 
     def change_rows(self, schema: TableSchema | Place, found: Registration, rows: RowState) -> bool:
-        """Says how rows are live from now on, if nobody has changed that since it was read; returns whether it is so."""
+        """Changes how rows are live, unless another program has changed that since it was read; returns whether it was changed."""
         return self._change(registry_row(schema), ROWS, found.cells.get(ROWS), canonical_json({"state": rows}))
 
     def change_index(self, schema: TableSchema | Place, name: str, found: Registration, **changes: Any) -> bool:
-        """Changes the entry of an index, by the name of its cell, if nobody has since it was read; returns whether it is so."""
+        """Changes the entry of an index, by the name of its cell, unless it changed since it was read; returns whether it did."""
         column = INDEX_PREFIX + name.encode()
         entry = dict(found.indexes[name].entry) if name in found.indexes else {}
         return self._change(registry_row(schema), column, found.cells.get(column), canonical_json({**entry, **changes}))
 
     def change_move(self, old: TableSchema, new: TableSchema, found: Registration, phase: str, offline: bool = False) -> bool:
-        """Changes how far the objects of a table have moved, if nobody has since it was read; returns whether it is so."""
+        """Changes the phase of a table's migration, unless it has changed since it was read; returns whether it was changed."""
         value = canonical_json({"phase": phase, "to": new.table, **({"offline": True} if offline else {})})
         return self._change(registry_row(old), MOVE, found.cells.get(MOVE), value)
 
@@ -340,9 +340,9 @@ def _matched(schema: TableSchema, found: Registration) -> Mapping[str, IndexStat
 
 
 def _begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, Any]:
-    """What stays of the entry of an absent index.
+    """The part of an absent index's entry that is kept.
 
-    A build may have begun it: the table that it has named is the one to be built. Beside a new primary table it is the declared one.
+    If a build has created it, the table that the build named is the one to build. With a new primary table it is the declared one.
     """
     entry = {} if state is None else dict(state.entry)
     if state is not None and entry.get("creating") and not same_entries(index, state):

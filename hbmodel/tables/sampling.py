@@ -64,7 +64,7 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
 
 
 def _place(key: bytes) -> int:
-    """Where a key stands among all keys."""
+    """The position of a key among all keys."""
     return int.from_bytes(key[:WIDTH].ljust(WIDTH, b"\x00"))
 
 

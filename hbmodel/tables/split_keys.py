@@ -2,7 +2,7 @@
 
 A split key is the first row key of a region; n regions have n - 1 of them. Every strategy here gives keys in the model's own
 byte layout, so every region can be reached by some key. HBase's `Bytes.split` interpolates between two byte strings instead:
-for keys of hex digits, whose bytes are 30 to 39 and 61 to 66, some of its regions lie between `9` and `a`, where no key is.
+for keys of hex digits, whose bytes are 30 to 39 and 61 to 66, some of its regions are between `9` and `a`, where no key is.
 """
 
 from __future__ import annotations

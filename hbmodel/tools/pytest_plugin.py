@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hbmodel.store.port import Store
 
 _DIRECTORY = pytest.StashKey[Path]()
-_SHARED = "hbmodel_hbase"  # name under which the workers of pytest-xdist are told what to share
+_SHARED = "hbmodel_hbase"  # name under which the workers of pytest-xdist receive what they share
 
 
 @frozen
@@ -146,7 +146,7 @@ def fresh_store(request: pytest.FixtureRequest, hbmodel_url: str) -> Iterator[St
             yield store
     finally:
         if on_gateway:
-            _drop_all(url)  # by a connection of its own: the test may have closed its store
+            _drop_all(url)  # through a separate connection: the test may have closed its store
 
 
 def own_tables(url: str, prefix: str) -> str:

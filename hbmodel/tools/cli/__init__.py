@@ -1,4 +1,4 @@
-"""The command `hbmodel`; each group of its commands is in a module of its own."""
+"""The command `hbmodel`; each group of its commands has its own module."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROLES = ("server", "thrift1", "thrift2")
 
 _FOLLOW_INTERVAL = 0.3  # seconds between two looks at a log
-_BLOCK = 1 << 16  # bytes read of a log at once
+_BLOCK = 1 << 16  # bytes of a log that are read at a time
 
 
 @click.group()
