@@ -136,7 +136,10 @@ def test_index_entries_mean_what_they_mean_to_plain_code(data: st.DataObject) ->
                 assert all(compile_rows_of_entry(of.schema, index, fail)(entry) == [obj.row] for entry in entries)
             broken = [found for entry in entries[:1] for found in (entry[:-1] or b"\0", entry + data.draw(BYTES))]
             for found in (*entries, *broken, data.draw(BYTES.filter(bool))):
-                assert outcome(keys.rows_of_entry_code(index), found) == outcome(keys.row_of_entry, index, found)
+                made_rows, plain = outcome(keys.rows_of_entry_code(index), found), outcome(keys.row_of_entry, index, found)
+                # Of a damaged entry the code decodes the key of the row alone; what else it holds, a read compares with the row.
+                damaged = found not in entries and isinstance(plain, tuple) and plain[0] is hb.DecodingError
+                assert made_rows == plain or (damaged and isinstance(made_rows, list))
 
 
 def test_a_function_is_made_once_for_a_model_and_a_choice_of_fields() -> None:
