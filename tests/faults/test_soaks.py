@@ -55,7 +55,7 @@ def test_threads_share_a_pool_whose_connections_are_cut_all_the_time(local_hbase
                 assert cuts > 10 * seconds
                 # Nobody was starved, and nobody waited for long.
                 done = [worker.done.total() for worker in workers]
-                assert min(done) > max(done) / 5, done
+                assert min(done) > max(done) / (5 if seconds >= 60 else 20), done  # in a few seconds a thread does few rounds
                 assert max(worker.longest for worker in workers) < 10
                 # What is kept open is what the pool may keep.
                 gc.collect()
