@@ -107,6 +107,12 @@ def test_a_pasted_key_is_read_and_written(url: str) -> None:
     assert "shell  " in run(url, "key", "encode", "cli_actions", "user=1", "at=2026-03-01T03:00:00Z").output
 
 
+def test_the_store_comes_from_the_variable_that_connect_reads(url: str) -> None:
+    result = CliRunner().invoke(main, ["regions", "cli_pets", "--json"], env={"HBMODEL_URL": url})
+    assert result.exit_code == 0, result.output
+    assert [json.loads(line) for line in result.stdout.splitlines()] == lines(url, "regions", "cli_pets")
+
+
 def test_what_is_read_both_ways_is_asked_for(url: str) -> None:
     assert "--as hex or --as shell" in refused(url, "key", "decode", "cli_pets", "6162")
     assert lines(url, "key", "decode", "cli_pets", "6162", "--as", "hex")[0]["fields"] == {"owner": "ab"}

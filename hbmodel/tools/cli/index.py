@@ -59,7 +59,7 @@ def _time(name: str, default: float | None, text: str) -> Callable[[Command], Co
 def common_options(command: Command) -> Command:
     """Options of every command."""
     options: list[Callable[[Command], Command]] = [
-        click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_STORE", help="Store, as for hb.connect()."),
+        click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."),
         click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
         _time("--lease", TIMES.lease, "Longest lease of any session."),
         _time("--longest-call", TIMES.longest_call, "Longest time that a call may take."),

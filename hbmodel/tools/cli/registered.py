@@ -32,7 +32,7 @@ NULL_CONDITION = re.compile(r"([^\s=!<>^]+) is (not )?null")
 def table_options(command: Command) -> Command:
     """The options of every command on a registered table."""
     options: list[Callable[[Command], Command]] = [
-        click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_STORE", help="Store, as for hb.connect()."),
+        click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."),
         click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
         click.option("--family", metavar="NAME", help="Family of the model, if the table has several."),
         click.option("--kind", metavar="BYTE", help="Kind of the model, if the family has several."),
