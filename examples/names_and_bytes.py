@@ -68,13 +68,13 @@ def show(console: Console, descriptions: dict[str, hb.Description]) -> None:
     table = Table("bytes of an action", *costs)
     for part in costs["long names"].parts:
         table.add_row(part, *(f"{cost.parts[part] / cost.objects:.1f}" for cost in costs.values()))
-    table.add_row("all", *(f"{cost.total / cost.objects:.1f}" for cost in costs.values()))
+    table.add_row("total", *(f"{cost.total / cost.objects:.1f}" for cost in costs.values()))
     console.print(table)
-    table = Table("name", "bytes", "one byte saves, for a million actions")
+    table = Table("name", "bytes", "bytes saved per million actions by a one-byte name")
     for name in costs["long names"].names:
         table.add_row(name.name, str(name.bytes), f"{name.saved:,}")
     console.print(table)
-    table = Table("user_id as", "bytes", "saves, for a million actions")
+    table = Table("user_id as", "bytes", "bytes saved per million actions")
     for form in costs["long names"].codecs:
         if form.field == "user_id":
             table.add_row(f"text, {form.form}", f"{form.bytes:.1f}", f"{form.saved:,}")

@@ -153,13 +153,13 @@ def cost(store: hb.Store) -> Table:
     """The calls of one move of each kind."""
     calls: list[hb.Call] = []
     session = hb.Session(store, on_call=calls.append)
-    table = Table("an object of", "reads", "writes", title="Calls of a move")
+    table = Table("model", "reads", "writes", title="Calls of a move")
     for kind, obj, change in (
-        ("no index", Note(name="a", size=1), {"name": "b"}),
-        ("an index", Post(board="cost", number=1, author="ann", marks={}), {"board": "spent"}),
-        ("a version, unique", Member(name="eve", email="eve@example.com"), {"name": "eva"}),
-        ("one row for both keys", Seat(room="green", place=1, taken_by="eve"), {"place": 2}),
-        ("a wide row, to another row", Seat(room="green", place=3, taken_by="eva"), {"room": "grey"}),
+        ("without an index", Note(name="a", size=1), {"name": "b"}),
+        ("with an index", Post(board="cost", number=1, author="ann", marks={}), {"board": "spent"}),
+        ("versioned, with a unique index", Member(name="eve", email="eve@example.com"), {"name": "eva"}),
+        ("both keys in one row", Seat(room="green", place=1, taken_by="eve"), {"place": 2}),
+        ("wide, moved to another row", Seat(room="green", place=3, taken_by="eva"), {"room": "grey"}),
     ):
         made: Any = session.insert(obj)
         calls.clear()

@@ -91,11 +91,11 @@ MODELS: Sequence[Any] = (Plain, Salted, Random, Hashed, Reversed, Shuffled)
 
 GIVES_UP = {
     Plain: "an even spread of writes",
-    Salted: "one scan: each bucket has its own",
-    Random: "one place to get from; changes",
+    Salted: "a single scan: there is one per bucket",
+    Random: "a get from one bucket; changes to rows",
     Hashed: "order, ranges, pages in order",
     Reversed: "order, ranges, pages in order",
-    Shuffled: "order over all users; a busy user is in one place",
+    Shuffled: "order over all users; an even spread of a busy user's rows",
 }
 
 

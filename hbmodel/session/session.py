@@ -356,8 +356,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         """Runs a function and commits the writes that it leaves pending; repeats both while the result is `ConflictError`.
 
         Between attempts, and if the function raises another error, pending writes are discarded. A random, growing time passes between
-        attempts. The function must itself read the objects
-        that it changes, through the session that it is given.
+        attempts. The function must itself read the objects that it changes, through the session that it is given.
 
         Args:
             function: called with the session; its result is returned.
