@@ -237,6 +237,10 @@ class RowMoved(SchemaMismatch):
     """A row is sealed: the object of a versioned model moves to another table, or has moved."""
 
 
+class MigrationError(HbmodelError):
+    """The phase of a migration does not allow this step, or a row cannot be copied; `phase` and `refused` are attributes."""
+
+
 class IndexUnavailable(HbmodelError):
     """An index that a query or a write needs is absent, not built yet, or unknown to the model."""
 

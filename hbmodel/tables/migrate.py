@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import CapabilityError, DeclarationError, SchemaMismatch
+from hbmodel.errors import CapabilityError, DeclarationError, MigrationError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.migration import (
@@ -161,7 +161,7 @@ class Migration:
 
         Raises:
             SchemaMismatch: the old table is not registered, or a table does not match the models.
-            CapabilityError: a migration is being rolled back.
+            MigrationError: the new table holds rows, or the migration is being rolled back.
         """
         while True:
             found = self._registered()
@@ -178,7 +178,7 @@ class Migration:
                     copying.copy()
                     return self.status()
             elif phase in {HALTING, TURNED, RETURNING, RETURNED}:
-                raise CapabilityError(
+                raise MigrationError(
                     "The migration is being rolled back: finish that first with roll_back().", table=self.old.table, phase=phase
                 )
             else:
@@ -188,7 +188,7 @@ class Migration:
         """Checks every row of each table against the other, and the new table's indexes against its rows; changes nothing."""
         phase = _phase(self._registered())
         if phase in {BEFORE, RETURNED}:
-            raise SchemaMismatch(
+            raise MigrationError(
                 "No objects are being moved, so there is nothing to compare: call start() first.", table=self.old.table, phase=phase
             )
         forth = self._copying(phase=phase).compare(mend=False)
@@ -209,7 +209,7 @@ class Migration:
         The migration cannot be rolled back after this.
 
         Raises:
-            CapabilityError: not every row has been copied, or can be.
+            MigrationError: not every row has been copied, or can be.
         """
         while True:
             found = self._registered()
@@ -225,7 +225,7 @@ class Migration:
                 self.registry.mark_moving(self.old, self.new, moving=False)
                 return self.status()
             else:
-                raise CapabilityError("Not every row has been copied: call start() first.", table=self.old.table, phase=phase)
+                raise MigrationError("Not every row has been copied: call start() first.", table=self.old.table, phase=phase)
 
     def roll_back(self) -> MigrationReport:
         """Makes programs use only the old table again, and drops the new one; possible until the cutover.
@@ -233,7 +233,7 @@ class Migration:
         Rows that only the new table has are copied into the old one first.
 
         Raises:
-            CapabilityError: programs already use only the new table, or a row cannot be copied back.
+            MigrationError: programs already use only the new table, or a row cannot be copied back.
         """
         while True:
             found = self._registered()
@@ -264,7 +264,7 @@ class Migration:
             elif phase == BEFORE:
                 return self._report(BEFORE)
             else:
-                raise CapabilityError(
+                raise MigrationError(
                     "Programs use only the new table: declare a model with the old layout that replaces this one, and migrate again.",
                     table=self.new.table, phase=phase,
                 )  # fmt: skip
@@ -293,7 +293,7 @@ class Migration:
         if _phase(self._registered()) != BEFORE:
             return  # another program was faster, and its rows are there
         if holds_rows:
-            raise SchemaMismatch("The new table holds rows: drop it, so that the migration begins with an empty one.", table=self.new.table)
+            raise MigrationError("The new table holds rows: drop it, so that the migration begins with an empty one.", table=self.new.table)
         self._forget()
         self.registry.mark_moving(self.old, self.new, moving=True)
         self._change(found, CLOSED if self.offline else PREPARED)
@@ -328,25 +328,25 @@ class Migration:
         return False
 
     def _check_way(self, found: Registration) -> None:
-        """Raises `CapabilityError` where the migration was begun in the other way."""
+        """Raises `MigrationError` where the migration was begun in the other way."""
         closed = _phase(found) == CLOSED
         if closed != self.offline:
             way = "in a maintenance window: say offline=True" if closed else "while programs run: leave out offline=True"
-            raise CapabilityError(f"The migration was begun {way}.", table=self.old.table)
+            raise MigrationError(f"The migration was begun {way}.", table=self.old.table)
 
     def _check_copied(self) -> None:
         status = self.status()
         if not status.copied:
-            raise CapabilityError(
+            raise MigrationError(
                 "Not every row has been copied: call start() again.",
                 table=self.old.table, ranges=status.ranges, finished=status.finished, refused=status.refused or None,
             )  # fmt: skip
 
     def _complete(self, copying: Copying) -> None:
-        """Has the other table hold every row: copies what is missing, or raises `CapabilityError`."""
+        """Has the other table hold every row: copies what is missing, or raises `MigrationError`."""
         found: Compared = copying.compare(mend=True)
         if found.refused:
-            raise CapabilityError(
+            raise MigrationError(
                 "Some rows cannot be copied: delete them or change the layout, and start again.",
                 table=self.old.table, refused=found.refused, samples=list(found.samples),
             )  # fmt: skip
@@ -384,7 +384,7 @@ class Migration:
     def _still(self, phase: str) -> None:
         now = _phase(self._registered())
         if now != phase:
-            raise CapabilityError(
+            raise MigrationError(
                 "Another program moved the migration to another phase in the meantime: call status().", table=self.old.table, phase=now
             )
 
