@@ -236,7 +236,8 @@ def check_maps(
         )
     if any(family.ttl is not None for family in families):
         raise DeclarationError(
-            "A model with map columns cannot have a family with a TTL: entries would expire before or after their object.",
+            "A model with map columns cannot have a family with a TTL: entries would expire before or after their object. Leave out the "
+            "TTL, or declare the entries as objects of a wide row, which can expire.",
             model=model,
             field=name,
         )

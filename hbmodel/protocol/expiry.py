@@ -58,7 +58,8 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
         )
     if schema.maps:
         raise CapabilityError(
-            "A model with map columns takes no TTL: their entries are put one by one, so they would outlive their object.",
+            "A model with map columns takes no TTL: their entries are put one by one, so they would outlive their object. Leave out the "
+            "TTL, or declare the entries as objects of a wide row, which can expire.",
             table=schema.table,
         )
     if schema.wide is not None and schema.wide.qualifiers.raw:

@@ -206,7 +206,7 @@ def _differences(store: Store, planned: Sequence[DeclaredTable], catalog: Regist
         if table.index is None:
             for schema in table.schemas:
                 if table.name in existing or entries[schema] is not None:
-                    yield from _compare_entry(schema, entries[schema])
+                    yield from _compare_entry(catalog, schema, entries[schema], existing)
                 yield from _conflicts(catalog, schema, existing)
         elif table.schemas[0].table in existing:
             yield from _compare_index(table, entries[table.schemas[0]], existing)
@@ -299,9 +299,11 @@ def _compare_splits(store: Store, table: DeclaredTable) -> Iterator[Difference]:
 # --- the registry -----------------------------------------------------------------------------------------------------
 
 
-def _compare_entry(schema: TableSchema, entry: Registration | None) -> Iterator[Difference]:
+def _compare_entry(catalog: Registry, schema: TableSchema, entry: Registration | None, existing: Collection[str]) -> Iterator[Difference]:
     if entry is None:
-        yield Difference(schema.table, "entry", f"registry entry of family {schema.family.decode()}", schema.layout_spec, None)
+        known = sorted(family.decode() for family in (catalog.families_of(schema.table) if catalog.table in existing else ()))
+        why = f"the registry has models of this table with other families: {', '.join(known)}" if known else None
+        yield Difference(schema.table, "entry", f"registry entry of family {schema.family.decode()}", schema.layout_spec, None, why=why)
         return
     renames = field_renames(schema, entry.layout)
     for what, declared, live in layout_mismatches(schema, entry.layout, SAFE):

@@ -128,6 +128,14 @@ def test_a_missing_family_is_told_and_added(empty: Bed) -> None:
     assert not hb.diff(empty.store, declare()), "an older program that comes back finds nothing amiss"
 
 
+def test_a_family_that_nobody_registered_is_reported_with_those_of_the_registry() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, declare())
+        found = hb.diff(store, declare(family="dd"))
+        assert (TABLE, "registry entry of family dd", "safe") in told(found)
+        assert "the registry has models of this table with other families: d, t" in str(found)
+
+
 def test_a_table_that_was_made_by_hand_is_registered() -> None:
     model = declare(indexes=BY_TAG)
     with hb.connect("memory:") as store:
