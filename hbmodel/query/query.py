@@ -245,6 +245,12 @@ class Query(Generic[R_co]):
     def __iter__(self) -> Iterator[R_co]:
         return self._source.stream(self.terms)
 
+    def __bool__(self) -> NoReturn:
+        raise QueryError(
+            "A query has no truth value: write exists() to test whether it has an item, or first() to read one.",
+            table=self.terms.schema.table,
+        )
+
     def all(self) -> list[R_co]:
         """All items, in memory."""
         return list(self)

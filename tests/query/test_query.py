@@ -172,6 +172,28 @@ def test_what_no_query_can_mean(build: Callable[[Query[Any]], object], error: ty
         build(query())
 
 
+@pytest.mark.parametrize(
+    "test",
+    [
+        lambda q: "some" if q else "none",
+        lambda q: not q,
+        bool,
+        lambda q: q or None,
+        lambda q: q and q.where(Thing.a == 1),
+        lambda q: all([q]),
+    ],
+)
+def test_a_query_has_no_truth_value(test: Callable[[Query[Any]], object]) -> None:
+    built = query(0).where(Thing.a == 1)
+    with pytest.raises(hb.QueryError, match=r"no truth value: write exists\(\) .* or first\(\)") as caught:
+        test(built)
+    assert caught.value.table == "t"
+    asked: Any = built._source
+    assert not asked.asked, "nothing is read"
+    assert not built.exists()
+    assert built in [built]
+
+
 # --- what is asked of the source --------------------------------------------------------------------------------------
 
 
