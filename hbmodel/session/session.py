@@ -74,7 +74,8 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         knowledge: metadata that is shared with other sessions, see `Sessions`; its lease takes precedence.
 
     Raises:
-        SessionError: no store was given, a time is not a number of seconds, or the grace time is too short to be safe.
+        SessionError: no store was given, a time is not a number of seconds, the token key is invalid, or the grace time is too short
+            to be safe.
     """
 
     def __init__(
