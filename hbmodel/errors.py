@@ -42,6 +42,14 @@ class HbmodelError(Exception):
         details = ", ".join(f"{name}={value!r}" for name, value in shown.items())
         return "\n".join([f"{self.message} [{details}]" if details else self.message, *lines])
 
+    def __repr__(self) -> str:
+        shown = [repr(self.message), *(f"{name}={value!r}" for name, value in self._named().items())]
+        return " ".join(f"{type(self).__name__}({', '.join(shown)})".splitlines())  # the `repr` of a value may have several lines
+
+    def _named(self) -> Mapping[str, Any]:
+        """The details as `repr` shows them: all that text shows."""
+        return self._shown()
+
     def _shown(self) -> Mapping[str, Any]:
         """The details as text shows them."""
         return self.details
@@ -220,9 +228,12 @@ class PartialWrite(HbmodelError):
         return super().__str__() if self.reason is None else f"{super().__str__()}\nreason: {self.reason}"
 
     def _shown(self) -> Mapping[str, Any]:
+        return {name: value for name, value in self._named().items() if name != "reason"}
+
+    def _named(self) -> Mapping[str, Any]:
         """How many there are of each kind: objects hold row values, and there may be thousands."""
         counted = {"applied", "pending", "failures"}
-        return {name: len(value) if name in counted else value for name, value in self.details.items() if name != "reason"}
+        return {name: len(value) if name in counted else value for name, value in self.details.items()}
 
 
 class ClockError(HbmodelError):

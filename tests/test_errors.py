@@ -57,6 +57,38 @@ def test_details_are_shown_and_read_as_attributes() -> None:
 
 def test_an_error_without_details_is_its_sentence() -> None:
     assert str(EncodingError("It does not fit.")) == "It does not fit."
+    assert repr(EncodingError("It does not fit.")) == "EncodingError('It does not fit.')"
+
+
+def test_the_representation_shows_the_details_in_one_line() -> None:
+    error = EncodingError("It does not fit.", field="name", low=0, table=None)
+    assert repr(error) == "EncodingError('It does not fit.', field='name', low=0)"
+    assert repr([error]) == "[EncodingError('It does not fit.', field='name', low=0)]"
+    refused = errors.CapabilityError("Run the lines.", table="t", shell="create 'a', 'd'\ncreate 'b', 'd'")
+    assert repr(refused) == """CapabilityError('Run the lines.', table='t', shell="create 'a', 'd'\\ncreate 'b', 'd'")"""
+    mismatch = errors.SchemaMismatch("It would lose data.", differences=["- a: ttl", "- b: ttl"])
+    assert repr(mismatch) == "SchemaMismatch('It would lose data.', differences=['- a: ttl', '- b: ttl'])"
+
+
+class Lines:
+    def __repr__(self) -> str:
+        return "one\ntwo"
+
+
+@pytest.mark.parametrize("kind", TREE)
+def test_every_representation_is_one_line_with_the_name_of_the_class(kind: type[HbmodelError]) -> None:
+    shown = repr(kind("A sentence.", table="t", found=Lines()))
+    assert shown == f"{kind.__name__}('A sentence.', table='t', found=one two)"
+
+
+def test_row_values_are_in_no_representation() -> None:
+    taken = errors.UniqueViolation("It is taken.", table="t", index="by_mail", fields=("mail",), value="secret", owner=b"1")
+    assert repr(taken) == "UniqueViolation('It is taken.', table='t', index='by_mail', fields=('mail',), owner=b'1')"
+    conflict = errors.ConflictError("It has changed.", table="t", expected=1, found=2, failures=["secret", "secret"])
+    assert repr(conflict) == "ConflictError('It has changed.', table='t', expected=1, found=2, failures=2)"
+    partly = errors.PartialWrite("It stopped.", applied=["secret"], pending=["secret"], failures=[], key=b"1", reason="It broke.\nSoon.")
+    assert repr(partly) == r"PartialWrite('It stopped.', applied=1, pending=1, failures=0, key=b'1', reason='It broke.\nSoon.')"
+    assert str(partly) == "It stopped. [applied=1, pending=1, failures=0, key=b'1']\nreason: It broke.\nSoon."
 
 
 def test_an_absent_detail_is_none_and_special_names_fail_as_always() -> None:

@@ -23,7 +23,7 @@ def within_bounds(plan: Plan, path_backwards: bool) -> Plan:
     Raises:
         QueryError: a bound does not determine the position of its object in the path.
     """
-    for bound in plan.query._row_bounds:
+    for bound in plan.terms.row_bounds:
         above = bound.above != path_backwards
         place = _place(plan, bound, above)
         rows = None if plan.rows is None else plan.rows_beyond(plan.rows, place, above)

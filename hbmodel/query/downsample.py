@@ -86,7 +86,7 @@ def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: F
         )
     if kind is date and length % timedelta(days=1):
         raise QueryError("A span of dates must be a whole number of days.", found=repr(every))
-    if any(part.field is not at.of for part in query._ordering):
+    if any(part.field is not at.of for part in query.terms.ordering):
         raise QueryError("downsample() reads in the order of its time field: leave out order_by(), or give that field.", field=at.of.name)
     ordered = _in_order(query, at).select(at, value)
     return _spans(iter(ordered), origin, every, ordered.explain().backwards)
@@ -94,9 +94,10 @@ def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: F
 
 def _in_order(query: Query[Any], at: FieldExpression[Any]) -> Query[Any]:
     """The query in the order of time, with the same items."""
-    chosen = query._maximum is not None or query._skipped or query._row_bounds
-    if query._ordering or not (chosen or query._backwards):
-        return query if query._ordering else query.order_by(at)
+    terms = query.terms
+    chosen = terms.limit is not None or terms.offset or terms.row_bounds
+    if terms.ordering or not (chosen or terms.backwards):
+        return query if terms.ordering else query.order_by(at)
     own = query.explain()
     for ordering in (at, at.desc()):
         ordered = query.order_by(ordering)

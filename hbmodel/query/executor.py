@@ -22,7 +22,7 @@ from hbmodel.query.page_window import PageWindow, check_direction
 from hbmodel.query.paging import Page, Seal, Token, decode_token, encode_token
 from hbmodel.query.plan import Bucket, Plan
 from hbmodel.query.pushdown import dropped_by_client
-from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 from hbmodel.store.column_scans import scan_columns
 from hbmodel.store.filters import And as AllOf
 from hbmodel.store.filters import FirstCellOnly, KeyOnly
@@ -328,17 +328,17 @@ def _anything(values: Values) -> bool:
     return True
 
 
-def shape(query: Query[Any], plan: Plan) -> Callable[[Values], Any]:
+def shape(terms: QueryTerms, plan: Plan) -> Callable[[Values], Any]:
     """Makes an item of the query from field values: an object, or a tuple of the selected fields."""
-    if query._selection is None:
+    if terms.selection is None:
         return plan.reader.make
-    takers = tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in query._selection)
+    takers = tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in terms.selection)
     return lambda values: tuple(take(values) for take in takers)
 
 
 def read_page(
     store: Store,
-    query: Query[Any],
+    terms: QueryTerms,
     plan: Plan,
     size: int,
     token: Token | None,
@@ -349,19 +349,19 @@ def read_page(
 
     One item more than the page holds is read to see whether anything follows. `check` is as for `PlanExecutor`.
     """
-    window = PageWindow.of(size, token, query._maximum, query._skipped)
+    window = PageWindow.of(size, token, terms.limit, terms.offset)
     reader = PlanExecutor(store, plan.opposite if window.backwards else plan, window.wanted, check)
     if window.skip and window.take:
         with closing(reader.items(window.position)) as items:
             found = list(itertools.islice(items, window.skip, window.wanted))
     else:
         found = reader.taken(window.wanted, window.position) if window.take else []
-    return page_of(query, plan, window, found, seal)
+    return page_of(terms, plan, window, found, seal)
 
 
-def page_of(query: Query[Any], plan: Plan, window: PageWindow, found: Sequence[Found], seal: Seal | None) -> Page[Any]:
+def page_of(terms: QueryTerms, plan: Plan, window: PageWindow, found: Sequence[Found], seal: Seal | None) -> Page[Any]:
     """The page made from the items of a window, in the order in which they were read."""
-    make = shape(query, plan)
+    make = shape(terms, plan)
 
     def token(position: bytes | None, passed: int | None, backwards: bool) -> str:
         return encode_token(Token(plan.digest, plan.path.name, position, passed, backwards), seal)
@@ -369,12 +369,12 @@ def page_of(query: Query[Any], plan: Plan, window: PageWindow, found: Sequence[F
     return window.page(found, lambda one: make(one[1]), token)
 
 
-def read_token(text: str, query: Query[Any], plan_for: Callable[[str], Plan], seal: Seal | None, backwards: bool) -> tuple[Token, Plan]:
+def read_token(text: str, terms: QueryTerms, plan_for: Callable[[str], Plan], seal: Seal | None, backwards: bool) -> tuple[Token, Plan]:
     """Decodes a token and finds the plan that it continues: on the same path while that is readable.
 
     Args:
         text: the token.
-        query: the query of the page.
+        terms: what the query of the page asks for.
         plan_for: returns the query's plan on the path with a name.
         seal: encrypts tokens, or None.
         backwards: whether the token was passed as one of a previous page.
@@ -383,7 +383,7 @@ def read_token(text: str, query: Query[Any], plan_for: Callable[[str], Plan], se
         TokenError: the token is damaged, belongs to another query or the other direction, or its path is no longer readable.
     """
     unchecked = decode_token(text, None, seal)
-    if query._index_name not in {None, unchecked.path}:
+    if terms.index_name not in {None, unchecked.path}:
         raise TokenError(
             "The continuation token belongs to another path than use_index() names: name the same path, or start from the first page.",
             path=unchecked.path,

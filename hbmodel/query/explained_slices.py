@@ -25,7 +25,7 @@ _BACKWARDS_BY_KEYS = 3
 
 def slices_of(made: Plan) -> Slices | None:
     """The slices of a plan; None if it reads an index, rows by their keys, nothing, or a model that is not wide."""
-    schema = made.query.schema
+    schema = made.terms.schema
     layout, wide = schema.layout, schema.wide
     if wide is None or not isinstance(layout, PlaceLayout) or made.path.index is not None or made.rows is not None or not made.buckets:
         return None
@@ -53,7 +53,7 @@ def calls_of_gets(made: Plan, one_call_gets: bool) -> int:
         one_call_gets: whether one call can read different columns of each row. Otherwise a call reads the same columns of several
             rows, and a scan reads an object whose columns are not named.
     """
-    schema, wide = made.query.schema, made.query.schema.wide
+    schema, wide = made.terms.schema, made.terms.schema.wide
     whole = not all(b":" in column for column in made.reader.columns_of_gets)
     versions = int(whole and schema.row_version_column is not None)
     if one_call_gets or wide is None:
@@ -75,7 +75,7 @@ def _slices(made: Plan, wide: WideLayout, ranges: Sequence[Any]) -> Iterator[Sli
 
 
 def _text(made: Plan, names: Set[str]) -> str:
-    said = [p for p in conjuncts(made.query._predicate) if p.names() <= names and not (isinstance(p, Comparison) and p.operator == "!=")]
+    said = [p for p in conjuncts(made.terms.predicate) if p.names() <= names and not (isinstance(p, Comparison) and p.operator == "!=")]
     return ", ".join(text for text in map(_said, said) if text)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hbmodel.errors import DecodingError
 from hbmodel.mapping.mapper import KeyMapper, key_of
-from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 from hbmodel.store.port import Store
 from hbmodel.store.values import Get
 
@@ -16,31 +16,31 @@ CHUNKS = (1, 10, 100)
 """How many objects are read ahead for their map columns: at first, then, and from there on."""
 
 
-def with_maps(store: Store, query: Query[Any], items: Iterator[Any]) -> Iterator[Any]:
+def with_maps(store: Store, terms: QueryTerms, items: Iterator[Any]) -> Iterator[Any]:
     """The objects of a query with the map columns that it loads; some objects are read ahead.
 
     Args:
         store: the store to read from, as the model sees it.
-        query: a query that loads map columns.
+        terms: what the query asks for: some map columns, and whole objects.
         items: its objects.
     """
     number = 0
     while objects := list(islice(items, CHUNKS[min(number, len(CHUNKS) - 1)])):
         number += 1
-        yield from load_maps(store, query, objects)
+        yield from load_maps(store, terms, objects)
 
 
-def load_maps(store: Store, query: Query[Any], objects: Sequence[Any]) -> Sequence[Any]:
+def load_maps(store: Store, terms: QueryTerms, objects: Sequence[Any]) -> Sequence[Any]:
     """The same objects with the map columns that a query loads, read by one call to the store.
 
     Raises:
         DecodingError: an entry cannot be read.
     """
-    schema = query.schema
+    schema = terms.schema
     if not objects:
         return objects
     rows_of = KeyMapper.rows_code(schema)
-    asked = [(obj, of, row) for obj in objects for (row,) in (rows_of(key_of(schema, obj)),) for of in query._loading]
+    asked = [(obj, of, row) for obj in objects for (row,) in (rows_of(key_of(schema, obj)),) for of in terms.loading]
     found = store.get_each(schema.table, [Get(row, [of.family], of.qualifier) for _, of, row in asked])
     for (obj, of, key), row in zip(asked, found, strict=True):
         try:

@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 
 from attrs import frozen
 
-from hbmodel.errors import TokenError
+from hbmodel.errors import SessionError, TokenError
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -154,6 +154,9 @@ class FernetSeal:
 
     Args:
         key: 32 bytes in URL-safe base64, as returned by `cryptography.fernet.Fernet.generate_key()`.
+
+    Raises:
+        SessionError: the key is something else.
     """
 
     def __init__(self, key: bytes | str) -> None:
@@ -162,7 +165,9 @@ class FernetSeal:
         try:
             self._fernet = Fernet(key)
         except (TypeError, ValueError, binascii.Error):
-            raise TokenError("A token key must be 32 bytes in URL-safe base64, as Fernet.generate_key() returns them.") from None
+            raise SessionError(
+                "A token key must be 32 bytes in URL-safe base64, as Fernet.generate_key() returns them.", option="token_key"
+            ) from None
 
     def encrypt(self, data: bytes) -> bytes:
         """Encrypts `data`."""

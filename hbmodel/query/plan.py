@@ -20,7 +20,7 @@ from hbmodel.query.column_ranges import ColumnRanges
 from hbmodel.query.key_conditions import KeyConditions
 from hbmodel.query.merged_order import KeyPlace, MergedOrder
 from hbmodel.query.paging import digest_of
-from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 from hbmodel.store.filters import And as AllOf
 from hbmodel.store.filters import Filter, ValueFilter
 from hbmodel.store.ranges import KeyRange
@@ -61,7 +61,7 @@ class Plan:
     """How a query is executed.
 
     Attributes:
-        query: the query of the plan.
+        terms: what the query asks for.
         path: the table that is read first.
         buckets: its salt buckets that can contain matches.
         backwards: whether scans run from the last key to the first.
@@ -76,7 +76,7 @@ class Plan:
         bounds: places that all items are above (True) or below.
     """
 
-    query: Query[Any] = field(repr=False)
+    terms: QueryTerms = field(repr=False)
     path: Path
     buckets: Sequence[Bucket]
     backwards: bool
@@ -129,23 +129,23 @@ class Plan:
     @cached_property
     def covering(self) -> EntryDecoder | None:
         """Decodes verified entries if they contain all that the query needs; None if rows must be read."""
-        query, index = self.query, self.path.index
-        if index is None or self.lacking or index.name not in query.schema.covering:
+        terms, index = self.terms, self.path.index
+        if index is None or self.lacking or index.name not in terms.schema.covering:
             return None
-        return EntryDecoder(query.schema, index, None if query._selection is None else self._needed)
+        return EntryDecoder(terms.schema, index, None if terms.selection is None else self._needed)
 
     @cached_property
     def _needed(self) -> frozenset[str]:
         """Names of the fields that the query needs from a verified entry."""
-        query = self.query
-        asked = query.schema.fields if query._selection is None else query._selection
+        terms = self.terms
+        asked = terms.schema.fields if terms.selection is None else terms.selection
         return frozenset[str]().union(*(f.reads for f in asked), *(p.reads() for p in self._open_on_entries))
 
     @cached_property
     def lacking(self) -> Sequence[str]:
         """Names of the fields that the query needs and the entries of its index do not contain."""
         index = self.path.index
-        return () if index is None else sorted(self._needed - fields_held(self.query.schema, index))
+        return () if index is None else sorted(self._needed - fields_held(self.terms.schema, index))
 
     @cached_property
     def _open_on_entries(self) -> Sequence[Predicate]:
@@ -186,13 +186,13 @@ class Plan:
     @cached_property
     def digest(self) -> bytes:
         """The digest that a token is bound to: the model, the query with its values, the path's key layout and the direction."""
-        query, path = self.query, self.path
-        predicate = None if query._predicate is None else query._predicate.canonical()
-        order = tuple((part.field.name, part.desc) for part in query._ordering)
-        read = (query.schema.table, query.schema.family, path.table, str(path.layout.spec))
-        part = (*(() if query._part is None else (query._part.ranges,)), *self.bounds)
-        time = () if query._moment is None else ("as of", before(query._moment))
-        return digest_of(read, predicate, order, query._backwards, query._maximum, query._skipped, *part, *time)
+        terms, path = self.terms, self.path
+        predicate = None if terms.predicate is None else terms.predicate.canonical()
+        order = tuple((part.field.name, part.desc) for part in terms.ordering)
+        read = (terms.schema.table, terms.schema.family, path.table, str(path.layout.spec))
+        part = (*(() if terms.part is None else (terms.part.ranges,)), *self.bounds)
+        time = () if terms.moment is None else ("as of", before(terms.moment))
+        return digest_of(read, predicate, order, terms.backwards, terms.limit, terms.offset, *part, *time)
 
     @cached_property
     def settled(self) -> bool:
@@ -203,7 +203,7 @@ class Plan:
     @property
     def limited(self) -> bool:
         """Whether the query's limit bounds the read."""
-        return self.query._maximum is not None and self.settled
+        return self.terms.limit is not None and self.settled
 
     @property
     def full_scan(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any
 
 from attrs import evolve
 
@@ -24,7 +23,7 @@ from hbmodel.query.key_ranges import buckets_and_rows, located, scans_of
 from hbmodel.query.merged_order import MAX_MERGED, Direction, MergedOrder, combinations, direction
 from hbmodel.query.plan import Path, Plan
 from hbmodel.query.pushdown import dropped_by_client, server_filter
-from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 
 MAX_RANGES = 10_000
 """How many key ranges the equalities of one query may multiply to in one bucket; further IN lists are checked row by row."""
@@ -40,7 +39,7 @@ def paths_of(schema: TableSchema, indexes: Iterable[Index]) -> list[Path]:
 
 
 def plan(
-    query: Query[Any],
+    terms: QueryTerms,
     readable: Sequence[Index],
     indexed: bool,
     path_name: str | None = None,
@@ -54,7 +53,7 @@ def plan(
     that contains some rows only, then to the index declared first.
 
     Args:
-        query: the query to plan.
+        terms: what the query to plan asks for.
         readable: indexes that may be read, with their live tables.
         indexed: whether rows have system cells.
         adopting: whether rows without them exist too.
@@ -68,13 +67,13 @@ def plan(
         FullScanRefused: the scan is unbounded, no limit counts every row of it, and the query does not allow a full scan.
         QueryError: a range on a key field whose bytes do not keep its order.
     """
-    schema = query.schema
-    readable = readable if query._moment is None else ()
-    wanted = query._index_name if path_name is None else path_name
+    schema = terms.schema
+    readable = readable if terms.moment is None else ()
+    wanted = terms.index_name if path_name is None else path_name
     paths = paths_of(schema, readable)
     if wanted is not None:
         paths = [_named(schema, paths, wanted)]
-    parts = conjuncts(query._predicate)
+    parts = conjuncts(terms.predicate)
     never_none = _never_none(parts)
     candidates: list[tuple[tuple[bool, int, bool, bool, bool], Path, KeyConditions, Direction]] = []
     merging: list[tuple[Path, KeyConditions, Direction]] = []
@@ -82,7 +81,7 @@ def plan(
         found = _match(path, parts, schema)
         if found is None or not each <= set(found.fixed(path.layout)):
             continue
-        way = direction(path.layout, found, query._ordering, never_none, each)
+        way = direction(path.layout, found, terms.ordering, never_none, each)
         if way is not None and _scans_to_merge(path, found, way, each) > MAX_MERGED:
             merging.append((path, found, way))
         elif way is not None:
@@ -91,19 +90,19 @@ def plan(
             rank = (whole, len(found.parts), bounded, not found.unordered, path.index is None or found.narrowed)
             candidates.append((rank, path, found, way))
     if not candidates:
-        _mention_merging(query, merging)
-        _mention_unreadable(query, readable)
+        _mention_merging(terms, merging)
+        _mention_unreadable(terms, readable)
         _mention_misfit(schema, paths, parts)
         matched = [(path.layout, found) for path in paths if (found := _match(path, parts, schema)) is not None]
         _mention_apart(schema, matched, each)
-        _mention_none(query, matched, never_none)
+        _mention_none(terms, matched, never_none)
         raise OrderNotAvailable(
             "No path gives this order: declare an index for it, or sort the items yourself.",
-            table=schema.table, fields=[part.field.name for part in query._ordering], path=wanted,
+            table=schema.table, fields=[part.field.name for part in terms.ordering], path=wanted,
         )  # fmt: skip
     best = max(candidates, key=lambda candidate: candidate[0])
-    made = _build(query, best[1], best[2], best[3], indexed, adopting, each)
-    if query._full_scan or not made.buckets:
+    made = _build(terms, best[1], best[2], best[3], indexed, adopting, each)
+    if terms.full_scan or not made.buckets:
         return made
     if made.match.excess and made.full_scan:
         raise FullScanRefused(
@@ -117,8 +116,8 @@ def plan(
             table=schema.table, field=made.match.unordered,
         )  # fmt: skip
     if made.full_scan:
-        _mention_merging(query, merging)
-        _mention_unreadable(query, readable)
+        _mention_merging(terms, merging)
+        _mention_unreadable(terms, readable)
         raise FullScanRefused(
             "The query would read the whole table: bound the leading key fields of the table or an index, or say .allow_full_scan(). "
             "first(), last() and limit() need neither where the keys settle every condition.",
@@ -167,17 +166,17 @@ _UNBUILT = (
 )
 
 
-def _mention_unreadable(query: Query[Any], readable: Sequence[Index]) -> None:
+def _mention_unreadable(terms: QueryTerms, readable: Sequence[Index]) -> None:
     """Raises `IndexUnavailable` if a declared index that cannot be read yet would have answered the query."""
-    if query._moment is not None:
+    if terms.moment is not None:
         return
-    schema, known = query.schema, {index.name for index in readable}
-    parts = conjuncts(query._predicate)
+    schema, known = terms.schema, {index.name for index in readable}
+    parts = conjuncts(terms.predicate)
     for path in paths_of(schema, schema.indexes.values())[1:]:
         index = path.index
         if index is None or index.name in known or (found := _match(path, parts, schema)) is None or found.open:
             continue
-        if direction(index.layout, found, query._ordering, _never_none(parts)) is not None:
+        if direction(index.layout, found, terms.ordering, _never_none(parts)) is not None:
             raise IndexUnavailable(
                 _UNBUILT,
                 table=schema.table, index=index.name,
@@ -193,14 +192,14 @@ def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
     raise UnknownIndex("The model has no such index: name a declared one.", table=schema.table, index=wanted)
 
 
-def _mention_none(query: Query[Any], ways: Sequence[tuple[KeyLayout, KeyConditions]], never_none: Set[str]) -> None:
+def _mention_none(terms: QueryTerms, ways: Sequence[tuple[KeyLayout, KeyConditions]], never_none: Set[str]) -> None:
     """Raises `OrderNotAvailable` if a path would give the order except for the place of None in it."""
-    wrong = [part.field.name for part in query._ordering if part.field.nullable and part.field.name not in never_none]
-    if wrong and any(direction(layout, found, query._ordering, never_none | set(wrong)) is not None for layout, found in ways):
+    wrong = [part.field.name for part in terms.ordering if part.field.nullable and part.field.name not in never_none]
+    if wrong and any(direction(layout, found, terms.ordering, never_none | set(wrong)) is not None for layout, found in ways):
         raise OrderNotAvailable(
             "None sorts before every value, but this codec stores the largest value first, with None at the other end: exclude None with "
             "~field.is_(None).",
-            table=query.schema.table, fields=[part.field.name for part in query._ordering], nullable=wrong,
+            table=terms.schema.table, fields=[part.field.name for part in terms.ordering], nullable=wrong,
         )  # fmt: skip
 
 
@@ -219,36 +218,36 @@ def _scans_to_merge(path: Path, found: KeyConditions, way: Direction, each: Set[
     return together * (1 if located(path, leading) else path.salt.buckets)
 
 
-def _mention_merging(query: Query[Any], ways: Sequence[tuple[Path, KeyConditions, Direction]]) -> None:
+def _mention_merging(terms: QueryTerms, ways: Sequence[tuple[Path, KeyConditions, Direction]]) -> None:
     """Raises `QueryError` if a path could give the order only by merging too many scans."""
     for path, found, way in ways:
         raise QueryError(
             "The order needs a merge of more scans than are allowed, one for each combination of values and salt bucket: give in_ fewer "
             "values and query several times, or leave out order_by().",
-            table=query.schema.table, path=path.name, fields=[path.layout.names[at] for at in way.merged],
+            table=terms.schema.table, path=path.name, fields=[path.layout.names[at] for at in way.merged],
             scans=_scans_to_merge(path, found, way), most=MAX_MERGED,
         )  # fmt: skip
 
 
 def _build(
-    query: Query[Any], path: Path, found: KeyConditions, way: Direction, indexed: bool, adopting: bool, each: Set[str] = frozenset()
+    terms: QueryTerms, path: Path, found: KeyConditions, way: Direction, indexed: bool, adopting: bool, each: Set[str] = frozenset()
 ) -> Plan:
-    schema, backwards = query.schema, way.backwards != query._backwards
+    schema, backwards = terms.schema, way.backwards != terms.backwards
     if way.merged and found.pieces is None:
         found = evolve(found, pieces=[piece for piece in found.all_pieces(path.layout) if not piece.range.empty], bounds=None)
     order = MergedOrder.of(path.layout, found, way.merged)
-    every = conjuncts(query._predicate)
+    every = conjuncts(terms.predicate)
     columns = column_ranges(schema, found) if path.index is None else None
     if columns is not None:
         found = evolve(found, consumed=[*found.consumed, *columns.consumed])
     residual = tuple(p for p in every if not any(p is consumed for consumed in found.consumed))
     names: frozenset[str] | None = None
-    if query._selection is not None:
-        names = frozenset[str]().union(*(f.reads for f in query._selection), *(p.reads() for p in every))
+    if terms.selection is not None:
+        names = frozenset[str]().union(*(f.reads for f in terms.selection), *(p.reads() for p in every))
     if path.index is not None and names is not None:
         names |= path.index.reads
     reader = RowDecoder.of(schema, indexed, names, adopting)
-    if query._moment is not None:
+    if terms.moment is not None:
         check_kept(reader)
     read = found
     if each and path.index is None and order is None and found.pieces is None and not found.complete(path.layout):
@@ -262,7 +261,7 @@ def _build(
     if path.index is not None:
         pushed = [c.on_entry for c in found.conditions if any(c.asked is p for p in residual)]
     made = Plan(
-        query=query,
+        terms=terms,
         path=path,
         buckets=buckets,
         asked=buckets,
@@ -282,7 +281,7 @@ def _build(
 
 
 def explain(
-    query: Query[Any],
+    terms: QueryTerms,
     made: Plan,
     one_call_scans: bool,
     states: Mapping[str, str] | None = None,
@@ -293,7 +292,7 @@ def explain(
     """Describes a plan.
 
     Args:
-        query: the query of the plan.
+        terms: what the query of the plan asks for.
         made: the plan.
         one_call_scans: whether a scan of the store is one call (see `Capabilities`).
         states: the states of the declared indexes, by name.
@@ -312,7 +311,7 @@ def explain(
     slices = slices_of(made)
     scans = slices.scans if slices is not None else len(made.buckets) if access.startswith("scan") else 0
     gets = int(access.endswith("get"))
-    if query.schema.wide is not None and gets:
+    if terms.schema.wide is not None and gets:
         gets = calls_of_gets(made, one_call_gets)
     turns = slices.turns if slices is not None else int(scans > 0)
     opened = 0 if one_call_scans else scans
@@ -344,8 +343,8 @@ def explain(
         unreadable={name: state for name, state in known.items() if state != "readable"},
         lease=lease,
         slices=slices,
-        as_of=query._moment,
-        limit=query._skipped + query._maximum if query._maximum is not None and made.match.open and made.limited and made.buckets else None,
+        as_of=terms.moment,
+        limit=terms.offset + terms.limit if terms.limit is not None and made.match.open and made.limited and made.buckets else None,
         merged=[] if made.order is None else [made.path.layout.names[at] for at in made.order.merged],
         dropping=[describe(p) for p in dropping],
         at_least=bool(dropping) or in_turn,
@@ -357,6 +356,6 @@ def _covering(made: Plan) -> Covering | None:
     index = made.path.index
     if index is None or not index.covers:
         return None
-    if index.name not in made.query.schema.covering:
+    if index.name not in made.terms.schema.covering:
         return "copy"
     return "incomplete" if made.covering is None else "verified"

@@ -52,7 +52,7 @@ def server_filter(
 
 def dropped_by_client(made: Plan) -> list[Predicate]:
     """The conditions by which the client drops rows after reading them: neither key ranges nor the scan's filter check them exactly."""
-    schema, layout, on_index = made.query.schema, made.path.layout, made.path.index is not None
+    schema, layout, on_index = made.terms.schema, made.path.layout, made.path.index is not None
     settled = made.match.consumed if on_index else ()
     server = made.rows is None and made.filter is not None and schema.wide is None and not made.path.salt.random
     left = [p for p in made.residual if not any(p is done for done in settled)]

@@ -10,16 +10,16 @@ from attrs import evolve, frozen
 
 from hbmodel.errors import NoResult, QueryError, SeveralResults
 from hbmodel.mapping.expressions import FieldExpression
-from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.map_declaration import MapColumns, map_of
-from hbmodel.mapping.predicates import And, Ordering, Predicate, conjuncts, describe
-from hbmodel.mapping.schema import PRIMARY, Field, Index, TableSchema
+from hbmodel.mapping.predicates import Ordering, Predicate
+from hbmodel.mapping.schema import PRIMARY, Field, Index
 from hbmodel.query.arguments import NO_FORMER_ENTRIES, NO_FORMER_MAPS, check_field, check_own, field_of, given_token, whole
 from hbmodel.query.as_of import moment
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
 from hbmodel.query.part import QueryPart
-from hbmodel.query.row_bounds import RowBound, row_bound
+from hbmodel.query.row_bounds import row_bound
+from hbmodel.query.terms import QueryTerms
 
 R_co = TypeVar("R_co", covariant=True)
 A = TypeVar("A")
@@ -32,31 +32,31 @@ E = TypeVar("E")
 class Source(Protocol):
     """Runs queries."""
 
-    def stream(self, query: Query[Any]) -> Iterator[Any]:
+    def stream(self, terms: QueryTerms) -> Iterator[Any]:
         """Iterates over the items, in bounded memory."""
         ...
 
-    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
+    def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         """At most `size` items after the token `at`, or before it."""
         ...
 
-    def count(self, query: Query[Any]) -> int:
+    def count(self, terms: QueryTerms) -> int:
         """The number of items."""
         ...
 
-    def delete(self, query: Query[Any], batch_size: int, progress: Callable[[int], object] | None) -> int:
+    def delete(self, terms: QueryTerms, batch_size: int, progress: Callable[[int], object] | None) -> int:
         """Deletes the items and returns their number."""
         ...
 
-    def explain(self, query: Query[Any]) -> Explanation:
+    def explain(self, terms: QueryTerms) -> Explanation:
         """How the query would be executed."""
         ...
 
-    def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
+    def split(self, terms: QueryTerms, count: int) -> list[QueryPart[Any]]:
         """At most `count` parts of the query."""
         ...
 
-    def first_of_each(self, query: Query[Any], fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The first item for each of these values of some fields, or None."""
         ...
 
@@ -65,41 +65,21 @@ class Source(Protocol):
 class Query(Generic[R_co]):
     """A query on one model; every method that refines it returns a new one.
 
-    Names that begin with an underscore are for the modules that run queries.
+    `terms` is what it asks for, as the modules that plan and run queries read it.
 
     Iterating over it streams the items in bounded memory. Without `order_by` the items have the order of the chosen path, which is
     not guaranteed.
     """
 
-    schema: TableSchema
+    terms: QueryTerms
     _source: Source
-    _predicate: Predicate | None = None
-    _ordering: Sequence[Ordering] = ()
-    _backwards: bool = False
-    _maximum: int | None = None
-    _skipped: int = 0
-    _index_name: str | None = None
-    _selection: Sequence[Field] | None = None
-    _full_scan: bool = False
-    _part: QueryPart[Any] | None = None
-    _loading: Sequence[MapField] = ()
-    _row_bounds: Sequence[RowBound] = ()
-    _moment: datetime | None = None
 
     def __repr__(self) -> str:
-        told = [self.schema.model.__name__]
-        told += [describe(self._predicate)] if self._predicate is not None else []
-        told += [f"{part.field.name} {'descending' if part.desc else 'ascending'}" for part in self._ordering]
-        told += [f"limit {self._maximum}"] if self._maximum is not None else []
-        told += [f"offset {self._skipped}"] if self._skipped else []
-        told += ["backwards"] if self._backwards else []
-        told += ["between objects" if len(self._row_bounds) > 1 else "from an object on"] if self._row_bounds else []
-        told += [f"index {self._index_name}"] if self._index_name is not None else []
-        told += [f"select {', '.join(of.name for of in self._selection)}"] if self._selection is not None else []
-        told += [f"load {', '.join(of.name for of in self._loading)}"] if self._loading else []
-        told += ["full scan allowed"] if self._full_scan else []
-        told += [f"as of {self._moment.isoformat()}"] if self._moment is not None else []
-        return f"Query({', '.join(told)})"
+        return f"Query({self.terms})"
+
+    def _of(self, terms: QueryTerms) -> Query[R_co]:
+        """A query with these terms."""
+        return Query(terms, self._source)
 
     def where(self, *predicates: Predicate) -> Query[R_co]:
         """Keeps the items that satisfy all predicates, including those of earlier calls.
@@ -108,34 +88,33 @@ class Query(Generic[R_co]):
             QueryError: an argument is not a predicate.
             UnknownField: a predicate refers to a field of another model.
         """
-        parts = list(conjuncts(self._predicate))
+        schema = self.terms.schema
         for predicate in predicates:
             if not isinstance(predicate, Predicate):
                 raise QueryError("where() takes predicates such as Model.field == value.", found=type(predicate).__name__)
             for name in predicate.names():
-                self.schema.field(name)
-            check_own(self.schema, predicate)
-            parts += conjuncts(predicate)
-        return evolve(self, predicate=And(tuple(parts)) if parts else None)
+                schema.field(name)
+            check_own(schema, predicate)
+        return self._of(self.terms.with_conditions(predicates))
 
     def limit(self, count: int) -> Query[R_co]:
         """At most `count` items, also in pages and in `count()`.
 
         A query with a limit is not a full scan if the keys decide all its conditions.
         """
-        return evolve(self, maximum=whole(count, "limit"))
+        return self._of(evolve(self.terms, limit=whole(count, "limit")))
 
     def offset(self, count: int) -> Query[R_co]:
         """Skips the first `count` items; they are still read, so prefer pages."""
-        return evolve(self, skipped=whole(count, "offset"))
+        return self._of(evolve(self.terms, offset=whole(count, "offset")))
 
     def reversed(self) -> Query[R_co]:
         """Reverses the order, with a reversed scan."""
-        return evolve(self, backwards=not self._backwards)
+        return self._of(evolve(self.terms, backwards=not self.terms.backwards))
 
     def before(self, item: object) -> Query[R_co]:
         """Keeps the items before an object in the order of the query; see `after`."""
-        return evolve(self, row_bounds=(*self._row_bounds, row_bound(self.schema, item, above=self._backwards)))
+        return self._bounded(item, above=self.terms.backwards)
 
     def after(self, item: object) -> Query[R_co]:
         """Keeps the items after an object in the order of the query: that of the key, or of the index, that it reads.
@@ -153,7 +132,11 @@ class Query(Generic[R_co]):
             QueryError: the argument is something else; or, when the query runs, it does not determine the position of the object.
             EncodingError: a value is not valid for its field.
         """
-        return evolve(self, row_bounds=(*self._row_bounds, row_bound(self.schema, item, above=not self._backwards)))
+        return self._bounded(item, above=not self.terms.backwards)
+
+    def _bounded(self, item: object, above: bool) -> Query[R_co]:
+        terms = self.terms
+        return self._of(evolve(terms, row_bounds=(*terms.row_bounds, row_bound(terms.schema, item, above))))
 
     def order_by(self, *fields: FieldExpression[Any] | Ordering) -> Query[R_co]:
         """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` if no path gives it.
@@ -165,23 +148,22 @@ class Query(Generic[R_co]):
             raise QueryError("order_by() takes at least one field.")
         ordering = tuple(part if isinstance(part, Ordering) else Ordering(field_of(part), False) for part in fields)
         for part in ordering:
-            check_field(self.schema, part.field)
-        return evolve(self, ordering=ordering)
+            check_field(self.terms.schema, part.field)
+        return self._of(evolve(self.terms, ordering=ordering))
 
     def use_index(self, name: str | Index | None) -> Query[R_co]:
         """Reads through this index, given by name or as `Model.by_name`.
 
         `"primary"` reads the primary table, None leaves the choice to the planner.
         """
+        schema = self.terms.schema
         if name is not None and not isinstance(name, str | Index):
-            raise QueryError(
-                "use_index() takes the name of an index, or the index as an attribute of the model class.", table=self.schema.table
-            )
+            raise QueryError("use_index() takes the name of an index, or the index as an attribute of the model class.", table=schema.table)
         if name is not None and name != PRIMARY:
-            name = self.schema.index(name).name
-            if self._moment is not None:
-                raise QueryError(NO_FORMER_ENTRIES, table=self.schema.table, index=name)
-        return evolve(self, index_name=name)
+            name = schema.index(name).name
+            if self.terms.moment is not None:
+                raise QueryError(NO_FORMER_ENTRIES, table=schema.table, index=name)
+        return self._of(evolve(self.terms, index_name=name))
 
     def as_of(self, time: datetime) -> Query[R_co]:
         """Reads every column as of a time, from the versions that its family keeps, see `hb.column(versions=n)`.
@@ -197,15 +179,16 @@ class Query(Generic[R_co]):
             QueryError: the time is invalid, or the query uses an index or loads map columns. When the query runs: a column that it
                 reads keeps no versions, or is a counter.
         """
-        if self._index_name not in {None, PRIMARY}:
-            raise QueryError(NO_FORMER_ENTRIES, table=self.schema.table, index=self._index_name)
-        if self._loading:
-            raise QueryError(NO_FORMER_MAPS, table=self.schema.table)
-        return evolve(self, moment=moment(self.schema, time))
+        terms = self.terms
+        if terms.index_name not in {None, PRIMARY}:
+            raise QueryError(NO_FORMER_ENTRIES, table=terms.schema.table, index=terms.index_name)
+        if terms.loading:
+            raise QueryError(NO_FORMER_MAPS, table=terms.schema.table)
+        return self._of(evolve(terms, moment=moment(terms.schema, time)))
 
     def allow_full_scan(self) -> Query[R_co]:
         """Allows a plan that reads a whole table."""
-        return evolve(self, full_scan=True)
+        return self._of(evolve(self.terms, full_scan=True))
 
     @overload
     def select(self, a: FieldExpression[A], /) -> Query[tuple[A]]: ...
@@ -235,14 +218,15 @@ class Query(Generic[R_co]):
     ) -> Query[tuple[Any, ...]]: ...
     def select(self, *fields: FieldExpression[Any]) -> Query[Any]:
         """Returns tuples of these fields instead of objects; only their cells (and those that predicates need) are read."""
+        schema = self.terms.schema
         if not fields:
             raise QueryError("select() takes at least one field.")
         chosen = tuple(field_of(part) for part in fields)
         for part in chosen:
-            check_field(self.schema, part)
-        if self._loading:
-            raise QueryError("load() reads whole objects: leave out select().", table=self.schema.table)
-        return evolve(self, selection=chosen)
+            check_field(schema, part)
+        if self.terms.loading:
+            raise QueryError("load() reads whole objects: leave out select().", table=schema.table)
+        return self._of(evolve(self.terms, selection=chosen))
 
     def load(self, *maps: MapColumns[Any, Any] | Mapping[Any, Any]) -> Query[R_co]:
         """Reads these map columns with the objects, with all of their entries; without it they are `NotLoaded`.
@@ -251,14 +235,21 @@ class Query(Generic[R_co]):
             QueryError: an argument is not a map column, or fields are selected.
             UnknownField: a map column belongs to another model.
         """
-        if self._selection is not None:
-            raise QueryError("load() reads whole objects: leave out select().", table=self.schema.table)
-        if self._moment is not None:
-            raise QueryError(NO_FORMER_MAPS, table=self.schema.table)
-        return evolve(self, loading=tuple(dict.fromkeys((*self._loading, *(map_of(self.schema, of) for of in maps)))))
+        terms = self.terms
+        if terms.selection is not None:
+            raise QueryError("load() reads whole objects: leave out select().", table=terms.schema.table)
+        if terms.moment is not None:
+            raise QueryError(NO_FORMER_MAPS, table=terms.schema.table)
+        return self._of(evolve(terms, loading=tuple(dict.fromkeys((*terms.loading, *(map_of(terms.schema, of) for of in maps))))))
 
     def __iter__(self) -> Iterator[R_co]:
-        return self._source.stream(self)
+        return self._source.stream(self.terms)
+
+    def __bool__(self) -> NoReturn:
+        raise QueryError(
+            "A query has no truth value: write exists() to test whether it has an item, or first() to read one.",
+            table=self.terms.schema.table,
+        )
 
     def all(self) -> list[R_co]:
         """All items, in memory."""
@@ -266,7 +257,7 @@ class Query(Generic[R_co]):
 
     def first(self) -> R_co | None:
         """The first item, or None; as with `limit`, not a full scan if the keys decide all conditions."""
-        maximum = 1 if self._maximum is None else min(self._maximum, 1)
+        maximum = 1 if self.terms.limit is None else min(self.terms.limit, 1)
         return next(iter(self.limit(maximum)), None)
 
     def one(self) -> R_co:
@@ -276,16 +267,16 @@ class Query(Generic[R_co]):
             NoResult: there is none.
             SeveralResults: there is more than one.
         """
-        found = self.limit(2 if self._maximum is None else min(self._maximum, 2)).all()
+        found = self.limit(2 if self.terms.limit is None else min(self.terms.limit, 2)).all()
         if not found:
-            raise NoResult("The query has no item: use first() if there may be none.", table=self.schema.table)
+            raise NoResult("The query has no item: use first() if there may be none.", table=self.terms.schema.table)
         if len(found) > 1:
-            raise SeveralResults("The query has more than one item: use first() to read one of them.", table=self.schema.table)
+            raise SeveralResults("The query has more than one item: use first() to read one of them.", table=self.terms.schema.table)
         return found[0]
 
     def last(self) -> R_co | None:
         """The last item, or None, by a reversed scan."""
-        if self._maximum is not None or self._skipped:
+        if self.terms.limit is not None or self.terms.offset:
             raise QueryError("last() cannot be combined with limit() or offset().")
         return self.reversed().first()
 
@@ -308,17 +299,18 @@ class Query(Generic[R_co]):
             QueryError: no key leads to the items in this way, or the query has a limit, an offset or is a part.
             EncodingError: a value is not valid for its field.
         """
-        if self._maximum is not None or self._skipped or self._part is not None or self._row_bounds:
+        terms = self.terms
+        if terms.limit is not None or terms.offset or terms.part is not None or terms.row_bounds:
             raise QueryError("first_of_each() cannot be combined with limit(), offset(), before() or after(), nor read from a part.")
         alone = not isinstance(fields, list | tuple)
         chosen = [field_of(part) for part in ((fields,) if alone else fields)]
         for part in chosen:
-            check_field(self.schema, part)
+            check_field(terms.schema, part)
         names = [part.name for part in chosen]
         if not names or len(set(names)) != len(names):
             raise QueryError("Give one field, or several different ones.", fields=names)
         if none := [part.name for part in chosen if not part.codec.key]:
-            raise QueryError("This field cannot be in a key: give a field that leads a key.", table=self.schema.table, field=none[0])
+            raise QueryError("This field cannot be in a key: give a field that leads a key.", table=terms.schema.table, field=none[0])
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise QueryError("Give a collection of values.", field=names[0], found=type(values).__name__)
         keys = [(value,) if alone else tuple(value) for value in values]
@@ -326,17 +318,17 @@ class Query(Generic[R_co]):
             raise QueryError("Give one value for each of the fields.", fields=names)
         expressions = [FieldExpression[Any](of=part) for part in chosen]
         checked = [tuple(of.checked(value) for of, value in zip(expressions, key, strict=True)) for key in keys]
-        return self._source.first_of_each(self, chosen, checked)
+        return self._source.first_of_each(terms, chosen, checked)
 
     def exists(self) -> bool:
         """Whether there is at least one item."""
-        at_most = 1 if self._maximum is None else min(self._maximum, 1)
+        at_most = 1 if self.terms.limit is None else min(self.terms.limit, 1)
         # Selecting nothing reads only the cells that predicates and existence need.
-        return next(iter(evolve(self, selection=(), maximum=at_most)), None) is not None
+        return next(iter(self._of(evolve(self.terms, selection=(), limit=at_most))), None) is not None
 
     def count(self) -> int:
         """The number of items; only keys are read if they suffice, and no rows are kept in memory."""
-        return self._source.count(self)
+        return self._source.count(self.terms)
 
     def delete(self, *, batch_size: int = 1000, progress: Callable[[int], object] | None = None) -> int:
         """Deletes every item, with its index entries, and returns the number of deleted items; runs immediately, in bounded memory.
@@ -353,7 +345,7 @@ class Query(Generic[R_co]):
             PartialWrite: an error occurred after the first page; `deleted` objects are certainly deleted.
             QueryError: the query selects fields, or reads as of a time.
         """
-        return self._source.delete(self, whole(batch_size, "batch_size", 1), progress)
+        return self._source.delete(self.terms, whole(batch_size, "batch_size", 1), progress)
 
     def page(self, size: int, after: str | None = None, *, before: str | None = None) -> Page[R_co]:
         """One page: the first one, the one after a page, or the one before a page.
@@ -367,11 +359,11 @@ class Query(Generic[R_co]):
             QueryError: both tokens are given.
             TokenError: the token is damaged, belongs to another query, or was passed as the wrong one of `after` and `before`.
         """
-        return self._source.page(self, whole(size, "size of the page", 1), *given_token(after, before))
+        return self._source.page(self.terms, whole(size, "size of the page", 1), *given_token(after, before))
 
     def explain(self) -> Explanation:
         """How the query would be executed; print the result."""
-        return self._source.explain(self)
+        return self._source.explain(self.terms)
 
     def split(self, count: int) -> list[QueryPart[R_co]]:
         """At most `count` parts, which together contain each item of the query once; `Session.read(part)` reads one, in any process.
@@ -383,18 +375,18 @@ class Query(Generic[R_co]):
         Raises:
             QueryError: the query has a limit, an offset or an order, which parts cannot keep, or is a part itself.
         """
-        parts = whole(count, "split", 1)
-        if self._maximum is not None or self._skipped:
+        terms, parts = self.terms, whole(count, "split", 1)
+        if terms.limit is not None or terms.offset:
             raise QueryError(
                 "A query with limit() or offset() cannot be split: no part knows how many items the others have. Leave them out."
             )
-        if self._ordering:
+        if terms.ordering:
             raise QueryError(
                 "A query with order_by() cannot be split, because only the items within a part are in order: leave out order_by()."
             )
-        if self._part is not None:
+        if terms.part is not None:
             raise QueryError("A part of a query cannot be split again: split the whole query into more parts.")
-        return self._source.split(self, parts)
+        return self._source.split(terms, parts)
 
     def __reduce__(self) -> NoReturn:
         raise QueryError("A query belongs to its session and cannot be pickled: pickle the parts of split(), see Session.read.")

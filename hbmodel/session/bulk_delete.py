@@ -12,7 +12,7 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.writes import DeleteRow
 from hbmodel.query.paging import Page
-from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 from hbmodel.session.batches import Pending
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.unit_of_work import UnitOfWork
@@ -26,32 +26,32 @@ class BulkDelete:
 
     Attributes:
         work: the unit of work that executes the deletes, and nothing else.
-        read: reads a page, given the query, the page size and a token.
+        read: reads a page, given the terms of a query, the page size and a token.
         progress: called with the number of objects deleted so far.
     """
 
     work: UnitOfWork
-    read: Callable[[Query[Any], int, str | None], Page[Any]]
+    read: Callable[[QueryTerms, int, str | None], Page[Any]]
     progress: Progress | None = None
 
-    def run(self, query: Query[Any], batch_size: int) -> int:
+    def run(self, terms: QueryTerms, batch_size: int) -> int:
         """Deletes all items and returns their number.
 
         Raises:
             QueryError: the query selects fields, or reads as of a time.
             PartialWrite: an error occurred after the first batch; `deleted` objects are deleted.
         """
-        schema = query.schema
-        if query._selection is not None:
+        schema = terms.schema
+        if terms.selection is not None:
             raise QueryError("delete() deletes whole objects: leave out select().", table=schema.table)
-        if query._moment is not None:
+        if terms.moment is not None:
             raise QueryError("delete() deletes the current objects: leave out as_of().", table=schema.table)
-        keys = evolve(query, selection=tuple(schema.field(name) for name in schema.layout.names), loading=())
+        keys = evolve(terms, selection=tuple(schema.field(name) for name in schema.layout.names), loading=())
         deleted, token = 0, None
         while True:
             try:
                 page = self.read(keys, batch_size, token)
-                deleted += self._delete(query, [dict(zip(schema.layout.names, key, strict=True)) for key in page])
+                deleted += self._delete(terms, [dict(zip(schema.layout.names, key, strict=True)) for key in page])
             except HbmodelError as error:
                 self.work.discard()
                 if not deleted and not isinstance(error, PartialWrite):
@@ -67,9 +67,9 @@ class BulkDelete:
             if token is None:
                 return deleted
 
-    def _delete(self, query: Query[Any], keys: list[dict[str, Any]]) -> int:
+    def _delete(self, terms: QueryTerms, keys: list[dict[str, Any]]) -> int:
         """Deletes some objects in one commit; for a versioned model, those that still satisfy the query at that time."""
-        calls = [call for key in keys if (call := _call(query, query.schema, key)) is not None]
+        calls = [call for key in keys if (call := _call(terms, terms.schema, key)) is not None]
         for call in calls:
             self.work.add(call)
         try:
@@ -82,7 +82,7 @@ class BulkDelete:
         return sum(call.outcome is not None and call.outcome.action == "deleted" for call in calls)
 
 
-def _call(query: Query[Any], schema: TableSchema, key: dict[str, Any]) -> Pending | None:
-    condition = query._predicate if schema.versioned else None
+def _call(terms: QueryTerms, schema: TableSchema, key: dict[str, Any]) -> Pending | None:
+    condition = terms.predicate if schema.versioned else None
     rows = known_rows(schema, key)
     return Pending(schema, key, [DeleteRow(key, row, UNKNOWN, condition) for row in rows]) if rows else None

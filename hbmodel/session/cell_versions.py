@@ -13,6 +13,7 @@ from hbmodel.mapping.predicates import And
 from hbmodel.mapping.schema import LIVE, Field, TableSchema, schema_of
 from hbmodel.query.arguments import whole
 from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard, guarded
@@ -81,7 +82,7 @@ class CellVersionCalls:
             return None
         values = zip(schema.layout.names, KeyMapper(schema).complete(key), strict=True)
         predicate = And(tuple(FieldExpression[Any](of=schema.field(name)) == value for name, value in values))
-        return Query[Any](schema, self._runner, predicate).as_of(time).first()
+        return Query[Any](QueryTerms(schema, predicate), self._runner).as_of(time).first()
 
 
 def asks_as_of(schema: TableSchema) -> bool:

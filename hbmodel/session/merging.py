@@ -20,7 +20,7 @@ from hbmodel.query.page_window import PageWindow
 from hbmodel.query.paging import Page, Token
 from hbmodel.query.part import QueryPart, described, rebuilt
 from hbmodel.query.plan import Plan
-from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 from hbmodel.session.bulk_delete import Progress
 from hbmodel.session.moves import Moves
 from hbmodel.session.query_runner import QueryRunner
@@ -44,150 +44,150 @@ class MergingQueries:
     runner: QueryRunner
     moves: Moves
 
-    def stream(self, query: Query[Any]) -> Iterator[Any]:
+    def stream(self, terms: QueryTerms) -> Iterator[Any]:
         """Iterates over the items."""
-        if query.schema.versioned:
-            return self._watched(query)
-        return self._items(query)
+        if terms.schema.versioned:
+            return self._watched(terms)
+        return self._items(terms)
 
-    def _items(self, query: Query[Any]) -> Iterator[Any]:
-        alone = self._alone(query)
-        return self._merged_items(query) if alone is None else self.runner.stream(alone)
+    def _items(self, terms: QueryTerms) -> Iterator[Any]:
+        alone = self._alone(terms)
+        return self._merged_items(terms) if alone is None else self.runner.stream(alone)
 
-    def _watched(self, query: Query[Any]) -> Iterator[Any]:
+    def _watched(self, terms: QueryTerms) -> Iterator[Any]:
         """The items of a versioned model, as long as no earlier item can have been missed."""
-        moment = self.moves.moment(query.schema)
-        for item in itertools.chain(self._items(query), (_END,)):
-            if not self.moves.lasts(query.schema, moment):
-                raise SchemaMismatch("The objects have moved on to another table during a query; ask again.", table=query.schema.table)
+        moment = self.moves.moment(terms.schema)
+        for item in itertools.chain(self._items(terms), (_END,)):
+            if not self.moves.lasts(terms.schema, moment):
+                raise SchemaMismatch("The objects have moved on to another table during a query; ask again.", table=terms.schema.table)
             if item is not _END:
                 yield item
 
-    def _whole(self, query: Query[Any], read: Callable[[], T]) -> T:
+    def _whole(self, terms: QueryTerms, read: Callable[[], T]) -> T:
         """The items of one complete read, repeated until no object can have been missed."""
         while True:
-            moment = self.moves.moment(query.schema)
+            moment = self.moves.moment(terms.schema)
             found = read()
-            if self.moves.lasts(query.schema, moment):
+            if self.moves.lasts(terms.schema, moment):
                 return found
 
-    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
+    def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page; a token is valid as long as the same tables are read."""
-        return self._whole(query, lambda: self._page(query, size, at, backwards))
+        return self._whole(terms, lambda: self._page(terms, size, at, backwards))
 
-    def _page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
-        alone = self._alone(query)
-        return self._merged_page(query, size, at, backwards) if alone is None else self.runner.page(alone, size, at, backwards)
+    def _page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
+        alone = self._alone(terms)
+        return self._merged_page(terms, size, at, backwards) if alone is None else self.runner.page(alone, size, at, backwards)
 
-    def delete(self, query: Query[Any], batch_size: int, progress: Progress | None) -> int:
+    def delete(self, terms: QueryTerms, batch_size: int, progress: Progress | None) -> int:
         """Deletes the items; refused while both tables are in use."""
-        self.moves.check_changes(query.schema, "delete()")
-        if self._alone(query) is None:
+        self.moves.check_changes(terms.schema, "delete()")
+        if self._alone(terms) is None:
             raise CapabilityError(
                 "query.delete() is not possible while objects move between tables: delete the objects one by one, or wait until the "
                 "migration is over.",
-                table=query.schema.table, phase=self.moves.phase(query.schema).name,
+                table=terms.schema.table, phase=self.moves.phase(terms.schema).name,
             )  # fmt: skip
-        return self.runner.delete_pages(query, batch_size, progress, self.page)
+        return self.runner.delete_pages(terms, batch_size, progress, self.page)
 
-    def count(self, query: Query[Any]) -> int:
+    def count(self, terms: QueryTerms) -> int:
         """The number of items."""
-        return self._whole(query, lambda: self._count(query))
+        return self._whole(terms, lambda: self._count(terms))
 
-    def _count(self, query: Query[Any]) -> int:
-        alone = self._alone(query)
-        return sum(1 for _ in self._merged_items(query)) if alone is None else self.runner.count(alone)
+    def _count(self, terms: QueryTerms) -> int:
+        alone = self._alone(terms)
+        return sum(1 for _ in self._merged_items(terms)) if alone is None else self.runner.count(alone)
 
-    def explain(self, query: Query[Any]) -> Explanation:
+    def explain(self, terms: QueryTerms) -> Explanation:
         """The plan of the query, on the new table if both are read."""
-        alone = self._alone(query)
-        return self.runner.explain(query if alone is None else alone)
+        alone = self._alone(terms)
+        return self.runner.explain(terms if alone is None else alone)
 
-    def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
+    def split(self, terms: QueryTerms, count: int) -> list[QueryPart[Any]]:
         """At most `count` parts; refused while the old table is read."""
-        if self._alone(query) is not query:
+        if self._alone(terms) is not terms:
             raise CapabilityError(
-                "A query cannot be split while the old table is read: wait until the migration is over.", table=query.schema.table
+                "A query cannot be split while the old table is read: wait until the migration is over.", table=terms.schema.table
             )
-        return self.runner.split(query, count)
+        return self.runner.split(terms, count)
 
-    def first_of_each(self, query: Query[Any], fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
         """The first item of each key; refused while both tables are read."""
-        return self._whole(query, lambda: self._first_of_each(query, fields, keys))
+        return self._whole(terms, lambda: self._first_of_each(terms, fields, keys))
 
-    def _first_of_each(self, query: Query[Any], fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
-        alone = self._alone(query)
+    def _first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
+        alone = self._alone(terms)
         if alone is None:
             raise CapabilityError(
-                "first_of_each() is not possible while both tables are read: wait until the migration is over.", table=query.schema.table
+                "first_of_each() is not possible while both tables are read: wait until the migration is over.", table=terms.schema.table
             )
         return self.runner.first_of_each(alone, [alone.schema.field(of.name) for of in fields], keys)
 
     # --- one table ----------------------------------------------------------------------------------------------------
 
-    def _alone(self, query: Query[Any]) -> Query[Any] | None:
+    def _alone(self, terms: QueryTerms) -> QueryTerms | None:
         """The query on the one table that is read, or None if both are read."""
-        layouts = self.moves.read(query.schema)
+        layouts = self.moves.read(terms.schema)
         if len(layouts) > 1:
             return None
-        return query if layouts[0] is query.schema else _in_layout(query, layouts[0])
+        return terms if layouts[0] is terms.schema else _in_layout(terms, layouts[0])
 
     # --- both ---------------------------------------------------------------------------------------------------------
 
-    def _merged_items(self, query: Query[Any]) -> Generator[Any, None, None]:
-        if query._maximum == 0:
+    def _merged_items(self, terms: QueryTerms) -> Generator[Any, None, None]:
+        if terms.limit == 0:
             return
-        made = self.runner.planned(query)
-        wanted = None if query._maximum is None else query._skipped + query._maximum
-        item = shape(query, made)
-        with self._merged(query, made, wanted, None) as found:
-            for _, values in itertools.islice(found, query._skipped, wanted):
+        made = self.runner.planned(terms)
+        wanted = None if terms.limit is None else terms.offset + terms.limit
+        item = shape(terms, made)
+        with self._merged(terms, made, wanted, None) as found:
+            for _, values in itertools.islice(found, terms.offset, wanted):
                 yield item(values)
 
-    def _merged_page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
+    def _merged_page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         token: Token | None = None
         if at is None:
-            made = self.runner.planned(query)
+            made = self.runner.planned(terms)
         else:
-            token, made = self.runner.token(query, at, backwards)
-        window = PageWindow.of(size, token, query._maximum, query._skipped)
+            token, made = self.runner.token(terms, at, backwards)
+        window = PageWindow.of(size, token, terms.limit, terms.offset)
         found: list[Found] = []
         if window.take:
-            with self._merged(query, made.opposite if backwards else made, window.wanted, window.position) as merged:
+            with self._merged(terms, made.opposite if backwards else made, window.wanted, window.position) as merged:
                 found = list(itertools.islice(merged, window.skip, window.wanted))
-        return page_of(query, made, window, found, self.runner.seal)
+        return page_of(terms, made, window, found, self.runner.seal)
 
     @contextmanager
-    def _merged(self, query: Query[Any], made: Plan, wanted: int | None, after: bytes | None) -> Iterator[Iterator[Found]]:
+    def _merged(self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None) -> Iterator[Iterator[Found]]:
         """The objects of both tables, each once, in the order of the new table's path.
 
         A row has the same place in that order in both tables, and neither table loses rows. So an object that is copied during the
         query is found, and two rows with the same place are the same object.
         """
-        replaced = query.schema.replaces
+        replaced = terms.schema.replaces
         assert replaced is not None
         backwards = made.backwards
-        if query.schema.versioned:
-            with closing(self._one_by_one(query, made, wanted, after)) as merged:
+        if terms.schema.versioned:
+            with closing(self._one_by_one(terms, made, wanted, after)) as merged:
                 yield merged
             return
         with (
-            closing(self._old_items(query, made, replaced, wanted, after)) as old,
-            closing(self.runner.found(query, made, wanted, after)) as new,
+            closing(self._old_items(terms, made, replaced, wanted, after)) as old,
+            closing(self.runner.found(terms, made, wanted, after)) as new,
         ):
             merged = heapq.merge(new, old, key=lambda found: found[0], reverse=backwards)
             yield (next(same) for _, same in itertools.groupby(merged, key=lambda found: found[0]))
 
-    def _one_by_one(self, query: Query[Any], made: Plan, wanted: int | None, after: bytes | None) -> Generator[Found, None, None]:
+    def _one_by_one(self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None) -> Generator[Found, None, None]:
         """The same for objects that move from one table to the other: the source table is read to the end first.
 
         So an object that moves during the query is found, and the second table skips objects that were found already.
         """
-        replaced, names = query.schema.replaces, query.schema.layout.names
+        replaced, names = terms.schema.replaces, terms.schema.layout.names
         assert replaced is not None
-        old = self._old_items(query, made, replaced, wanted, after)
-        new = self.runner.found(query, made, wanted, after)
-        first, second = (new, old) if self.moves.phase(query.schema).back else (old, new)
+        old = self._old_items(terms, made, replaced, wanted, after)
+        new = self.runner.found(terms, made, wanted, after)
+        first, second = (new, old) if self.moves.phase(terms.schema).back else (old, new)
         with closing(second), closing(first):
             before = list(itertools.islice(first, wanted))
             known = {tuple(values[name] for name in names) for _, values in before}
@@ -195,22 +195,22 @@ class MergingQueries:
             yield from heapq.merge(before, others, key=lambda found: found[0], reverse=made.backwards)
 
     def _old_items(
-        self, query: Query[Any], made: Plan, replaced: TableSchema, wanted: int | None, after: bytes | None
+        self, terms: QueryTerms, made: Plan, replaced: TableSchema, wanted: int | None, after: bytes | None
     ) -> Generator[Found, None, None]:
         """The items of the old table, by their places in the new table's path."""
         # Whole objects: any field may be needed to know its position.
-        asked = _in_layout(evolve(query, selection=None, maximum=None, skipped=0, index_name=None), replaced)
+        asked = _in_layout(evolve(terms, selection=None, limit=None, offset=0, index_name=None), replaced)
         alike = _alike(made, replaced)
         if alike:
             path = self.runner.planned(evolve(asked, index_name=made.path.name))
             alike_read = path if path.backwards == made.backwards else path.opposite
-            yield from self.runner.found(path.query, alike_read, wanted, after)
+            yield from self.runner.found(path.terms, alike_read, wanted, after)
             return
         plan = self.runner.planned(evolve(asked, ordering=(), backwards=False, index_name=None))
         position, backwards = _position(made), made.backwards
         placed: Iterator[Found] = (
             (at, values)
-            for _, values in self.runner.found(plan.query, plan, None, None)
+            for _, values in self.runner.found(plan.terms, plan, None, None)
             if (at := position(values)) is not None and (after is None or (at < after if backwards else at > after))
         )
         if wanted is None:
@@ -220,15 +220,15 @@ class MergingQueries:
             yield from first(wanted, placed, key=lambda found: found[0])
 
 
-def _in_layout(query: Query[Any], layout: TableSchema) -> Query[Any]:
+def _in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
     """The same query on the table that the model replaces."""
     return evolve(
-        query,
+        terms,
         schema=layout,
-        predicate=None if query._predicate is None else rebuilt(layout, described(query._predicate)),
-        ordering=tuple(Ordering(layout.field(part.field.name), part.desc) for part in query._ordering),
-        selection=None if query._selection is None else tuple(layout.field(of.name) for of in query._selection),
-        index_name=query._index_name if query._index_name is None or query._index_name == PRIMARY else layout.index(query._index_name).name,
+        predicate=None if terms.predicate is None else rebuilt(layout, described(terms.predicate)),
+        ordering=tuple(Ordering(layout.field(part.field.name), part.desc) for part in terms.ordering),
+        selection=None if terms.selection is None else tuple(layout.field(of.name) for of in terms.selection),
+        index_name=terms.index_name if terms.index_name is None or terms.index_name == PRIMARY else layout.index(terms.index_name).name,
     )
 
 
@@ -243,7 +243,7 @@ def _alike(made: Plan, layout: TableSchema) -> bool:
 
 def _position(made: Plan) -> Position:
     """The place of an object with these values in the path of a plan; None if it has none."""
-    path, schema = made.path, made.query.schema
+    path, schema = made.path, made.terms.schema
     keys, names = KeyMapper(schema), schema.layout.names
 
     def row(values: Values) -> bytes:

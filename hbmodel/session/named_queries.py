@@ -16,6 +16,7 @@ from hbmodel.query.first_of_each import Key
 from hbmodel.query.paging import Page, Seal
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard
 from hbmodel.session.unit_of_work import UnitOfWork
@@ -54,28 +55,28 @@ class NamedQueryRunner(QueryRunner):
         super().__init__(view, bind, seal, guard, lease, work)
         self._names = names
 
-    def _with_ids(self, query: Query[Any]) -> Query[Any]:
-        """The query without names that have no id; the same query object, so that its plan stays cached, if none was unknown."""
-        if query._predicate is None:
-            return query
+    def _with_ids(self, terms: QueryTerms) -> QueryTerms:
+        """The terms without names that have no id; the same object, so that its plan stays cached, if none was unknown."""
+        if terms.predicate is None:
+            return terms
         wanted: dict[Dictionary, set[str]] = {}
-        for dictionary, names in _names_in(query._predicate):
+        for dictionary, names in _names_in(terms.predicate):
             wanted.setdefault(dictionary, set()).update(names)
         ids = {dictionary: self._names.find(dictionary, sorted(names)) for dictionary, names in wanted.items()}
         if all(len(ids[dictionary]) == len(names) for dictionary, names in wanted.items()):
-            return query
-        predicate = _known(query._predicate, ids)
+            return terms
+        predicate = _known(terms.predicate, ids)
         if any(isinstance(part, In) and not part.values for part in conjuncts(predicate)):
             # No row satisfies it, regardless of its field: as a condition on the first key field, it leaves no range to read.
-            predicate = And((*conjuncts(predicate), In(query.schema.key_fields[0], ())))
-        return evolve(query, predicate=predicate)
+            predicate = And((*conjuncts(predicate), In(terms.schema.key_fields[0], ())))
+        return evolve(terms, predicate=predicate)
 
-    def stream(self, query: Query[Any]) -> Iterator[Any]:
+    def stream(self, terms: QueryTerms) -> Iterator[Any]:
         """Iterates over the items."""
-        if not query.schema.dictionaries:
-            return super().stream(query)
+        if not terms.schema.dictionaries:
+            return super().stream(terms)
         with self._names.bound():
-            items = super().stream(self._with_ids(query))
+            items = super().stream(self._with_ids(terms))
         return self._each_bound(items)
 
     def _each_bound(self, items: Iterator[Any]) -> Iterator[Any]:
@@ -88,47 +89,47 @@ class NamedQueryRunner(QueryRunner):
                     return
                 yield item
 
-    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
+    def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page."""
-        if not query.schema.dictionaries:
-            return super().page(query, size, at, backwards)
+        if not terms.schema.dictionaries:
+            return super().page(terms, size, at, backwards)
         with self._names.bound():
-            return super().page(self._with_ids(query), size, at, backwards)
+            return super().page(self._with_ids(terms), size, at, backwards)
 
-    def count(self, query: Query[Any]) -> int:
+    def count(self, terms: QueryTerms) -> int:
         """The number of items."""
-        if not query.schema.dictionaries:
-            return super().count(query)
+        if not terms.schema.dictionaries:
+            return super().count(terms)
         with self._names.bound():
-            return super().count(self._with_ids(query))
+            return super().count(self._with_ids(terms))
 
-    def first_of_each(self, query: Query[Any], fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
+    def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
         """The first item of each key, None for a key with a name that has no id."""
         named = [(at, of.codec) for at, of in enumerate(fields) if isinstance(of.codec, Dictionary)]
-        if not query.schema.dictionaries:
-            return super().first_of_each(query, fields, keys)
+        if not terms.schema.dictionaries:
+            return super().first_of_each(terms, fields, keys)
         with self._names.bound():
             ids = {at: self._names.find(of, [key[at] for key in keys if key[at] is not None]) for at, of in named}
             known = [n for n, key in enumerate(keys) if all(key[at] is None or key[at] in ids[at] for at, _ in named)]
             found: list[Any] = [None] * len(keys)
-            for n, item in zip(known, super().first_of_each(self._with_ids(query), fields, [keys[n] for n in known]), strict=True):
+            for n, item in zip(known, super().first_of_each(self._with_ids(terms), fields, [keys[n] for n in known]), strict=True):
                 found[n] = item
         return found
 
-    def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
+    def split(self, terms: QueryTerms, count: int) -> list[QueryPart[Any]]:
         """At most `count` parts."""
         with self._names.bound():
-            return super().split(self._with_ids(query) if query.schema.dictionaries else query, count)
+            return super().split(self._with_ids(terms) if terms.schema.dictionaries else terms, count)
 
     def of_part(self, part: QueryPart[Any]) -> Query[Any]:
         """The query for a part."""
         with self._names.bound():
             return super().of_part(part)
 
-    def explain(self, query: Query[Any]) -> Explanation:
+    def explain(self, terms: QueryTerms) -> Explanation:
         """The plan of a query."""
         with self._names.bound():
-            return super().explain(self._with_ids(query) if query.schema.dictionaries else query)
+            return super().explain(self._with_ids(terms) if terms.schema.dictionaries else terms)
 
 
 def _names_in(predicate: Predicate) -> Iterator[tuple[Dictionary, Iterable[str]]]:

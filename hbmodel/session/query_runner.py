@@ -21,6 +21,7 @@ from hbmodel.query.partition import partition, within
 from hbmodel.query.plan import Plan
 from hbmodel.query.planner import explain, plan
 from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 from hbmodel.session.bulk_delete import BulkDelete, Progress
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.session.unit_of_work import UnitOfWork
@@ -59,32 +60,32 @@ class QueryRunner:
     ) -> None:
         self._work = work
         self._view, self._bind, self._seal, self._guard, self._lease = view, bind, seal, guard, lease
-        self._plans: dict[tuple[int, str | None], tuple[Query[Any], Binding, Plan]] = {}
+        self._plans: dict[tuple[int, str | None], tuple[QueryTerms, Binding, Plan]] = {}
 
-    def _plan(self, query: Query[Any], path: str | None = None) -> Plan:
-        return self._planned(query, path)[0]
+    def _plan(self, terms: QueryTerms, path: str | None = None) -> Plan:
+        return self._planned(terms, path)[0]
 
-    def _planned(self, query: Query[Any], path: str | None = None) -> tuple[Plan, Binding]:
+    def _planned(self, terms: QueryTerms, path: str | None = None) -> tuple[Plan, Binding]:
         """The plan of a query, and the binding that it was made with."""
-        binding = self._bind(query.schema)
-        known = self._plans.get((id(query), path))
-        if known is not None and known[0] is query and known[1] is binding:
+        binding = self._bind(terms.schema)
+        known = self._plans.get((id(terms), path))
+        if known is not None and known[0] is terms and known[1] is binding:
             return known[2], binding
-        made = plan(query, binding.readable, binding.indexed, path, binding.adopting)
-        if query._part is not None:
-            made = within(made, query._part)
+        made = plan(terms, binding.readable, binding.indexed, path, binding.adopting)
+        if terms.part is not None:
+            made = within(made, terms.part)
         if len(self._plans) >= PLANS_KEPT:
             self._plans.clear()
-        self._plans[id(query), path] = query, binding, made
+        self._plans[id(terms), path] = terms, binding, made
         return made, binding
 
-    def _check(self, query: Query[Any], made: Plan, planned: Binding) -> Callable[[], None]:
+    def _check(self, terms: QueryTerms, made: Plan, planned: Binding) -> Callable[[], None]:
         """A function that raises `_Outdated` if the lease of the plan's binding has expired and the registry has changed."""
 
         def check() -> None:
             if self._guard.closed:
                 return  # reported where the items are handed out
-            current = self._bind(query.schema)
+            current = self._bind(terms.schema)
             if current is planned:
                 return
             index = made.path.index
@@ -93,55 +94,55 @@ class QueryRunner:
 
         return check
 
-    def _store(self, query: Query[Any]) -> Store:
+    def _store(self, terms: QueryTerms) -> Store:
         """The store that a query reads."""
-        view = self._view(query.schema)
-        return view if query._moment is None else as_of(view, before(query._moment))
+        view = self._view(terms.schema)
+        return view if terms.moment is None else as_of(view, before(terms.moment))
 
     @property
     def seal(self) -> Seal | None:
         """Encrypts continuation tokens."""
         return self._seal
 
-    def planned(self, query: Query[Any]) -> Plan:
+    def planned(self, terms: QueryTerms) -> Plan:
         """The plan of a query."""
-        return self._plan(query)
+        return self._plan(terms)
 
-    def token(self, query: Query[Any], text: str, backwards: bool) -> tuple[Token, Plan]:
+    def token(self, terms: QueryTerms, text: str, backwards: bool) -> tuple[Token, Plan]:
         """The decoded continuation token, and the plan that it continues."""
-        return read_token(text, query, lambda path: self._plan(query, path), self._seal, backwards)
+        return read_token(text, terms, lambda path: self._plan(terms, path), self._seal, backwards)
 
-    def found(self, query: Query[Any], made: Plan, wanted: int | None, after: bytes | None) -> Generator[Found, None, None]:
+    def found(self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None) -> Generator[Found, None, None]:
         """The items of a plan after a position on its path, as positions and values; at most `wanted` will be taken.
 
         Raises:
             SchemaMismatch: the path that is being read is no longer used.
         """
-        binding = self._bind(query.schema)
+        binding = self._bind(terms.schema)
         try:
-            with closing(PlanExecutor(self._store(query), made, wanted, self._check(query, made, binding)).items(after)) as found:
+            with closing(PlanExecutor(self._store(terms), made, wanted, self._check(terms, made, binding)).items(after)) as found:
                 for item in found:
                     if self._guard.closed:
                         raise SessionClosed("The session was closed while a query was being read.")
                     yield item
         except _Outdated:
-            raise SchemaMismatch("The indexes of the table changed during a query; ask again.", table=query.schema.table) from None
+            raise SchemaMismatch("The indexes of the table changed during a query; ask again.", table=terms.schema.table) from None
 
-    def stream(self, query: Query[Any]) -> Iterator[Any]:
+    def stream(self, terms: QueryTerms) -> Iterator[Any]:
         """Iterates over the items."""
-        items = self._items(query, *self._planned(query))
-        return with_maps(self._view(query.schema), query, items) if query._loading and query._selection is None else items
+        items = self._items(terms, *self._planned(terms))
+        return with_maps(self._view(terms.schema), terms, items) if terms.loading and terms.selection is None else items
 
-    def _items(self, query: Query[Any], made: Plan, binding: Binding) -> Iterator[Any]:
-        if query._maximum == 0:
+    def _items(self, terms: QueryTerms, made: Plan, binding: Binding) -> Iterator[Any]:
+        if terms.limit == 0:
             return
-        wanted = None if query._maximum is None else query._skipped + query._maximum
-        item = shape(query, made)
-        remaining, skip = query._maximum, query._skipped
+        wanted = None if terms.limit is None else terms.offset + terms.limit
+        item = shape(terms, made)
+        remaining, skip = terms.limit, terms.offset
         after: bytes | None = None
         while True:
             try:
-                with closing(PlanExecutor(self._store(query), made, wanted, self._check(query, made, binding)).items(after)) as found:
+                with closing(PlanExecutor(self._store(terms), made, wanted, self._check(terms, made, binding)).items(after)) as found:
                     for position, values in found:
                         after = position
                         if skip:
@@ -156,96 +157,97 @@ class QueryRunner:
                                 return
             except _Outdated:
                 made, binding = self._planned(
-                    query, made.path.name
+                    terms, made.path.name
                 )  # the same path, after the last item, in the current state of the table
             else:
                 return
 
-    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
+    def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         """One page."""
-        page = self._page(query, size, at, backwards)
-        return evolve(page, items=load_maps(self._view(query.schema), query, page.items)) if query._loading else page
+        page = self._page(terms, size, at, backwards)
+        return evolve(page, items=load_maps(self._view(terms.schema), terms, page.items)) if terms.loading else page
 
-    def _page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
+    def _page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
         token: Token | None = None
         if at is None:
-            made, binding = self._planned(query)
+            made, binding = self._planned(terms)
         else:
-            binding = self._bind(query.schema)  # never newer than the plan's: at worst the query is planned once more
-            token, made = self.token(query, at, backwards)
+            binding = self._bind(terms.schema)  # never newer than the plan's: at worst the query is planned once more
+            token, made = self.token(terms, at, backwards)
         while True:
             try:
-                return read_page(self._store(query), query, made, size, token, self._seal, self._check(query, made, binding))
+                return read_page(self._store(terms), terms, made, size, token, self._seal, self._check(terms, made, binding))
             except _Outdated:
-                made, binding = self._planned(query, made.path.name)
+                made, binding = self._planned(terms, made.path.name)
 
-    def delete(self, query: Query[Any], batch_size: int, progress: Progress | None) -> int:
+    def delete(self, terms: QueryTerms, batch_size: int, progress: Progress | None) -> int:
         """Deletes the items."""
-        return self.delete_pages(query, batch_size, progress, self.page)
+        return self.delete_pages(terms, batch_size, progress, self.page)
 
     @guarded
     def delete_pages(
-        self, query: Query[Any], batch_size: int, progress: Progress | None, page: Callable[[Query[Any], int, str | None, bool], Page[Any]]
+        self, terms: QueryTerms, batch_size: int, progress: Progress | None, page: Callable[[QueryTerms, int, str | None, bool], Page[Any]]
     ) -> int:
         """Deletes the items on the pages of a query."""
         assert self._work is not None, "of a session"
         work = self._work.apart(atomic_rows=False)
-        return BulkDelete(work, lambda asked, size, after: page(asked, size, after, False), progress).run(query, batch_size)
+        return BulkDelete(work, lambda asked, size, after: page(asked, size, after, False), progress).run(terms, batch_size)
 
-    def count(self, query: Query[Any]) -> int:
+    def count(self, terms: QueryTerms) -> int:
         """The number of items."""
         # Counting selects nothing: only the cells that predicates and existence need are read.
-        query = evolve(query, selection=())
-        made, binding = self._planned(query)
-        if query._maximum is not None:
-            return sum(1 for _ in self._items(query, made, binding))
+        terms = evolve(terms, selection=())
+        made, binding = self._planned(terms)
+        if terms.limit is not None:
+            return sum(1 for _ in self._items(terms, made, binding))
         while True:
             try:
-                found = PlanExecutor(self._store(query), made, None, self._check(query, made, binding)).count()
-                return max(0, found - query._skipped)
+                found = PlanExecutor(self._store(terms), made, None, self._check(terms, made, binding)).count()
+                return max(0, found - terms.offset)
             except _Outdated:
-                made, binding = self._planned(query, made.path.name)
+                made, binding = self._planned(terms, made.path.name)
 
-    def first_of_each(self, query: Query[Any], fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
+    def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
         """The first item for each of these values of some fields, or None."""
         found: dict[Key, Any] = {}
         for some in in_plans(dict.fromkeys(keys)):
-            found.update(zip(some, self._firsts(query.where(*conditions_of(fields, some)), [of.name for of in fields], some), strict=True))
-        if query._loading:
-            load_maps(self._view(query.schema), query, [item for item in found.values() if item is not None])
+            asked = terms.with_conditions(conditions_of(fields, some))
+            found.update(zip(some, self._firsts(asked, [of.name for of in fields], some), strict=True))
+        if terms.loading:
+            load_maps(self._view(terms.schema), terms, [item for item in found.values() if item is not None])
         return [found[key] for key in keys]
 
-    def _firsts(self, query: Query[Any], names: Sequence[str], keys: Sequence[Key]) -> Iterator[Any]:
+    def _firsts(self, terms: QueryTerms, names: Sequence[str], keys: Sequence[Key]) -> Iterator[Any]:
         path: str | None = None
         while True:
-            binding = self._bind(query.schema)
-            made = plan(query, binding.readable, binding.indexed, path, binding.adopting, frozenset(names))
-            executor = PlanExecutor(self._store(query), made, 1, self._check(query, made, binding))
+            binding = self._bind(terms.schema)
+            made = plan(terms, binding.readable, binding.indexed, path, binding.adopting, frozenset(names))
+            executor = PlanExecutor(self._store(terms), made, 1, self._check(terms, made, binding))
             try:
                 found = first_of_each(executor, names, keys)
             except _Outdated:
                 path = made.path.name
                 continue
-            item = shape(query, made)
+            item = shape(terms, made)
             return (None if each is None else item(each[1]) for each in found)
 
-    def split(self, query: Query[Any], count: int) -> list[QueryPart[Any]]:
+    def split(self, terms: QueryTerms, count: int) -> list[QueryPart[Any]]:
         """At most `count` parts."""
-        made = self._plan(query)
-        starts = [region.range.start for region in self._view(query.schema).regions(made.path.table)] if made.buckets else []
+        made = self._plan(terms)
+        starts = [region.range.start for region in self._view(terms.schema).regions(made.path.table)] if made.buckets else []
         return [
             QueryPart(
-                model=query.schema.model,
-                layout=layout_digest(query.schema, made.path.name),
+                model=terms.schema.model,
+                layout=layout_digest(terms.schema, made.path.name),
                 path=made.path.name,
                 table=made.path.table,
-                predicate=None if query._predicate is None else described(query._predicate),
-                selection=None if query._selection is None else tuple(f.name for f in query._selection),
-                backwards=query._backwards,
-                full_scan=query._full_scan or bool(query._row_bounds),  # which bound the part's ranges, and are not in it
+                predicate=None if terms.predicate is None else described(terms.predicate),
+                selection=None if terms.selection is None else tuple(f.name for f in terms.selection),
+                backwards=terms.backwards,
+                full_scan=terms.full_scan or bool(terms.row_bounds),  # which bound the part's ranges, and are not in it
                 ranges=tuple((r.start, r.stop) for r in ranges),
-                loading=tuple(of.name for of in query._loading),
-                moment=query._moment,
+                loading=tuple(of.name for of in terms.loading),
+                moment=terms.moment,
             )
             for ranges in partition(made, starts, count)
         ]
@@ -266,8 +268,8 @@ class QueryRunner:
                 table=schema.table,
                 path=part.path,
             )
-        return evolve(
-            Query[Any](schema, self),
+        terms = QueryTerms(
+            schema=schema,
             predicate=None if part.predicate is None else rebuilt(schema, part.predicate),
             backwards=part.backwards,
             index_name=part.path,
@@ -277,9 +279,10 @@ class QueryRunner:
             loading=tuple(schema.maps_by_name[name] for name in part.loading),
             moment=part.moment,
         )
+        return Query[Any](terms, self)
 
-    def explain(self, query: Query[Any]) -> Explanation:
+    def explain(self, terms: QueryTerms) -> Explanation:
         """The plan of a query."""
-        made, binding = self._planned(query)
-        able = self._view(query.schema).capabilities
-        return explain(query, made, able.one_call_scans, binding.states, self._lease, one_call_gets=able.one_call_gets)
+        made, binding = self._planned(terms)
+        able = self._view(terms.schema).capabilities
+        return explain(terms, made, able.one_call_scans, binding.states, self._lease, one_call_gets=able.one_call_gets)

@@ -20,6 +20,7 @@ from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
 from hbmodel.query.paging import FernetSeal, Seal
 from hbmodel.query.part import QueryPart
 from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 from hbmodel.session.batches import Pending
 from hbmodel.session.bulk_load import DEFAULT_BATCH, Loader, Progress
 from hbmodel.session.cell_versions import CellVersionCalls, asks_as_of
@@ -73,7 +74,8 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         knowledge: metadata that is shared with other sessions, see `Sessions`; its lease takes precedence.
 
     Raises:
-        SessionError: no store was given, a time is not a number of seconds, or the grace time is too short to be safe.
+        SessionError: no store was given, a time is not a number of seconds, the token key is invalid, or the grace time is too short
+            to be safe.
     """
 
     def __init__(
@@ -211,7 +213,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
     def query(self, model: type[T]) -> Query[T]:
         """A query on a model; refine it with `where` and read it by iterating, `all`, `page`, ..."""
         schema = schema_of(model)
-        return Query(schema, self._runner if schema.replaces is None else self._merging)
+        return Query(QueryTerms(schema), self._runner if schema.replaces is None else self._merging)
 
     def read(self, part: QueryPart[T]) -> Query[T]:
         """The query for a part that `split` returned, in this process or another one; each use reads the store again.

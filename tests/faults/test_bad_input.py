@@ -301,8 +301,8 @@ def test_a_full_scan_must_be_asked_for(bed: Bed) -> None:
     session = bed.use(Order)
     every = session.query(Order)
     for query in (every, every.where(Order.note == "n"), every.where(Order.number == 1), every.where(Order.note == "n").limit(1)):
-        short: list[Any] = [query.first, query.last] if query._predicate is not None and query._maximum is None else []
-        short += [query.exists] if query._predicate is not None else []
+        short: list[Any] = [query.first, query.last] if query.terms.predicate is not None and query.terms.limit is None else []
+        short += [query.exists] if query.terms.predicate is not None else []
         for read in (query.all, query.count, query.explain, lambda query=query: query.page(3), *short):
             with pytest.raises(hb.FullScanRefused) as caught:
                 read()

@@ -307,9 +307,9 @@ QUERY = [
     "order_by",
     "page",
     "reversed",
-    "schema",
     "select",
     "split",
+    "terms",
     "use_index",
     "where",
 ]

@@ -20,6 +20,7 @@ from hbmodel.query.disjunctions import MAX_CONDITIONS
 from hbmodel.query.plan import Plan
 from hbmodel.query.planner import MAX_RANGES, MAX_SCANS, explain, plan
 from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 from hbmodel.store import Row
 from tests.query.test_planner import lies_in
 from tests.support.beds import Bed
@@ -52,11 +53,12 @@ class Plain:
 
 
 def query(model: Any, *predicates: Predicate) -> Query[Any]:
-    return Query(hb.schema_of(model), None).where(*predicates)  # type: ignore[arg-type]
+    return Query(QueryTerms(hb.schema_of(model)), None).where(*predicates)  # type: ignore[arg-type]
 
 
 def planned(of: Query[Any], path: str | None = None) -> Plan:
-    return plan(of, list(of.schema.indexes.values()), of.schema.versioned or bool(of.schema.indexes), path)
+    schema = of.terms.schema
+    return plan(of.terms, list(schema.indexes.values()), schema.versioned or bool(schema.indexes), path)
 
 
 def ranges_of(made: Plan) -> list[tuple[bytes, bytes | None]]:
@@ -71,7 +73,7 @@ def test_a_keyset_predicate_is_one_range() -> None:
     made = planned(of)
     assert ranges_of(made) == [(b"\x03\x01x\x00\x01y", None)]
     assert (list(made.residual), made.settled, made.full_scan) == ([], True, False)
-    told = explain(of, made, one_call_scans=True)
+    told = explain(of.terms, made, one_call_scans=True)
     assert (told.equalities, told.range_field, told.client) == ((), "a", [])
     below = planned(query(Plain, (Plain.a < 3) | ((Plain.a == 3) & (Plain.b < "x"))))
     assert ranges_of(below) == [(b"", b"\x03"), (b"\x03\x01", b"\x03\x01x\x00\x01")], "None has no order, so it is not below"
@@ -81,7 +83,7 @@ def test_a_keyset_predicate_behind_what_is_fixed_reads_one_bucket() -> None:
     behind = (Post.at < NOON) | ((Post.at == NOON) & (Post.serial > 7))
     made = planned(query(Post, Post.user == 1, behind))
     assert (len(made.buckets), len(ranges_of(made)), made.settled) == (1, 1, True)
-    assert explain(made.query, made, one_call_scans=True).range_field == "at"
+    assert explain(made.terms, made, one_call_scans=True).range_field == "at"
     through = planned(query(Post, Post.name == "x", (Post.at < NOON) | ((Post.at == NOON) & (Post.user > 7))))
     assert (through.path.name, len(ranges_of(through)), through.settled) == ("by_name", 1, True)
     assert planned(query(Post, Post.user == 1, behind).order_by(Post.at.desc())).path.name == "primary"

@@ -188,8 +188,8 @@ def test_the_items_are_those_of_the_query(data: st.DataObject, model: Any, minut
         except hb.QueryError:  # the bounds do not suit the order, for example
             return
         every = timedelta(minutes=minutes)
-        decided = query._maximum is not None or query._skipped or query._row_bounds
-        in_order = query._ordering or len(sensors) == 1
+        decided = query.terms.limit is not None or query.terms.offset or query.terms.row_bounds
+        in_order = query.terms.ordering or len(sensors) == 1
         if decided and not in_order:
             with pytest.raises(hb.QueryError, match="not in the order of time"):
                 hb.downsample(query, model.at, every, model.value)
@@ -198,9 +198,9 @@ def test_the_items_are_those_of_the_query(data: st.DataObject, model: Any, minut
         wanted = aggregated(items, every, POINTS[model] if len(sensors) == 1 else lambda p: (POINTS[model](p)[1:], p.sensor))
         assert {s.start: (s.count, s.total, s.least, s.greatest, s.first, s.last) for s in found} == wanted
         starts = [span.start for span in found]
-        if in_order and (query._ordering or decided or query._backwards):
+        if in_order and (query.terms.ordering or decided or query.terms.backwards):
             assert starts == list(dict.fromkeys(start for item in items for start in wanted if start <= (item.at or START) < start + every))
-        elif not query._backwards:
+        elif not query.terms.backwards:
             assert starts == sorted(starts)
 
 

@@ -73,13 +73,16 @@ def fixed(model: Any, index: str, tag: str, size: int | None) -> Any:
 def test_it_is_known_where_the_rest_of_an_entry_is_the_row_key(index: str, known: bool) -> None:
     for model in (PLAIN, SALTED):
         query = hb.Session(fresh(model)).query(model).where(*fixed(model, index, "x", 1)).use_index(index)
-        made = plan(query, list(hb.schema_of(model).indexes.values()), True, index)
+        made = plan(query.terms, list(hb.schema_of(model).indexes.values()), True, index)
         assert (made.entry_prefix is not None) == (known and model is PLAIN), index
     ranged = hb.Session(fresh(PLAIN)).query(PLAIN).where(PLAIN.tag == "x", PLAIN.name > "a").use_index("by_tag")
     several = hb.Session(fresh(PLAIN)).query(PLAIN).where(PLAIN.tag.in_(["x", "y"])).use_index("by_tag")
     indexes = list(hb.schema_of(PLAIN).indexes.values())
-    assert plan(ranged, indexes, True, "by_tag").entry_prefix == plan(ranged.where(PLAIN.name < "b"), indexes, True, "by_tag").entry_prefix
-    assert plan(several, indexes, True, "by_tag").entry_prefix is None
+    assert (
+        plan(ranged.terms, indexes, True, "by_tag").entry_prefix
+        == plan(ranged.where(PLAIN.name < "b").terms, indexes, True, "by_tag").entry_prefix
+    )
+    assert plan(several.terms, indexes, True, "by_tag").entry_prefix is None
 
 
 @given(st.lists(THINGS, max_size=8), st.lists(THINGS, max_size=4), st.sampled_from(TAGS), st.sampled_from(SIZES))

@@ -16,6 +16,7 @@ from hbmodel.mapping.predicates import conjuncts
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.query.index_fit import fit
 from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 from hbmodel.store import Store
 from tests.query.test_part import filled, keys_of
 from tests.support.beds import Bed
@@ -59,7 +60,7 @@ def check_pages(store: Store, data: st.DataObject) -> None:
     predicates, _ = data.draw(conditions(of))
     reader = filled(store, of, objects, data.draw(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 8)), max_size=6)))
     try:
-        query: Query[Any] = Query(schema, reader).where(*predicates).allow_full_scan()  # type: ignore[arg-type]
+        query: Query[Any] = Query(QueryTerms(schema), reader).where(*predicates).allow_full_scan()  # type: ignore[arg-type]
         parts_of = [part for predicate in predicates for part in conjuncts(predicate)]
         fitting = [i.name for i in schema.indexes.values() if fit(i, parts_of) is not None]
         query = query.use_index(data.draw(st.sampled_from([None, "primary", *fitting])))

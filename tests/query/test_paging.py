@@ -199,8 +199,9 @@ def test_any_change_of_a_sealed_token_is_an_error(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("key", [b"", "short", b"x" * 44, "ä" * 44, 3, b"AAAA" * 10])
 def test_what_is_no_token_key(key: Any) -> None:
-    with pytest.raises(hb.TokenError, match="A token key must be 32 bytes in URL-safe"):
+    with pytest.raises(hb.SessionError, match="A token key must be 32 bytes in URL-safe") as caught:
         FernetSeal(key)
+    assert caught.value.option == "token_key"
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------

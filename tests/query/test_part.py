@@ -26,6 +26,7 @@ from hbmodel.query.index_fit import fit
 from hbmodel.query.part import QueryPart, described, rebuilt
 from hbmodel.query.partition import partition
 from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 from hbmodel.session.query_runner import QueryRunner
 from hbmodel.session.thread_guard import Guard
 from hbmodel.store import Family, Put, Store
@@ -303,7 +304,7 @@ def check_parts(store: Store, data: st.DataObject) -> None:
     predicates, oracle = data.draw(conditions(of))
     reader = filled(store, of, objects, data.draw(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 8)), max_size=6)))
     try:
-        query: Query[Any] = Query(schema, reader).where(*predicates).allow_full_scan()  # type: ignore[arg-type]
+        query: Query[Any] = Query(QueryTerms(schema), reader).where(*predicates).allow_full_scan()  # type: ignore[arg-type]
         named = data.draw(st.sampled_from([None, *(index.name if index else "primary" for index in paths(schema))]))
         parts_of = [part for predicate in predicates for part in conjuncts(predicate)]
         fitting = [i.name for i in schema.indexes.values() if not i.is_plain and fit(i, parts_of) is not None]
@@ -375,8 +376,8 @@ STARTS = st.lists(KEYS, max_size=6)
 def test_parts_hold_every_key_of_the_plan_once(ranges: list[tuple[bytes, bytes | None]], starts: list[bytes], count: int) -> None:
     with fresh(Sample) as store:
         reader = QueryRunner(lambda _: store, lambda schema: Binding(schema, (), (), ()), None, Guard())
-        query = Query(hb.schema_of(Sample), reader).allow_full_scan()
-        plan = reader._plan(query)
+        query = Query(QueryTerms(hb.schema_of(Sample)), reader).allow_full_scan()
+        plan = reader._plan(query.terms)
     (bucket,) = plan.buckets
     kept = merge_ranges(KeyRange(*bounds) for bounds in ranges)
     parts = partition(evolve(plan, buckets=[evolve(bucket, ranges=kept)]), starts, count)

@@ -20,6 +20,7 @@ from hbmodel.query.explanation import describe_filter
 from hbmodel.query.plan import Plan
 from hbmodel.query.planner import MAX_RANGES, MAX_SCANS, explain, plan
 from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 from hbmodel.store.filters import KeyOnly
 from hbmodel.store.ranges import KeyRange, prefix_successor
 from tests.support.examples import examples
@@ -39,12 +40,13 @@ from tests.support.random_queries import (
 
 def planned(query: Query[Any], *, readable: Sequence[Index] | None = None, path: str | None = None) -> Plan:
     """The plan of a query; by default every index can be read."""
-    indexes = list(query.schema.indexes.values())
-    return plan(query, indexes if readable is None else readable, indexed=query.schema.versioned or bool(indexes), path_name=path)
+    schema = query.terms.schema
+    indexes = list(schema.indexes.values())
+    return plan(query.terms, indexes if readable is None else readable, indexed=schema.versioned or bool(indexes), path_name=path)
 
 
 def query(model: Any, *predicates: Predicate) -> Query[Any]:
-    return Query(hb.schema_of(model), None).where(*predicates)  # type: ignore[arg-type]
+    return Query(QueryTerms(hb.schema_of(model)), None).where(*predicates)  # type: ignore[arg-type]
 
 
 def ranges_of(made: Plan) -> list[tuple[bytes, bytes | None]]:
@@ -53,7 +55,7 @@ def ranges_of(made: Plan) -> list[tuple[bytes, bytes | None]]:
 
 def shape(made: Plan, of: Query[Any]) -> tuple[str, str, list[str], str | None, int, int]:
     """Path, access, fixed fields, bounded field, buckets and ranges."""
-    told = explain(of, made, one_call_scans=False)
+    told = explain(of.terms, made, one_call_scans=False)
     return told.path, told.access, list(told.equalities), told.range_field, told.buckets, told.ranges
 
 
@@ -320,7 +322,7 @@ def test_full_scans_are_refused_unless_allowed(predicates: list[Any]) -> None:
     made = planned(of.allow_full_scan())
     assert made.full_scan
     assert ranges_of(made) == [(b"", None)]
-    assert explain(of, made, one_call_scans=False).full_scan
+    assert explain(of.terms, made, one_call_scans=False).full_scan
 
 
 def test_a_limit_bounds_what_nothing_is_checked_of() -> None:
@@ -331,15 +333,15 @@ def test_a_limit_bounds_what_nothing_is_checked_of() -> None:
         query(Plain).offset(3),
         query(Word, Word.word > ""),
     ):
-        if of._predicate is None:
+        if of.terms.predicate is None:
             with pytest.raises(hb.FullScanRefused):
                 planned(of)
         made = planned(of.limit(5))
         assert not made.full_scan
-        told = explain(of.limit(5), made, one_call_scans=True)
+        told = explain(of.limit(5).terms, made, one_call_scans=True)
         assert not told.full_scan
-        assert told.limit == (5 + of._skipped if of._predicate is None else None)
-        assert ("row(s) of each bucket" in str(told)) == (of._predicate is None)
+        assert told.limit == (5 + of.terms.offset if of.terms.predicate is None else None)
+        assert ("row(s) of each bucket" in str(told)) == (of.terms.predicate is None)
 
 
 def test_a_limit_does_not_bound_what_is_checked_row_by_row() -> None:
@@ -481,7 +483,7 @@ def test_an_entry_is_verified_by_every_field_of_its_index() -> None:
 
 def test_explanations_are_made_for_reading() -> None:
     of = query(Event, Event.user == 1, Event.at > NOON, (Event.note == "secret") | Event.size.is_(None), ~(Event.serial == 3)).reversed()
-    assert str(explain(of, planned(of), one_call_scans=False)) == (
+    assert str(explain(of.terms, planned(of), one_call_scans=False)) == (
         "scan of events (primary)\n"
         "  key:     user fixed, at bounded\n"
         "  scans:   1 range(s) in 1 of 16 bucket(s), backwards\n"
@@ -492,7 +494,7 @@ def test_explanations_are_made_for_reading() -> None:
         "  why:     the client drops rows that fail ~(serial == ...), and reads on until one passes"
     )
     of = query(Event, Event.user == 1, (Event.note == "secret") | Event.size.is_(None))
-    assert str(explain(of, planned(of), one_call_scans=True)).endswith(
+    assert str(explain(of.terms, planned(of), one_call_scans=True)).endswith(
         "calls:   1 until the first item (1 for scans, 0 for gets), in 1 round trip(s)"
     )
 
@@ -516,29 +518,29 @@ def test_the_calls_are_the_least_where_the_client_drops_rows(model: Any, predica
     of = query(model, *predicates)
     if model is Drawn:
         of = of.use_index("primary")
-    told = explain(of, planned(of), one_call_scans=True)
+    told = explain(of.terms, planned(of), one_call_scans=True)
     assert (list(told.dropping), told.at_least) == (dropping, bool(dropping))
     assert ("at least" in str(told)) == bool(dropping)
 
 
 def test_the_calls_are_the_least_where_ranges_are_read_in_turn() -> None:
     of = query(Plain, Plain.a.in_([1, 3]))
-    told = explain(of, planned(of), one_call_scans=True)
+    told = explain(of.terms, planned(of), one_call_scans=True)
     assert (list(told.dropping), told.at_least) == ([], True)
     assert str(told).endswith("why:     the ranges of a bucket are read one after the other, and the first ones may be empty")
-    assert not explain(of, planned(query(Plain, Plain.a.in_([1, 2]))), one_call_scans=True).at_least
+    assert not explain(of.terms, planned(query(Plain, Plain.a.in_([1, 2]))), one_call_scans=True).at_least
 
 
 def test_an_explanation_names_what_is_merged() -> None:
     of = query(Event, Event.user.in_([1, 2])).order_by(Event.at.desc())
-    told = explain(of, planned(of), one_call_scans=True)
+    told = explain(of.terms, planned(of), one_call_scans=True)
     assert (list(told.merged), told.ranges, told.at_least) == (["user"], 2, False)
     assert "\n  scans:   2 range(s) in 2 of 16 bucket(s), merged over user\n" in str(told)
 
 
 def test_explanations_of_other_plans() -> None:
     of = query(Event, Event.name.in_(["a", "c"]), Event.note.startswith("b"), Event.size > 1)
-    assert str(explain(of, planned(of), one_call_scans=False)) == (
+    assert str(explain(of.terms, planned(of), one_call_scans=False)) == (
         "scan + get of events.by_name (by_name)\n"
         "  key:     name fixed\n"
         "  scans:   2 range(s) in 1 of 1 bucket(s)\n"
@@ -549,15 +551,15 @@ def test_explanations_of_other_plans() -> None:
         "  why:     the client drops rows that fail note starts with ..., size > ..., and reads on until one passes"
     )
     neither = ~((Plain.b == "x") & Plain.c.startswith("y"))
-    assert list(explain(query(Plain, neither), planned(query(Plain, neither).allow_full_scan()), one_call_scans=False).client) == [
+    assert list(explain(query(Plain, neither).terms, planned(query(Plain, neither).allow_full_scan()), one_call_scans=False).client) == [
         "~(b == ... & c starts with ...)"
     ]
     assert describe_filter(KeyOnly()) == "KeyOnly"
     of = query(Plain).allow_full_scan()
-    assert "nothing fixed - full scan" in str(explain(of, planned(of), one_call_scans=False))
+    assert "nothing fixed - full scan" in str(explain(of.terms, planned(of), one_call_scans=False))
     of = query(Plain, Plain.a.in_([]))
-    assert str(explain(of, planned(of), one_call_scans=False)).startswith("nothing of plain (primary)")
-    assert explain(of, planned(of), one_call_scans=False).calls == 0
+    assert str(explain(of.terms, planned(of), one_call_scans=False)).startswith("nothing of plain (primary)")
+    assert explain(of.terms, planned(of), one_call_scans=False).calls == 0
 
 
 # --- every layout, every predicate ------------------------------------------------------------------------------------
@@ -568,7 +570,7 @@ def lies_in(made: Plan, key: bytes) -> bool:
     inside = any(key in r and key.startswith(bucket.prefix) for bucket in made.buckets for r in bucket.ranges)
     if made.columns is not None:
         assert made.rows is None
-        qualifier = made.query.schema.wide.form.cut(key)[1]
+        qualifier = made.terms.schema.wide.form.cut(key)[1]
         inside &= any(first <= qualifier and (stop is None or qualifier < stop) for first, stop in made.columns.ranges)
     if made.rows is not None:
         assert (key in made.rows) == inside
@@ -686,10 +688,11 @@ def test_a_page_goes_on_exactly_behind_its_position(data: st.DataObject) -> None
     objects = data.draw(stored_objects(of, indexed=bool(schema.indexes), blanks=True))
     predicates, _ = data.draw(conditions(of))
     asked = query(of.model, *predicates).allow_full_scan()
-    made = planned(asked.reversed() if data.draw(st.booleans()) else asked)
+    asked = asked.reversed() if data.draw(st.booleans()) else asked
+    made = planned(asked)
     with suppress(hb.OrderNotAvailable):
         if ordering := data.draw(orderings(of, schema)):
-            made = planned(made.query.order_by(*[of.expression(name).desc() if desc else of.expression(name) for name, desc in ordering]))
+            made = planned(asked.order_by(*[of.expression(name).desc() if desc else of.expression(name) for name, desc in ordering]))
     event("merged" if made.order is not None else "as the keys have it")
     keys = [key for obj in objects for key in stored_keys(schema, made.path.index, obj) if lies_in(made, key)]
     if not keys:

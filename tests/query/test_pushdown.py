@@ -18,6 +18,7 @@ from hbmodel.mapping.predicates import Predicate, conjuncts
 from hbmodel.query.planner import plan
 from hbmodel.query.pushdown import MAX_ALTERNATIVES, server_filter
 from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 from hbmodel.store import Put
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from hbmodel.store.filters import And, Filter, Or, RowContains, ValueFilter
@@ -216,13 +217,13 @@ def check_filters(data: st.DataObject) -> None:
     indexed = schema.versioned or bool(schema.indexes)
     objects = data.draw(stored_objects(of, indexed, blanks=True))
     predicates, oracle = data.draw(conditions(of))
-    asked: Query[Any] = Query(schema, None).where(*predicates).allow_full_scan()  # type: ignore[arg-type]
+    asked: Query[Any] = Query(QueryTerms(schema), None).where(*predicates).allow_full_scan()  # type: ignore[arg-type]
     if data.draw(st.booleans()):
         names = data.draw(st.lists(st.sampled_from(sorted(of.pools)), min_size=1, max_size=3))
         asked = asked.select(*[of.expression(name) for name in names])
     for index in paths(schema):
         try:
-            chosen = plan(asked, list(schema.indexes.values()), indexed, "primary" if index is None else index.name)
+            chosen = plan(asked.terms, list(schema.indexes.values()), indexed, "primary" if index is None else index.name)
         except QueryError:
             event("an index that lacks some rows")
             continue

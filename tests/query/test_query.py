@@ -14,6 +14,7 @@ from hbmodel.query.arguments import MOST
 from hbmodel.query.explanation import Explanation
 from hbmodel.query.paging import Page
 from hbmodel.query.query import Query
+from hbmodel.query.terms import QueryTerms
 
 
 @hb.model(table="t")
@@ -39,28 +40,28 @@ class Numbers:
 
     def __init__(self, size: int = 5) -> None:
         self.size = size
-        self.asked: list[tuple[str, Query[Any]]] = []
+        self.asked: list[tuple[str, QueryTerms]] = []
 
-    def stream(self, query: Query[Any]) -> Iterator[Any]:
-        self.asked.append(("stream", query))
-        numbers = list(range(self.size))[:: -1 if query._backwards else 1]
-        last = None if query._maximum is None else query._skipped + query._maximum
-        return iter(numbers[query._skipped : last])
+    def stream(self, terms: QueryTerms) -> Iterator[Any]:
+        self.asked.append(("stream", terms))
+        numbers = list(range(self.size))[:: -1 if terms.backwards else 1]
+        last = None if terms.limit is None else terms.offset + terms.limit
+        return iter(numbers[terms.offset : last])
 
-    def page(self, query: Query[Any], size: int, at: str | None, backwards: bool) -> Page[Any]:
-        self.asked.append((f"page {size} {'before' if backwards else 'after'} {at}", query))
+    def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
+        self.asked.append((f"page {size} {'before' if backwards else 'after'} {at}", terms))
         return Page(list(range(size)), None)
 
-    def count(self, query: Query[Any]) -> int:
-        self.asked.append(("count", query))
+    def count(self, terms: QueryTerms) -> int:
+        self.asked.append(("count", terms))
         return self.size
 
-    def explain(self, query: Query[Any]) -> Explanation:
+    def explain(self, terms: QueryTerms) -> Explanation:
         raise AssertionError("not asked here")
 
 
 def query(size: int = 5) -> Query[Any]:
-    return Query(hb.schema_of(Thing), Numbers(size))
+    return Query(QueryTerms(hb.schema_of(Thing)), Numbers(size))
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -91,41 +92,41 @@ def test_a_step_gives_a_new_query(step: Callable[[Query[Any]], Query[Any]]) -> N
 def test_conditions_add_up() -> None:
     one, two, three = Thing.a == 1, Thing.b == "x", Thing.c > 3
     built = query().where(one).where(two & three).where()
-    assert conjuncts(built._predicate) == (one, two, three)
-    assert isinstance(built._predicate, And)
-    assert query().where()._predicate is None
-    assert conjuncts(query().where(one, two, three)._predicate) == (one, two, three)
+    assert conjuncts(built.terms.predicate) == (one, two, three)
+    assert isinstance(built.terms.predicate, And)
+    assert query().where().terms.predicate is None
+    assert conjuncts(query().where(one, two, three).terms.predicate) == (one, two, three)
 
 
 def test_later_numbers_replace_earlier_ones() -> None:
     built = query().limit(3).limit(2).offset(5).offset(1)
-    assert (built._maximum, built._skipped) == (2, 1)
-    assert query().limit(np.int64(3))._maximum == 3  # type: ignore[arg-type]
-    assert type(query().limit(np.int64(3))._maximum) is int  # type: ignore[arg-type]
-    assert query().limit(0)._maximum == 0
-    assert query().limit(MOST)._maximum == MOST
+    assert (built.terms.limit, built.terms.offset) == (2, 1)
+    assert query().limit(np.int64(3)).terms.limit == 3  # type: ignore[arg-type]
+    assert type(query().limit(np.int64(3)).terms.limit) is int  # type: ignore[arg-type]
+    assert query().limit(0).terms.limit == 0
+    assert query().limit(MOST).terms.limit == MOST
 
 
 def test_reversed_twice_is_forwards() -> None:
-    assert query().reversed()._backwards
-    assert not query().reversed().reversed()._backwards
+    assert query().reversed().terms.backwards
+    assert not query().reversed().reversed().terms.backwards
 
 
 def test_orders() -> None:
     built = query().order_by(Thing.a, Thing.b.desc(), Thing.c.asc())
-    assert [(part.field.name, part.desc) for part in built._ordering] == [("a", False), ("b", True), ("c", False)]
-    assert [part.field.name for part in built.order_by(Thing.c)._ordering] == ["c"]
+    assert [(part.field.name, part.desc) for part in built.terms.ordering] == [("a", False), ("b", True), ("c", False)]
+    assert [part.field.name for part in built.order_by(Thing.c).terms.ordering] == ["c"]
 
 
 def test_paths() -> None:
-    assert query().use_index("by_c")._index_name == "by_c"
-    assert query().use_index("primary")._index_name == "primary"
-    assert query().use_index("by_c").use_index(None)._index_name is None
+    assert query().use_index("by_c").terms.index_name == "by_c"
+    assert query().use_index("primary").terms.index_name == "primary"
+    assert query().use_index("by_c").use_index(None).terms.index_name is None
 
 
 def test_selections() -> None:
-    assert [f.name for f in query().select(Thing.b, Thing.a)._selection or ()] == ["b", "a"]
-    assert query()._selection is None
+    assert [f.name for f in query().select(Thing.b, Thing.a).terms.selection or ()] == ["b", "a"]
+    assert query().terms.selection is None
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -171,6 +172,28 @@ def test_what_no_query_can_mean(build: Callable[[Query[Any]], object], error: ty
         build(query())
 
 
+@pytest.mark.parametrize(
+    "test",
+    [
+        lambda q: "some" if q else "none",
+        lambda q: not q,
+        bool,
+        lambda q: q or None,
+        lambda q: q and q.where(Thing.a == 1),
+        lambda q: all([q]),
+    ],
+)
+def test_a_query_has_no_truth_value(test: Callable[[Query[Any]], object]) -> None:
+    built = query(0).where(Thing.a == 1)
+    with pytest.raises(hb.QueryError, match=r"no truth value: write exists\(\) .* or first\(\)") as caught:
+        test(built)
+    assert caught.value.table == "t"
+    asked: Any = built._source
+    assert not asked.asked, "nothing is read"
+    assert not built.exists()
+    assert built in [built]
+
+
 # --- what is asked of the source --------------------------------------------------------------------------------------
 
 
@@ -183,7 +206,7 @@ def test_first_reads_one() -> None:
     built = query()
     assert built.first() == 0
     asked: Any = built._source
-    assert asked.asked[-1][1]._maximum == 1
+    assert asked.asked[-1][1].limit == 1
     assert query(0).first() is None
     assert query().limit(0).first() is None
     assert query().limit(9).offset(2).first() == 2
@@ -199,7 +222,7 @@ def test_exists_selects_nothing() -> None:
     built = query()
     assert built.exists()
     asked: Any = built._source
-    assert (asked.asked[-1][1]._maximum, asked.asked[-1][1]._selection) == (1, ())
+    assert (asked.asked[-1][1].limit, asked.asked[-1][1].selection) == (1, ())
     assert not query(0).exists()
     assert not query().limit(0).exists()
     assert not query().offset(5).exists()

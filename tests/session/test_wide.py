@@ -213,7 +213,7 @@ class Twins:
             for size in self.sizes:
                 assert plain(pages(wide, size)) == expected
             assert plain(wide.reversed().all()) == plain(tall.reversed().all())
-            if wide._maximum is None:
+            if wide.terms.limit is None:
                 assert sorted(item for part in wide.split(3) for item in plain(self.session.read(part).all())) == sorted(expected)
         self.check_firsts()
         keys = [self.key() for _ in range(8)]
@@ -229,7 +229,7 @@ class Twins:
         for names, keys in asked:
             for backwards in (False, True):
                 wide, tall = (
-                    query.first_of_each([getattr(query.schema.model, name) for name in names], keys)
+                    query.first_of_each([getattr(query.terms.schema.model, name) for name in names], keys)
                     for model in (self.wide, self.tall)
                     for query in (self.session.query(model).reversed() if backwards else self.session.query(model),)
                 )

@@ -45,7 +45,7 @@ def test_a_relative_path_starts_from_here(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_nothing_is_opened_before_the_arguments_are_good(tmp_path: Path) -> None:
     path = tmp_path / "dev.db"
-    with pytest.raises(hb.TokenError):
+    with pytest.raises(hb.SessionError):
         hb.connect(f"embedded:{path}", token_key="secret")
     with pytest.raises(hb.DeclarationError, match="on_call takes a function"):
         hb.connect(f"embedded:{path}", on_call="print")  # type: ignore[arg-type]
@@ -138,6 +138,13 @@ def test_the_token_key_is_carried_for_sessions() -> None:
 
 def test_a_bad_token_key_is_told_before_anything_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "dev.db"
-    with pytest.raises(hb.TokenError, match="A token key must be 32 bytes in URL-safe"):
+    with pytest.raises(hb.SessionError, match="A token key must be 32 bytes in URL-safe") as caught:
         hb.connect(f"embedded:{path}", token_key="secret")
     assert not path.exists()
+    assert not isinstance(caught.value, hb.QueryError)
+    with hb.connect("memory:") as store:
+        for opened in (hb.Session, hb.Sessions):
+            with pytest.raises(hb.SessionError, match="A token key must be 32 bytes in URL-safe") as caught:
+                opened(store, token_key="secret")
+            assert caught.value.option == "token_key"
+            assert "secret" not in repr(caught.value)

@@ -169,7 +169,7 @@ class Asked:
     def answer(self, query: hb.Query[Any], rows: Sequence[Values]) -> list[Values]:
         """What the query must find among `rows`, in the order of the path that it takes."""
         path = query.explain().path
-        layout = query.schema.layout if path == "primary" else query.schema.indexes[path].layout
+        layout = query.terms.schema.layout if path == "primary" else query.terms.schema.indexes[path].layout
         place = declared_order(layout)
         kept = [values for values in rows if all(part.holds(values) for part in self.where)]
         in_order = sorted(kept, key=lambda values: place([values[name] for name in layout.names]))
