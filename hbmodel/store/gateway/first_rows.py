@@ -20,6 +20,9 @@ from hbmodel.store.values import Row, Scan
 FEWEST = 8
 """Scans from which on a template pays."""
 
+SCANS_EACH = 64
+"""Scans for which a further connection pays. A gateway serves each connection by a thread, which waits for one region server at a time."""
+
 ASKED_TOGETHER = 32
 """Scanners whose rows are asked for in one packet."""
 

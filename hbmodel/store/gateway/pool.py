@@ -175,15 +175,21 @@ class Pool(Generic[C]):
         pid = os.getpid()
         self._by_process: dict[int, _Members[C]] = {pid: _Members(pid)}
 
-    def lease_streams(self, wanted: int) -> list[Lease[C]]:
+    def lease_streams(self, wanted: int, brief: int = 0) -> list[Lease[C]]:
         """Leases for scans: as many as connections are free, at most `wanted`, at least one, for which it waits if it must.
+
+        Args:
+            wanted: how many are of use.
+            brief: how many are so even if they must be opened for it, because the scans are many and end at once: further
+                connections than the pool keeps, up to what scans may hold.
 
         Raises:
             StoreUnavailable: too many scans are open, and none ended in time.
             StoreClosed: the pool was closed.
         """
         first = self.lease(streaming=True)
-        return [first] if wanted == 1 else [first, *self._spare(wanted - 1)]
+        found = [first] if wanted == 1 else [first, *self._spare(wanted - 1)]
+        return found + self._spare(brief - len(found), most=self.size * STREAMS_PER_CALL) if len(found) < brief else found
 
     def lease_spare(self) -> Lease[C] | None:
         """A lease for what is begun before another short operation of the same thread, or None where there are not two to be had.
@@ -199,11 +205,11 @@ class Pool(Generic[C]):
         self._reclaim(members)
         return next(iter(self._spare(1, remaining=1)), None)
 
-    def _spare(self, wanted: int, remaining: int = 0) -> list[Lease[C]]:
-        """Leases for scans, as many as there are connections to spare when some are left."""
+    def _spare(self, wanted: int, remaining: int = 0, most: int = 0) -> list[Lease[C]]:
+        """Leases for scans, as many as there are connections to spare, of `most` or the pool's size, when some are left."""
         members = self._members()
         with members.changed:
-            found = max(0, min(wanted, self.size - remaining - members.calls - members.streams))
+            found = max(0, min(wanted, (most or self.size) - remaining - members.calls - members.streams))
             members.streams += found
             return [Lease(self, members, streaming=True) for _ in range(found)]
 

@@ -20,7 +20,7 @@ from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, MAX_ROWS, check_pu
 from hbmodel.store.gateway.client import GatewayClient
 from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.failures import is_passing
-from hbmodel.store.gateway.first_rows import FirstRows, ReadScan, want_first_rows
+from hbmodel.store.gateway.first_rows import SCANS_EACH, FirstRows, ReadScan, want_first_rows
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease
 from hbmodel.store.gateway.retry import Backoff, Idempotence
@@ -105,7 +105,7 @@ class GatewayStore(GatewayClient):
         if not (self._wire.takes_encoded and self._backoff.attempts != 1 and want_first_rows(scans)):
             return self._multiplexed(name, scans, called, self._backoff)
         first = FirstRows(self.SCAN_CALLS, self.SERVICE, name, scans)
-        first.read(self._pool.lease_streams(len(scans)))
+        first.read(self._pool.lease_streams(len(scans), len(scans) // SCANS_EACH))
         left = [scan for scan, rows in zip(scans, first.found, strict=True) if rows is None]
         backoff = self._backoff
         if left and first.trouble is not None:

@@ -164,6 +164,20 @@ def test_scans_get_the_connections_that_are_free_and_at_least_one() -> None:
     assert len(pool(size=4).lease_streams(2)) == 2
 
 
+def test_many_brief_scans_get_more_connections_than_are_kept_up_to_those_of_scans() -> None:
+    connections = pool(size=2)
+    with connections.lease():
+        leases = connections.lease_streams(1000, brief=5)
+        assert len(leases) == 5
+        assert len(connections.lease_streams(1000, brief=5)) == 2 * STREAMS_PER_CALL - 5 - 1
+        with connections.lease():
+            pass
+    for lease in leases:
+        lease.release()
+    assert len(connections.lease_streams(3, brief=0)) == 1
+    assert len(pool(size=4).lease_streams(1000, brief=2)) == 4
+
+
 def test_open_scans_leave_room_for_calls() -> None:
     connections = pool(size=2)
     streams = connections.lease_streams(5)
