@@ -172,7 +172,7 @@ def _tick(store: Any, step: Step) -> None:
     store[CLOCK] += step[1]
 
 
-OPS.update(prepend=_step, prepended=_done, passes=_tick)
+OPS.update(prepend=_step, passes=_tick)
 
 
 # --- processes --------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def writer(model: Any, process: int, calls: int, atomic: bool, rules: Rules) -> 
             tried: list[int] = []
             protocol = rules.search(prefix, reader, _noting(insert, tried))
             yield from _called(process, number, rules.around(protocol))
-            yield ("prepended", number, tried[-1])
+            yield ("acknowledge", number, tried[-1])
 
     return run
 
@@ -351,6 +351,11 @@ class PrependModel(Model):
             if result >= front:
                 return f"BEHIND: call {number} has put {result} behind a row that was there, {front}"
         return None
+
+    def acknowledged(self, store: Any, step: Step) -> Any:
+        """With the key that a call has; from now on the row must stay."""
+        _done(store, step)
+        return store
 
     def over(self, store: Any, process: int) -> bool:
         """A history does not say whether a program has died."""

@@ -23,6 +23,16 @@ Case = tuple[str, str, str, tuple[RowState, RowState], int]
 RowConfiguration = tuple[str, RowModel]
 
 
+TWINS = {"add": "add b", "expiring add": "expiring add f"}
+"""Calls that put the same cells as another with other values. What a program does depends on no value (Wolper, *Expressing interesting
+properties of programs in propositional temporal logic*, 1986), so that the other stands for both, but where they meet."""
+
+
+def _stands_for_others(model: Any, one: str, other: str) -> bool:
+    """Whether no other pair comes to the same; where None is the absence of a cell, twins put other cells."""
+    return model is Sparse or all(b == TWINS.get(a, b) for a, b in ((one, other), (other, one)))
+
+
 def calls_for(can: Capabilities) -> list[str]:
     """Names of the calls; without atomic changes there is no insert."""
     return [name for name in calls_of(Slip) if can is ATOMIC or "insert" not in name]
@@ -32,17 +42,20 @@ def pairs(store: str, **options: Any) -> Iterator[RowConfiguration]:
     """Every two calls over every beginning; where None is the absence of a cell two writers of one millisecond may mix."""
     model, can = STORES[store]
     for begin, (one, other) in itertools.product(BEGINNINGS, list(itertools.combinations_with_replacement(calls_for(can), 2))):
-        row = RowModel(model, begin, [[one], [other]], can, distinct=model is Sparse, **options)
-        yield f"{store}, {begin}: {one} beside {other}", row
+        if _stands_for_others(model, one, other):
+            row = RowModel(model, begin, [[one], [other]], can, distinct=model is Sparse, **options)
+            yield f"{store}, {begin}: {one} beside {other}", row
 
 
 def joint(store: str, **options: Any) -> Iterator[RowConfiguration]:
     """Every two calls of programs that know the table in two states, over every beginning made by one of them."""
-    can = STORES[store][1]
+    model, can = STORES[store]
     names = calls_for(can)
     for rows, begin, one, two, first in itertools.product(SIDE_BY_SIDE, BEGINNINGS, names, names, (0, 1)):
         if (first and begin == "absent") or (rows[0] == rows[1] and (first or one > two)):
             continue  # nobody begins, or the programs know the same: their order makes no difference
+        if not _stands_for_others(model, one, two):
+            continue
         yield f"{store}, {begin} by {first}: {one} beside {two}, {rows}", side_by_side(store, (begin, one, two, rows, first), **options)
 
 

@@ -108,9 +108,9 @@ def calls_of(model: Any) -> Mapping[str, Call]:
 
     return {
         "add": whole(page="a", line="a", note="a"),
-        "add b": whole(page="b", line="b"),
+        "add b": whole(page="b", line="b", note=None if model is Sparse else "b"),
         "expiring add": whole(LIFE, page="e", line="e", note="e"),
-        "expiring add f": whole(LIFE, page="f", line="f"),
+        "expiring add f": whole(LIFE, page="f", line="f", note=None if model is Sparse else "f"),
         "update page": change(page="u"),
         "update line": change(line="w"),
         "update note": change(note="v"),
@@ -218,7 +218,7 @@ def _tick(store: Any, step: Step) -> None:
         store[HISTORY] = tuple(sorted((*store[HISTORY], (EXPIRY, (done, "over")))))
 
 
-mc.OPS.update(unindexed=_step, done=_done, tick=_tick)
+mc.OPS.update(unindexed=_step, tick=_tick)
 
 
 # --- processes --------------------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def _called(number: int, protocol: Any, rules: Rules) -> Steps:
                 answer = [StoredRow(operation.rows[0], {c: StoredCell(v, t) for c, t, v in answer}) if answer else None]
             elif rules.ticks and _deletes_now(operation):
                 yield ("tick", 1)  # the store's own pause
-    yield ("done", number, result)
+    yield ("acknowledge", number, result)
 
 
 def _get(table: str, reader: RowDecoder) -> Any:
@@ -497,6 +497,11 @@ class RowModel(Model):
         found = "absent" if EXPIRY in dict(store[HISTORY]) else self._shown(store)
         return "INCOMPLETE: a row lacks some of its required columns" if found == "incomplete" and self._whole else None
 
+    def acknowledged(self, store: Any, step: Step) -> Any:
+        """With the result of a call. Where it came later, fewer calls would have to come after it: nothing else would be different."""
+        _done(store, step)
+        return store
+
     def over(self, store: Any, process: int) -> bool:
         """A history does not say whether a program has died."""
         return True
@@ -540,7 +545,7 @@ def _alone(steps: Steps, store: Any) -> Iterator[Step]:
     try:
         while True:
             step = steps.send(answer)
-            answer = mc.apply_op(store, step, 0)
+            answer = None if step[0] == "acknowledge" else mc.apply_op(store, step, 0)
             yield step
     except StopIteration:
         return
