@@ -44,7 +44,7 @@ def pairs(store: str, **options: Any) -> Iterator[RowConfiguration]:
     for begin, (one, other) in itertools.product(BEGINNINGS, list(itertools.combinations_with_replacement(calls_for(can), 2))):
         if _stands_for_others(model, one, other):
             row = RowModel(model, begin, [[one], [other]], can, distinct=model is Sparse, **options)
-            yield f"{store}, {begin}: {one} beside {other}", row
+            yield f"{store}, {begin}: {one} and {other} at the same time", row
 
 
 def joint(store: str, **options: Any) -> Iterator[RowConfiguration]:

@@ -73,8 +73,8 @@ def test_a_keyset_predicate_is_one_range() -> None:
     made = planned(of)
     assert ranges_of(made) == [(b"\x03\x01x\x00\x01y", None)]
     assert (list(made.residual), made.settled, made.full_scan) == ([], True, False)
-    told = explain(of.terms, made, one_call_scans=True)
-    assert (told.equalities, told.range_field, told.client) == ((), "a", [])
+    explained = explain(of.terms, made, one_call_scans=True)
+    assert (explained.equalities, explained.range_field, explained.client) == ((), "a", [])
     below = planned(query(Plain, (Plain.a < 3) | ((Plain.a == 3) & (Plain.b < "x"))))
     assert ranges_of(below) == [(b"", b"\x03"), (b"\x03\x01", b"\x03\x01x\x00\x01")], "None has no order, so it is not below"
 

@@ -55,8 +55,8 @@ def ranges_of(made: Plan) -> list[tuple[bytes, bytes | None]]:
 
 def shape(made: Plan, of: Query[Any]) -> tuple[str, str, list[str], str | None, int, int]:
     """Path, access, fixed fields, bounded field, buckets and ranges."""
-    told = explain(of.terms, made, one_call_scans=False)
-    return told.path, told.access, list(told.equalities), told.range_field, told.buckets, told.ranges
+    explained = explain(of.terms, made, one_call_scans=False)
+    return explained.path, explained.access, list(explained.equalities), explained.range_field, explained.buckets, explained.ranges
 
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -338,10 +338,10 @@ def test_a_limit_bounds_what_nothing_is_checked_of() -> None:
                 planned(of)
         made = planned(of.limit(5))
         assert not made.full_scan
-        told = explain(of.limit(5).terms, made, one_call_scans=True)
-        assert not told.full_scan
-        assert told.limit == (5 + of.terms.offset if of.terms.predicate is None else None)
-        assert ("row(s) of each bucket" in str(told)) == (of.terms.predicate is None)
+        explained = explain(of.limit(5).terms, made, one_call_scans=True)
+        assert not explained.full_scan
+        assert explained.limit == (5 + of.terms.offset if of.terms.predicate is None else None)
+        assert ("row(s) of each bucket" in str(explained)) == (of.terms.predicate is None)
 
 
 def test_a_limit_does_not_bound_what_is_checked_row_by_row() -> None:
@@ -518,24 +518,24 @@ def test_the_calls_are_the_least_where_the_client_drops_rows(model: Any, predica
     of = query(model, *predicates)
     if model is Drawn:
         of = of.use_index("primary")
-    told = explain(of.terms, planned(of), one_call_scans=True)
-    assert (list(told.dropping), told.at_least) == (dropping, bool(dropping))
-    assert ("at least" in str(told)) == bool(dropping)
+    explained = explain(of.terms, planned(of), one_call_scans=True)
+    assert (list(explained.dropping), explained.at_least) == (dropping, bool(dropping))
+    assert ("at least" in str(explained)) == bool(dropping)
 
 
 def test_the_calls_are_the_least_where_ranges_are_read_in_turn() -> None:
     of = query(Plain, Plain.a.in_([1, 3]))
-    told = explain(of.terms, planned(of), one_call_scans=True)
-    assert (list(told.dropping), told.at_least) == ([], True)
-    assert str(told).endswith("why:     the ranges of a bucket are read one after the other, and the first ones may be empty")
+    explained = explain(of.terms, planned(of), one_call_scans=True)
+    assert (list(explained.dropping), explained.at_least) == ([], True)
+    assert str(explained).endswith("why:     the ranges of a bucket are read one after the other, and the first ones may be empty")
     assert not explain(of.terms, planned(query(Plain, Plain.a.in_([1, 2]))), one_call_scans=True).at_least
 
 
 def test_an_explanation_names_what_is_merged() -> None:
     of = query(Event, Event.user.in_([1, 2])).order_by(Event.at.desc())
-    told = explain(of.terms, planned(of), one_call_scans=True)
-    assert (list(told.merged), told.ranges, told.at_least) == (["user"], 2, False)
-    assert "\n  scans:   2 range(s) in 2 of 16 bucket(s), merged over user\n" in str(told)
+    explained = explain(of.terms, planned(of), one_call_scans=True)
+    assert (list(explained.merged), explained.ranges, explained.at_least) == (["user"], 2, False)
+    assert "\n  scans:   2 range(s) in 2 of 16 bucket(s), merged over user\n" in str(explained)
 
 
 def test_explanations_of_other_plans() -> None:
