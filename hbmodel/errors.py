@@ -177,15 +177,16 @@ class RowExists(HbmodelError):
 
 
 class RowNotFound(HbmodelError, LookupError):
-    """There is no live row under the key of an `update`, `increment` or write of map entries."""
+    """There is no live row under the key of an `update`, `increment`, `rekey` or write of map entries."""
 
 
 class ConflictError(HbmodelError):
-    """The row of a versioned model was written after the object was read, so their versions differ.
+    """The row of a versioned model was written after the object was read, or a `rekey` of the object is unfinished.
 
     Attributes:
         expected: the object's version.
         found: the row's version, 0 if there is no row.
+        other: the other key of an unfinished move.
         failures: the outcomes, if several objects were committed, all of them were in conflict, and none was written.
     """
 
@@ -284,7 +285,7 @@ class CertificateRefused(StoreUnavailable):
 
 
 class UnknownOutcome(StoreError, ConnectionError):
-    """The connection was lost or timed out after a write was sent: it may have been applied, fully or in part, or not at all."""
+    """A write was sent and its result is unknown: it may have been applied, fully or in part, or not at all."""
 
 
 class InvalidRequest(StoreError, ValueError):

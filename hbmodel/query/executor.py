@@ -328,17 +328,17 @@ def _anything(values: Values) -> bool:
     return True
 
 
-def shape(terms: QueryTerms, plan: Plan) -> Callable[[Values], Any]:
+def shape(plan: Plan) -> Callable[[Values], Any]:
     """Makes an item of the query from field values: an object, or a tuple of the selected fields."""
-    if terms.selection is None:
+    selection = plan.terms.selection
+    if selection is None:
         return plan.reader.make
-    takers = tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in terms.selection)
+    takers = tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in selection)
     return lambda values: tuple(take(values) for take in takers)
 
 
 def read_page(
     store: Store,
-    terms: QueryTerms,
     plan: Plan,
     size: int,
     token: Token | None,
@@ -349,19 +349,19 @@ def read_page(
 
     One item more than the page holds is read to see whether anything follows. `check` is as for `PlanExecutor`.
     """
-    window = PageWindow.of(size, token, terms.limit, terms.offset)
+    window = PageWindow.of(size, token, plan.terms.limit, plan.terms.offset)
     reader = PlanExecutor(store, plan.opposite if window.backwards else plan, window.wanted, check)
     if window.skip and window.take:
         with closing(reader.items(window.position)) as items:
             found = list(itertools.islice(items, window.skip, window.wanted))
     else:
         found = reader.taken(window.wanted, window.position) if window.take else []
-    return page_of(terms, plan, window, found, seal)
+    return page_of(plan, window, found, seal)
 
 
-def page_of(terms: QueryTerms, plan: Plan, window: PageWindow, found: Sequence[Found], seal: Seal | None) -> Page[Any]:
+def page_of(plan: Plan, window: PageWindow, found: Sequence[Found], seal: Seal | None) -> Page[Any]:
     """The page made from the items of a window, in the order in which they were read."""
-    make = shape(terms, plan)
+    make = shape(plan)
 
     def token(position: bytes | None, passed: int | None, backwards: bool) -> str:
         return encode_token(Token(plan.digest, plan.path.name, position, passed, backwards), seal)

@@ -281,7 +281,6 @@ def _build(
 
 
 def explain(
-    terms: QueryTerms,
     made: Plan,
     one_call_scans: bool,
     states: Mapping[str, str] | None = None,
@@ -292,7 +291,6 @@ def explain(
     """Describes a plan.
 
     Args:
-        terms: what the query of the plan asks for.
         made: the plan.
         one_call_scans: whether a scan of the store is one call (see `Capabilities`).
         states: the states of the declared indexes, by name.
@@ -311,7 +309,7 @@ def explain(
     slices = slices_of(made)
     scans = slices.scans if slices is not None else len(made.buckets) if access.startswith("scan") else 0
     gets = int(access.endswith("get"))
-    if terms.schema.wide is not None and gets:
+    if made.terms.schema.wide is not None and gets:
         gets = calls_of_gets(made, one_call_gets)
     turns = slices.turns if slices is not None else int(scans > 0)
     opened = 0 if one_call_scans else scans
@@ -343,12 +341,19 @@ def explain(
         unreadable={name: state for name, state in known.items() if state != "readable"},
         lease=lease,
         slices=slices,
-        as_of=terms.moment,
-        limit=terms.offset + terms.limit if terms.limit is not None and made.match.open and made.limited and made.buckets else None,
+        as_of=made.terms.moment,
+        limit=_limit(made),
         merged=[] if made.order is None else [made.path.layout.names[at] for at in made.order.merged],
         dropping=[describe(p) for p in dropping],
         at_least=bool(dropping) or in_turn,
     )
+
+
+def _limit(made: Plan) -> int | None:
+    """The number of rows at which the scan of each bucket ends, or None if the limit does not end scans."""
+    terms = made.terms
+    ends = made.match.open and made.limited and made.buckets
+    return terms.offset + terms.limit if terms.limit is not None and ends else None
 
 
 def _covering(made: Plan) -> Covering | None:

@@ -139,7 +139,7 @@ class MergingQueries:
             return
         made = self.runner.planned(terms)
         wanted = None if terms.limit is None else terms.offset + terms.limit
-        item = shape(terms, made)
+        item = shape(made)
         with self._merged(terms, made, wanted, None) as found:
             for _, values in itertools.islice(found, terms.offset, wanted):
                 yield item(values)
@@ -155,7 +155,7 @@ class MergingQueries:
         if window.take:
             with self._merged(terms, made.opposite if backwards else made, window.wanted, window.position) as merged:
                 found = list(itertools.islice(merged, window.skip, window.wanted))
-        return page_of(terms, made, window, found, self.runner.seal)
+        return page_of(made, window, found, self.runner.seal)
 
     @contextmanager
     def _merged(self, terms: QueryTerms, made: Plan, wanted: int | None, after: bytes | None) -> Iterator[Iterator[Found]]:

@@ -137,7 +137,7 @@ class QueryRunner:
         if terms.limit == 0:
             return
         wanted = None if terms.limit is None else terms.offset + terms.limit
-        item = shape(terms, made)
+        item = shape(made)
         remaining, skip = terms.limit, terms.offset
         after: bytes | None = None
         while True:
@@ -176,7 +176,7 @@ class QueryRunner:
             token, made = self.token(terms, at, backwards)
         while True:
             try:
-                return read_page(self._store(terms), terms, made, size, token, self._seal, self._check(terms, made, binding))
+                return read_page(self._store(terms), made, size, token, self._seal, self._check(terms, made, binding))
             except _Outdated:
                 made, binding = self._planned(terms, made.path.name)
 
@@ -228,7 +228,7 @@ class QueryRunner:
             except _Outdated:
                 path = made.path.name
                 continue
-            item = shape(terms, made)
+            item = shape(made)
             return (None if each is None else item(each[1]) for each in found)
 
     def split(self, terms: QueryTerms, count: int) -> list[QueryPart[Any]]:
@@ -285,4 +285,4 @@ class QueryRunner:
         """The plan of a query."""
         made, binding = self._planned(terms)
         able = self._view(terms.schema).capabilities
-        return explain(terms, made, able.one_call_scans, binding.states, self._lease, one_call_gets=able.one_call_gets)
+        return explain(made, able.one_call_scans, binding.states, self._lease, one_call_gets=able.one_call_gets)

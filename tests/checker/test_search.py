@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from tests.checker import protocol_unique as unique
 from tests.checker import protocol_versions as versions
 from tests.checker.broken_rules import BROKEN
 from tests.checker.protocol_facts import DELETED, facts
+from tests.checker.protocol_row_mutants import CALLS as BROKEN_CALLS
 from tests.checker.protocol_sweeps import batches, building, flat, places, purgers, ranges, readers, repairers, two
 from tests.checker.sample_sweeps import BARE
 from tests.checker.whole_sweeps import TWICE, TWO_CLOCKS, UNCOUNTED, WHOLE
@@ -114,6 +115,27 @@ def test_programs_that_know_the_same_may_change_places() -> None:
         cases = [("add", *names, ("marking", "marking"), first) for names in ((one, two_), (two_, one)) for first in (0, 1)]
         found = [bare.side_by_side("atomic", case, ticks=0).run() for case in cases]
         assert len({(one["ok"], one["states"], one["trans"]) for one in found}) == 1
+
+
+@pytest.mark.parametrize("left", sorted(bare.TWINS))
+@pytest.mark.parametrize("begin", ["absent", "add"])
+def test_a_pair_of_calls_stands_for_the_one_with_other_values(left: str, begin: str) -> None:
+    kept = bare.TWINS[left]
+    for other in ("update note", "delete", "insert", left):
+        one, two_ = (bare.RowModel(bare.Slip, begin, [[call], [other]], ticks=0).run() for call in (left, kept))
+        assert one["ok"] is two_["ok"] is True, other
+        assert one["states"] <= two_["states"], "where values are the same, stores are"
+        assert one["states"] == two_["states"] or begin != "absent" or other == left, other
+
+
+def test_what_a_pair_finds_the_one_with_other_values_finds_too() -> None:
+    found = 0
+    for name, (rules, begin, _) in BROKEN_CALLS.items():
+        for (left, kept), other in product(bare.TWINS.items(), ("update note", "delete", "expiring update")):
+            one, two_ = (bare.RowModel(bare.Slip, begin, [[call], [other]], rules=rules).run() for call in (left, kept))
+            assert one["ok"] or not two_["ok"], (name, left, other)
+            found += not one["ok"]
+    assert found >= 10
 
 
 def test_every_whole_sweep_has_configurations() -> None:

@@ -73,7 +73,7 @@ def test_a_keyset_predicate_is_one_range() -> None:
     made = planned(of)
     assert ranges_of(made) == [(b"\x03\x01x\x00\x01y", None)]
     assert (list(made.residual), made.settled, made.full_scan) == ([], True, False)
-    explained = explain(of.terms, made, one_call_scans=True)
+    explained = explain(made, one_call_scans=True)
     assert (explained.equalities, explained.range_field, explained.client) == ((), "a", [])
     below = planned(query(Plain, (Plain.a < 3) | ((Plain.a == 3) & (Plain.b < "x"))))
     assert ranges_of(below) == [(b"", b"\x03"), (b"\x03\x01", b"\x03\x01x\x00\x01")], "None has no order, so it is not below"
@@ -83,7 +83,7 @@ def test_a_keyset_predicate_behind_what_is_fixed_reads_one_bucket() -> None:
     behind = (Post.at < NOON) | ((Post.at == NOON) & (Post.serial > 7))
     made = planned(query(Post, Post.user == 1, behind))
     assert (len(made.buckets), len(ranges_of(made)), made.settled) == (1, 1, True)
-    assert explain(made.terms, made, one_call_scans=True).range_field == "at"
+    assert explain(made, one_call_scans=True).range_field == "at"
     through = planned(query(Post, Post.name == "x", (Post.at < NOON) | ((Post.at == NOON) & (Post.user > 7))))
     assert (through.path.name, len(ranges_of(through)), through.settled) == ("by_name", 1, True)
     assert planned(query(Post, Post.user == 1, behind).order_by(Post.at.desc())).path.name == "primary"

@@ -55,7 +55,7 @@ def ranges_of(made: Plan) -> list[tuple[bytes, bytes | None]]:
 
 def shape(made: Plan, of: Query[Any]) -> tuple[str, str, list[str], str | None, int, int]:
     """Path, access, fixed fields, bounded field, buckets and ranges."""
-    explained = explain(of.terms, made, one_call_scans=False)
+    explained = explain(made, one_call_scans=False)
     return explained.path, explained.access, list(explained.equalities), explained.range_field, explained.buckets, explained.ranges
 
 
@@ -322,7 +322,7 @@ def test_full_scans_are_refused_unless_allowed(predicates: list[Any]) -> None:
     made = planned(of.allow_full_scan())
     assert made.full_scan
     assert ranges_of(made) == [(b"", None)]
-    assert explain(of.terms, made, one_call_scans=False).full_scan
+    assert explain(made, one_call_scans=False).full_scan
 
 
 def test_a_limit_bounds_what_nothing_is_checked_of() -> None:
@@ -338,7 +338,7 @@ def test_a_limit_bounds_what_nothing_is_checked_of() -> None:
                 planned(of)
         made = planned(of.limit(5))
         assert not made.full_scan
-        explained = explain(of.limit(5).terms, made, one_call_scans=True)
+        explained = explain(made, one_call_scans=True)
         assert not explained.full_scan
         assert explained.limit == (5 + of.terms.offset if of.terms.predicate is None else None)
         assert ("row(s) of each bucket" in str(explained)) == (of.terms.predicate is None)
@@ -483,7 +483,7 @@ def test_an_entry_is_verified_by_every_field_of_its_index() -> None:
 
 def test_explanations_are_made_for_reading() -> None:
     of = query(Event, Event.user == 1, Event.at > NOON, (Event.note == "secret") | Event.size.is_(None), ~(Event.serial == 3)).reversed()
-    assert str(explain(of.terms, planned(of), one_call_scans=False)) == (
+    assert str(explain(planned(of), one_call_scans=False)) == (
         "scan of events (primary)\n"
         "  key:     user fixed, at bounded\n"
         "  scans:   1 range(s) in 1 of 16 bucket(s), backwards\n"
@@ -494,7 +494,7 @@ def test_explanations_are_made_for_reading() -> None:
         "  why:     the client drops rows that fail ~(serial == ...), and reads on until one passes"
     )
     of = query(Event, Event.user == 1, (Event.note == "secret") | Event.size.is_(None))
-    assert str(explain(of.terms, planned(of), one_call_scans=True)).endswith(
+    assert str(explain(planned(of), one_call_scans=True)).endswith(
         "calls:   1 until the first item (1 for scans, 0 for gets), in 1 round trip(s)"
     )
 
@@ -518,29 +518,29 @@ def test_the_calls_are_the_least_where_the_client_drops_rows(model: Any, predica
     of = query(model, *predicates)
     if model is Drawn:
         of = of.use_index("primary")
-    explained = explain(of.terms, planned(of), one_call_scans=True)
+    explained = explain(planned(of), one_call_scans=True)
     assert (list(explained.dropping), explained.at_least) == (dropping, bool(dropping))
     assert ("at least" in str(explained)) == bool(dropping)
 
 
 def test_the_calls_are_the_least_where_ranges_are_read_in_turn() -> None:
     of = query(Plain, Plain.a.in_([1, 3]))
-    explained = explain(of.terms, planned(of), one_call_scans=True)
+    explained = explain(planned(of), one_call_scans=True)
     assert (list(explained.dropping), explained.at_least) == ([], True)
     assert str(explained).endswith("why:     the ranges of a bucket are read one after the other, and the first ones may be empty")
-    assert not explain(of.terms, planned(query(Plain, Plain.a.in_([1, 2]))), one_call_scans=True).at_least
+    assert not explain(planned(query(Plain, Plain.a.in_([1, 2]))), one_call_scans=True).at_least
 
 
 def test_an_explanation_names_what_is_merged() -> None:
     of = query(Event, Event.user.in_([1, 2])).order_by(Event.at.desc())
-    explained = explain(of.terms, planned(of), one_call_scans=True)
+    explained = explain(planned(of), one_call_scans=True)
     assert (list(explained.merged), explained.ranges, explained.at_least) == (["user"], 2, False)
     assert "\n  scans:   2 range(s) in 2 of 16 bucket(s), merged over user\n" in str(explained)
 
 
 def test_explanations_of_other_plans() -> None:
     of = query(Event, Event.name.in_(["a", "c"]), Event.note.startswith("b"), Event.size > 1)
-    assert str(explain(of.terms, planned(of), one_call_scans=False)) == (
+    assert str(explain(planned(of), one_call_scans=False)) == (
         "scan + get of events.by_name (by_name)\n"
         "  key:     name fixed\n"
         "  scans:   2 range(s) in 1 of 1 bucket(s)\n"
@@ -551,15 +551,15 @@ def test_explanations_of_other_plans() -> None:
         "  why:     the client drops rows that fail note starts with ..., size > ..., and reads on until one passes"
     )
     neither = ~((Plain.b == "x") & Plain.c.startswith("y"))
-    assert list(explain(query(Plain, neither).terms, planned(query(Plain, neither).allow_full_scan()), one_call_scans=False).client) == [
+    assert list(explain(planned(query(Plain, neither).allow_full_scan()), one_call_scans=False).client) == [
         "~(b == ... & c starts with ...)"
     ]
     assert describe_filter(KeyOnly()) == "KeyOnly"
     of = query(Plain).allow_full_scan()
-    assert "nothing fixed - full scan" in str(explain(of.terms, planned(of), one_call_scans=False))
+    assert "nothing fixed - full scan" in str(explain(planned(of), one_call_scans=False))
     of = query(Plain, Plain.a.in_([]))
-    assert str(explain(of.terms, planned(of), one_call_scans=False)).startswith("nothing of plain (primary)")
-    assert explain(of.terms, planned(of), one_call_scans=False).calls == 0
+    assert str(explain(planned(of), one_call_scans=False)).startswith("nothing of plain (primary)")
+    assert explain(planned(of), one_call_scans=False).calls == 0
 
 
 # --- every layout, every predicate ------------------------------------------------------------------------------------

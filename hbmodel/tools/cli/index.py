@@ -273,7 +273,7 @@ def purge(
     type=click.FloatRange(0, 1),
     default=0.05,
     show_default=True,
-    help="Largest share of entries that may be missing or stale.",
+    help="Largest share of entries that may be stale.",
 )
 @_every
 @common_options
@@ -284,7 +284,7 @@ def status(
 ) -> None:  # fmt: skip
     """Show the state of every index; with a model, also check a sample of rows and entries for differences.
 
-    Exit status 1 if an entry is missing, or more than the threshold is missing or stale.
+    Exit status 1 if an entry is missing, or the share of stale entries exceeds the threshold.
     """
 
     def once() -> int:

@@ -15,6 +15,7 @@ from hbmodel.session.connect import connect
 from hbmodel.store import Family, Put, Scan
 from hbmodel.store.filters import ColumnPrefix, Filter, ValueFilter
 from hbmodel.store.gateway import first_rows, scan_multiplexer
+from hbmodel.store.gateway import store as gateway_store
 from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.first_rows import FEWEST, ReadScan, want_first_rows
 from hbmodel.store.gateway.store import GatewayStore
@@ -169,6 +170,16 @@ def test_in_the_fewest_calls_and_packets(proxy: Proxy, gateway: str, monkeypatch
         assert [row and row.row for row in store.get(TABLE, KEYS)] == KEYS
         assert read(store, behind_each(KEYS, reversed=True)) == [[EVERY[-1]]] * len(KEYS)  # type: ignore[arg-type]
         assert proxy.connections == 2
+
+
+@pytest.mark.hbase
+def test_many_scans_open_further_connections(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway_store, "SCANS_EACH", 20)
+    with connect(proxy.url + "?pool=2") as store:
+        assert read(store, behind_each(KEYS[:59])) == [[key] for key in KEYS[:59]]  # type: ignore[arg-type]
+        assert proxy.connections == 2
+        assert read(store, behind_each(KEYS)) == [[key] for key in KEYS]  # type: ignore[arg-type]
+        assert proxy.connections == 2 + 3
 
 
 # --- trouble ----------------------------------------------------------------------------------------------------------
