@@ -28,14 +28,14 @@ from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store.values import Cell, Row
 
 LOOKS = 5
-"""How often a row that changes meanwhile is looked at, before what was found of it last counts."""
+"""How often a row that changes in the meantime is read before the last finding counts."""
 
 
 def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[Row]]:
-    """Those of the rows that hold a value which is not claimed for them.
+    """The rows that hold a value that is not claimed for them.
 
     A writer claims a value before it writes the row, so a row that was read has its claim, unless it has changed since or was written
-    before the index was kept.
+    before the index was maintained.
 
     Args:
         planner: with the one index.
@@ -102,7 +102,7 @@ class FoundClaim:
 
 @frozen(eq=False)
 class ClaimFindings:
-    """What was found of claims.
+    """The findings about claims.
 
     Attributes:
         released: those of values that were given up.
@@ -116,7 +116,7 @@ class ClaimFindings:
 
 
 def check_claims(planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim], grace: int) -> Protocol[ClaimFindings]:
-    """Holds claims against the rows that they are for.
+    """Compares claims with the rows that they are for.
 
     Args:
         planner: with the one index.
@@ -133,7 +133,7 @@ def check_claims(planner: VersionedRowPlanner, index: Index, claims: Sequence[Fo
 
 
 def release_unheld(planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim]) -> Protocol[list[FoundClaim]]:
-    """Gives up the values of claims whose rows do not hold them; returns the claims that were.
+    """Releases claims whose rows do not hold the value; returns the released ones.
 
     The rows are fenced first, so that a writer that has claimed the value and is about to put its row is refused.
 
@@ -179,7 +179,7 @@ def _owners(planner: VersionedRowPlanner, claims: Sequence[FoundClaim]) -> Proto
 
 
 def _holds(planner: VersionedRowPlanner, index: Index, claim: FoundClaim, rows: dict[bytes, Row | None]) -> bool:
-    """Whether the row of a claim holds its value, or it is released."""
+    """Whether the row of a claim holds its value, or the claim is released."""
     owner = owner_of(claim.cell.value)
     return owner is None or Claim(index.table, claim.key, index, ()) in held_claims(planner, planner.old(rows[owner]))
 

@@ -38,12 +38,12 @@ class RowPlan:
     """The mutations of one write, in the order of the protocol's phases.
 
     Attributes:
-        outcome: that holds once the row is written.
+        outcome: the outcome that holds once the row is written.
         entries: puts by index table; all land before the row.
         put: the one put of the row.
-        row_delete: what the put of a dead marker or of an expiring row leaves to delete in the row, at one below its time.
+        row_delete: the delete that follows the put of a dead marker or of an expiring row, at one below its time.
         stale: deletes by index table; they start after the acknowledgement.
-        marks: puts by index table, which take back verified entries; all land before the row.
+        marks: puts by index table that make verified entries unverified; all land before the row.
     """
 
     outcome: Outcome
@@ -73,11 +73,11 @@ class IndexedRowPlanner:
 
     Attributes:
         schema: of the model.
-        indexes: those that writes must keep, each with the table that is live.
+        indexes: the indexes that writes must maintain, each with its live table.
         bound: the largest distance of a timestamp into the future of the corrected clock, in ms.
         nonce: source of nonces.
         adopting: whether rows without system cells are live too.
-        mixed: whether others still write such rows, at the server's time and without dead markers.
+        mixed: whether other programs still write such rows, at the server's time and without dead markers.
         keys: packs entries.
         reader: decodes the group of a row.
         group: fields that decide the entries of an index, or are covered; a put of one of them writes them all.
@@ -167,7 +167,7 @@ class IndexedRowPlanner:
         return puts
 
     def _stale(self, old: OldRow, entries: Sequence[tuple[str, Put]], timestamp: int) -> list[tuple[str, Delete]]:
-        """Old-key entries go at one below the new version's time, so that a tie with another writer spares its entry (rule 3)."""
+        """Deletes of old-key entries, at one below the new version's time, so that a tie with another writer spares its entry (rule 3)."""
         if not old.live or old.row is None:
             return []
         try:
@@ -199,7 +199,7 @@ class IndexedRowPlanner:
         return [(table, Put(entry, cells, timestamp)) for table, entry in entries if table in self.covering]
 
     def verifications(self, entries: Sequence[tuple[str, Put]]) -> list[tuple[str, Put]]:
-        """What verifies the entries of acknowledged writes; none that expire, and none of an index that some program does not keep."""
+        """Puts that verify the entries of acknowledged writes, except entries that expire or whose index some program does not maintain."""
         tables = frozenset(index.table for index in self.indexes if index.table in self.covering and index.kept_by_all)
         return [(table, verification(self.schema, put)) for table, put in entries if table in tables and put.ttl is None]
 
@@ -213,7 +213,7 @@ class IndexedRowPlanner:
         """
         schema = self.schema
         if old.live and old.row is not None and write.ttl is None:
-            # The group stays whole (rule 2); of the others, what the live row does not show need not be hidden.
+            # The group stays whole (rule 2). In other columns an empty cell is needed only if the live row has a cell to hide.
             cells = without_nulls(write.cells, schema.optional_columns - self.group_columns - old.row.columns.keys())
         else:
             cells = dict(write.cells)
@@ -238,7 +238,7 @@ class IndexedRowPlanner:
         return self._whole(old, Put(write.row, cells, timestamp, write.ttl), entries, nonce)
 
     def _end_cells(self, end: int | None) -> dict[bytes, bytes]:
-        """The cells that say that a row is live, until when; those who do not look for a liveness cell find the other."""
+        """The cells that say that a row is live, and until when; programs that do not read the liveness cell read the expiry cell."""
         cells = {self.schema.liveness_column: live_value(end)}
         if self.mixed and end is not None:
             cells[self.schema.expiry_column] = end_value(end)
@@ -260,7 +260,7 @@ class IndexedRowPlanner:
         return RowPlan(outcome, entries, put, older, stale, self._marks(stale, nonce, put.timestamp, entries))
 
     def version_time(self, old: OldRow) -> int:
-        """When the old entries were put: what another writer has put since may be the row's again once this put expires."""
+        """When the old entries were put. Later entries of other writers may be the row's current ones again once this put expires."""
         cell = None if old.row is None else old.row.columns.get(self.schema.version_column)
         return -1 if cell is None else cell.timestamp
 
@@ -311,10 +311,10 @@ class IndexedRowPlanner:
         return self._whole(OldRow(True, -1, row), Put(write.row, cells, timestamp, ttl), entries, nonce)
 
     def _unrepeated(self, row: Row, *, ends: bool) -> frozenset[bytes]:
-        """Columns of a row that are not put again with it: counters, which others increment, and what belongs to another writer.
+        """Columns of a row that are not put again with it: counters, which other programs increment, and cells of other writers.
 
-        Of a row that ends all older cells are deleted. What says by which insert it was put is put again: an insert that has not been
-        acknowledged yet recognizes its row by that.
+        If the row expires, all older cells are deleted. But the cell that shows which insert put the row is put again: an insert that
+        has not been acknowledged yet recognizes its row by it.
         """
         if not self.adopting:
             return frozenset()

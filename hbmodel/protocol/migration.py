@@ -33,16 +33,16 @@ HALTING, TURNED = "halting", "turned"
 
 @frozen
 class Phase:
-    """How programs use the two tables. Those of a phase and of the next one may run at the same time, those of no two others.
+    """How programs use the two tables. Only programs of two successive phases may run at the same time.
 
     Attributes:
         name: of the phase.
         reads: the tables that are read, in this order.
         writes: the table that new objects go to; None: programs are refused.
-        changes: whether objects may be deleted: that needs one table which says what is there.
-        ends: whether a delete that began in the phase before may be acknowledged: all objects are in the one table still.
-        seals: whether writers of versioned models move what they are about to change; None: they need not look into both tables.
-        lasts: the phases in which what is read of versioned models by this one is not missed.
+        changes: whether objects may be deleted; this needs one table that determines which objects exist.
+        ends: whether a delete that began in the previous phase may be acknowledged: all objects are still in one table.
+        seals: whether writers of versioned models move the rows that they are about to change; None: they need not read both tables.
+        lasts: the phases in which a read of versioned models that began in this phase can end without having missed an object.
     """
 
     name: str
@@ -85,8 +85,8 @@ VERSIONED_PHASES: Mapping[str, Phase] = {
         Phase(MOVING, ("old", "new"), "new", True, True, seals=True, lasts=_FORTH),
         Phase(CUT, ("new",), "new", True, True, lasts=frozenset((CUT, DONE))),  # everything is in the new table
         Phase(DONE, ("new",), "new", True, True, lasts=frozenset((CUT, DONE))),
-        Phase(HALTING, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),  # the moves that have begun are ended
-        Phase(TURNED, ("new", "old"), "new", True, True, seals=False, lasts=_BACK),  # all must read so before rows move back
+        Phase(HALTING, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),  # the moves that have begun are finished
+        Phase(TURNED, ("new", "old"), "new", True, True, seals=False, lasts=_BACK),  # all must read in this order before rows move back
         Phase(RETURNING, ("new", "old"), "old", True, True, seals=True, lasts=_BACK),
         Phase(RETURNED, ("old",), "old", True, True, lasts=frozenset((RETURNED, BEFORE))),
     )
@@ -101,14 +101,14 @@ def phase_of(schema: TableSchema, name: str) -> Phase | None:
 
 @frozen(eq=False)
 class MovedRow:
-    """A row as the other table is to hold it.
+    """A row in the form in which the other table will hold it.
 
     Attributes:
         source: its row key in the table that it comes from.
         put: of the row, at the time of the row that it comes from.
         entries: puts of its index entries, by index table.
         error: why it cannot be made, or None.
-        target: its row key in the other table, where only that is said.
+        target: its row key in the other table, if only this is given and no put.
     """
 
     source: bytes
@@ -137,7 +137,7 @@ class RowMover:
     Attributes:
         reader: decodes whole rows of the table that they come from.
         target: the schema of the table that they go to.
-        indexes: of that table, as the registry has them.
+        indexes: the indexes of that table, as the registry has them.
         system_cells: whether its rows have system cells.
     """
 
@@ -151,7 +151,7 @@ class RowMover:
         object.__setattr__(self, "_indexer", RowIndexer(self.target, self.indexes))
 
     def of(self, row: Row) -> MovedRow | None:
-        """The row for the other table, or None where it is no object. The same in whichever program makes it."""
+        """The row for the other table, or None if it is no object. Every program makes the same row."""
         if not self.reader.exists(row):
             return None
         try:
