@@ -14,7 +14,7 @@ CLAIMED: Final = b"\x00"
 
 
 def abandoned_claim(table: str, row: bytes, held: Cell | None, grace: int) -> Protocol[bytes]:
-    """The claim that a key is held by, if it is older than the grace time; raises `RowExists`.
+    """The claim that holds a key, if it is older than the grace time; raises `RowExists` otherwise.
 
     Args:
         table: of the row.

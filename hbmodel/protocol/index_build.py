@@ -21,8 +21,8 @@ from hbmodel.protocol.operations import CheckLease, Protocol, PutRows, Together
 from hbmodel.store.values import Put, Row
 
 ADOPTED = LAST_WRITE_WINS + bytes(NONCE_LENGTH)
-"""The version, for entries, of a row that has none: one from before its table had an index, or in a table that others fill. The same
-for every builder, so that two may do the same."""
+"""The version cell, in entries, for a row without one: from before its table had an index, or in a table that other programs fill.
+Every builder uses the same one, so that two builders can do the same work."""
 
 
 @frozen(eq=False)
@@ -52,7 +52,7 @@ class RowIndexer:
         schema: of the model.
         indexes: whose entries are made, each with its live table.
         adopting: whether rows without system cells are live too, and get them.
-        plain: whether rows have no system cells, ever.
+        plain: whether rows never have system cells.
         reader: decodes what the indexes hold.
     """
 
@@ -78,13 +78,13 @@ class RowIndexer:
 
     @property
     def entry_columns(self) -> Sequence[bytes]:
-        """What must be read of an entry to hold it against its row."""
+        """What must be read of an entry to compare it with its row."""
         schema = self.schema
         has_status = any(index.name in schema.covering for index in self.indexes)
         return (schema.version_column, schema.status_column) if has_status else (schema.version_column,)
 
     def of(self, row: Row | None) -> RowEntries | None:
-        """The entries of a row that was read with `columns`, or None where it is no object."""
+        """The entries of a row that was read with `columns`, or None if it is no object."""
         if row is None or not self.reader.exists(row):
             return None
         schema = self.schema
@@ -143,7 +143,7 @@ class RowIndexer:
 
 
 def index_rows(indexer: RowIndexer, rows: Sequence[Row], since: int, again: bool = False) -> Protocol[list[RowEntries] | None]:
-    """Puts the entries of rows just read, and the system cells of those that lack them; any number of times, by any number of builders.
+    """Puts the entries of rows just read, and the system cells that rows lack. Any number of builders may do so, any number of times.
 
     Args:
         indexer: makes the entries.
@@ -154,7 +154,7 @@ def index_rows(indexer: RowIndexer, rows: Sequence[Row], since: int, again: bool
             above the marks of writers that change their rows now.
 
     Returns:
-        What was made of the rows that are objects; None if they were read too long ago, so that they must be read again.
+        The entries of the rows that are objects; None if the rows were read too long ago, so that they must be read again.
     """
     made = [entries for row in rows if (entries := indexer.of(row)) is not None]
     schema = indexer.schema

@@ -21,8 +21,8 @@ from hbmodel.store.values import Cell, Delete, Put, Row
 def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
     """Deletes entries without a matching row, and bare marks, each up to its own timestamp; returns them.
 
-    Only where entry and row are older than the grace time, and the row, read once more after that, still does not have the entry:
-    its writers are over by then. Entries of rows that expire are left alone.
+    Only if entry and row are older than the grace time, and the row, read once more after that, still does not have the entry: its
+    writers have ended by then. Entries of rows that expire are left alone.
 
     Args:
         indexer: says which entries a row has.
@@ -38,7 +38,7 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
     if not old:
         return []
     again = yield from differing(indexer, index, old)
-    # A row that has changed in between is its writer's matter.
+    # A row that has changed in between is left to its writer.
     stale = [entry for entry, row in again if not expires(indexer, row) and now - newest_time(indexer, entry, row) > grace]
     if stale:
         yield DeleteRows(index.table, [Delete(entry.key, timestamp=entry.timestamp) for entry in stale])
@@ -48,7 +48,7 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
 def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
     """Puts entries of a covering index again, verified, if a writer that stopped or crashed has left a mark; returns them.
 
-    Only where entry and row are older than the grace time, and the row, read again after that, is still the same: the writer that left the
+    Only if entry and row are older than the grace time, and the row, read again after that, is still the same: the writer that left the
     mark has ended by then, and later writers put a mark above it. The whole entry is put, at the timestamp of the mark.
 
     Args:
@@ -101,7 +101,7 @@ def purge_markers(schema: TableSchema, rows: Sequence[Row], grace: int, delete: 
     again: Sequence[Row | None] = yield GetRows(schema.table, list(old), (schema.liveness_column,))
     kept = () if schema.wide is None else schema.kept_columns
     still = {row: old[row] for row, found in zip(old, again, strict=True) if _is_still(schema, old[row], found)}
-    if still and delete and schema.versioned:  # a write that has read the marker goes by it
+    if still and delete and schema.versioned:  # a write may depend on the marker that it has read
         for row, cell in still.items():
             gone = [Delete(row, families=schema.family_names, columns=kept, timestamp=cell.timestamp)]
             yield CheckAndMutate(schema.table, row, schema.liveness_column, cell.value, gone)

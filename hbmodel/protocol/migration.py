@@ -33,7 +33,7 @@ HALTING, TURNED = "halting", "turned"
 
 @frozen
 class Phase:
-    """How programs use the two tables. Only programs of two successive phases may run at the same time.
+    """How programs use the two tables. Only programs of one phase, or of two successive phases, may run at the same time.
 
     Attributes:
         name: of the phase.

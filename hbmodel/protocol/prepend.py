@@ -46,12 +46,12 @@ class KeyPrefix:
 
         Args:
             schema: of the model.
-            key: every key field but the last by name; more does no harm.
+            key: every key field but the last, by name; other fields are ignored.
 
         Raises:
             IncompleteKey: names the missing fields.
             EncodingError: a value cannot be stored exactly.
-            CapabilityError: the last key field has no whole number before another, or the buckets of the salt are drawn.
+            CapabilityError: the last key field is no whole number in a codec that keeps the order, or the salt is random.
         """
         layout, salt = schema.layout, schema.salt
         *names, last = layout.names
@@ -83,7 +83,7 @@ class KeyPrefix:
 
 
 def prepend_row(prefix: KeyPrefix, reader: RowDecoder, insert: Callable[[int], Protocol[R]]) -> Protocol[R]:
-    """Puts an object before the first live row of a prefix, at the end of its numbers where there is none.
+    """Puts an object before the first live row of a prefix, or under the last number if there is none.
 
     Args:
         prefix: of the row's key.

@@ -62,7 +62,7 @@ class IndexedMover(RowMover, Generic[P]):
         return applied
 
     def _checked(self, row: Row) -> tuple[bytes, bytes]:
-        """The version cell, which every write of a column that an index reads changes, or in a row without one the mark: column and value."""
+        """Column and value of the version cell, which each write of a column that an index reads changes; of the mark if there is none."""
         schema, columns = self.schema, row.columns
         column = schema.version_column if schema.version_column in columns else schema.move_column
         return column, columns[column].value

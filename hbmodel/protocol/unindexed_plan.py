@@ -116,7 +116,7 @@ class UnindexedRowPlanner:
     # --- planning -----------------------------------------------------------------------------------------------------
 
     def puts_of_objects(self, writes: Iterable[RowWrite]) -> list[Put] | None:
-        """The puts of the writes if all put whole objects, need not read their rows and delete no cells; otherwise None: they need plans."""
+        """The puts of the writes if all put whole objects, read no rows and delete no cells; otherwise None: they need plans."""
         if self.gone:
             return None
         puts: list[Put] = []

@@ -26,7 +26,7 @@ class EntryScope:
     Attributes:
         ranges: of entry keys, salt included, disjoint.
         width: of the salt, which the order of entries leaves out.
-        passes: what else the query wants of an entry's own key, or None.
+        passes: tests an entry's own key for the other conditions of the query, or None.
     """
 
     ranges: Sequence[KeyRange]
@@ -46,7 +46,7 @@ class EntryScope:
     def first(self, entries: Iterable[bytes]) -> bytes | None:
         """The first of a row's entries that the query asks for, in key order, or None where it asks for none of them.
 
-        Not the last one for a reversed scan: the reversed query gives the same items at the same places, from the end.
+        This is also the first one in key order for a reversed scan, so that the reversed query gives the same items in reverse.
         """
         return min((entry for entry in entries if entry in self), key=lambda entry: entry[self.width :], default=None)
 
@@ -61,7 +61,7 @@ class EntryVerifier:
         reader: decodes the primary rows; its fields include the index's and the predicate's.
         accepts: the query's predicate, over the values of the primary row.
         scope: the entries that the query asks for.
-        prefix: what all of them begin with, where the rest of each is the key of its row; else None.
+        prefix: the common prefix of all entries, if the rest of each is the key of its row; otherwise None.
     """
 
     schema: TableSchema
@@ -127,7 +127,7 @@ class EntryVerifier:
         return values if self._stands_for(entry, self._entries_of(values, row.row)) and self.accepts(values) else None
 
     def _stands_for(self, entry: bytes, current: Sequence[bytes]) -> bool:
-        """Whether an entry that was found is, of the current entries of its row, the one to return the row at."""
+        """Whether the row is returned at this entry, of all its current entries."""
         if len(current) > 1:
             return self.scope.first(current) == entry
         return len(current) == 1 and current[0] == entry
@@ -141,7 +141,7 @@ class CoveringReader:
 
     Attributes:
         decoder: of verified entries.
-        accepts: what the query wants of a verified entry, over the values that it holds.
+        accepts: the query's conditions on a verified entry, over the values that it holds, or None.
         verifier: for the other entries.
     """
 
