@@ -23,7 +23,7 @@ R = TypeVar("R")
 def behind_entries(schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[R]) -> Protocol[R]:
     """Puts the entries of objects, carries out the protocol that puts their rows, and acknowledges.
 
-    If that took too long, a repairer may have taken the entries for orphans before their rows were put. Then they are put again before the acknowledgement.
+    If that took too long, a repairer may have taken the entries for orphans. Then they are put again before the acknowledgement.
 
     Args:
         schema: of the model.

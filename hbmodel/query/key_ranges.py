@@ -92,7 +92,7 @@ def _of_rows(schema: TableSchema, found: KeyConditions) -> KeyConditions:
 
 
 def _ranges(path: Path, found: KeyConditions, cut: int) -> Mapping[tuple[int, bytes], list[KeyRange]]:
-    """The key ranges of each bucket that can hold a match, salt included, by bucket and by the bytes of the first `cut` fields."""
+    """The key ranges of each bucket that can hold a match, salt included, separated by the bytes of the first `cut` fields."""
     names, salt = path.layout.names, path.salt
     gathered: dict[tuple[int, bytes], list[KeyRange]] = {}
     for piece in found.all_pieces(path.layout):
