@@ -33,7 +33,7 @@ class Connection(Protocol):
     """What the pool needs to know about a connection."""
 
     used_at: float
-    """When its last reply was read, on `time.monotonic`'s clock."""
+    """When it was opened, or its last reply was read, on `time.monotonic`'s clock."""
 
     expires_at: float
     """When it is too old to be used again, on the same clock."""
