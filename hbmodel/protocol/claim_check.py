@@ -38,8 +38,8 @@ def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
     before the index was maintained.
 
     Args:
-        planner: with the one index.
-        rows: read with what the planner's reader decodes, and the system cells.
+        planner: a planner with this index only.
+        rows: rows read with the columns that the planner's reader decodes, and the system cells.
     """
     held = {row.row: held_claims(planner, planner.old(row)) for row in rows}
     found = yield from read_claims(planner, [claim for claims in held.values() for claim in claims])
@@ -53,7 +53,7 @@ def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
     which the next row with that value takes over.
 
     Args:
-        planner: with the one index.
+        planner: a planner with this index only.
         rows: as for `unclaimed_rows`.
     """
     found: list[UniqueViolation] = []
@@ -105,9 +105,9 @@ class ClaimFindings:
     """The findings about claims.
 
     Attributes:
-        released: those of values that were given up.
-        unheld: those for rows that do not hold the value, old enough that no writer is about to put it.
-        pending: the same, but not that old.
+        released: claims of values that were given up.
+        unheld: claims for rows that do not hold the value, old enough that no writer is about to put it.
+        pending: such claims that are not that old.
     """
 
     released: Sequence[FoundClaim]
@@ -119,9 +119,9 @@ def check_claims(planner: VersionedRowPlanner, index: Index, claims: Sequence[Fo
     """Compares claims with the rows that they are for.
 
     Args:
-        planner: with the one index.
-        index: whose claims these are, with its live table.
-        claims: just read.
+        planner: a planner with this index only.
+        index: the index of the claims, with its live table.
+        claims: the claims, just read.
         grace: G in ms.
     """
     rows = yield from _owners(planner, claims)
@@ -138,9 +138,9 @@ def release_unheld(planner: VersionedRowPlanner, index: Index, claims: Sequence[
     The rows are fenced first, so that a writer that has claimed the value and is about to put its row is refused.
 
     Args:
-        planner: with the one index.
-        index: whose claims these are, with its live table.
-        claims: found to be unheld.
+        planner: a planner with this index only.
+        index: the index of the claims, with its live table.
+        claims: claims that were found to be unheld.
     """
     rows = yield from _owners(planner, claims)
     now = yield ReadClock()

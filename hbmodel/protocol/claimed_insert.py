@@ -4,7 +4,7 @@ HBase's Thrift1 gateway can check one cell and put one, at the server's time. So
 into the existence flag if that is absent, and then the whole row, with the flag of an existing row. A claimed row reads as absent. The
 claim of a program that died is taken over once it is older than the grace time.
 
-No other program may put or delete the key meanwhile: a delete ends the claim, and a put of the object is overwritten.
+No other program may put or delete the key in the meantime: a delete ends the claim, and a put of the object is overwritten.
 """
 
 from __future__ import annotations

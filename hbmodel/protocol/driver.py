@@ -60,10 +60,10 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
     """Carries out one operation and returns the answer that its protocol waits for.
 
     Args:
-        store: to carry it out on.
-        operation: of a protocol.
+        store: the store to carry it out on.
+        operation: the operation of a protocol.
         clock: for protocols that ask for the time.
-        again: whether it was tried before, and may have been carried out.
+        again: whether the operation was tried before, and may have been carried out.
     """
     match operation:
         case PutRows(table, puts):
@@ -144,8 +144,8 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
     If the store fails after the acknowledgement, the acknowledged outcomes are returned and the error is logged: they hold all the same.
 
     Args:
-        store: to run it against.
-        protocol: to run.
+        store: the store to run it against.
+        protocol: the protocol to run.
         clock: for protocols that ask for the time.
         check: called before anything is written, until a checked change of a row was carried out; what it raises ends the protocol.
 

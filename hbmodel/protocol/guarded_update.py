@@ -30,9 +30,9 @@ def update_guarded(
     """Carries out updates whose cells would make a row by themselves; returns the final plan of each.
 
     Args:
-        planner: plans them.
+        planner: plans the mutations.
         writes: at most one per row.
-        planned: by row key.
+        planned: the plans, by row key.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
         done: rows that are written already; for these, only pieces of deleted rows are removed.
@@ -64,7 +64,7 @@ def keep_together(planner: UnindexedRowPlanner, found: Iterable[Row | None], bou
     """Rewrites expiring rows over which updates have put cells that would outlive them, so that all cells of a row expire together.
 
     Args:
-        planner: plans them.
+        planner: plans the mutations.
         found: rows, just read with every column.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
@@ -107,7 +107,7 @@ def _put_where_it_is(
         if planner.expires(found):
             found = (yield from planner.stamped([write.row], bound))[write.row]
         plan = planner.plan(write, found)
-        if plan.put is not None and plan.put.ttl is not None:  # its time lies below whatever deletes the row now
+        if plan.put is not None and plan.put.ttl is not None:  # its time is below that of any delete of the row from now on
             yield from carry_out(table, [plan], can)
             return plan
         if found is not None:

@@ -27,11 +27,11 @@ Every builder uses the same one, so that two builders can do the same work."""
 
 @frozen(eq=False)
 class RowEntries:
-    """What an index holds of a row.
+    """The index entries of a row.
 
     Attributes:
         row: row key.
-        version: of the row, in ms: the time of its entries.
+        version: the time of the row's version, and of its entries, in ms.
         entries: puts by index table.
         adoption: the put that makes a row from before the first index an indexed one, or None.
         error: why the entries cannot be made, or None.
@@ -49,8 +49,8 @@ class RowIndexer:
     """Makes the entries of rows as they are read.
 
     Attributes:
-        schema: of the model.
-        indexes: whose entries are made, each with its live table.
+        schema: the schema of the model.
+        indexes: the indexes whose entries are made, each with its live table.
         adopting: whether rows without system cells are live too, and get them.
         plain: whether rows never have system cells.
         reader: decodes what the indexes hold.
@@ -71,14 +71,14 @@ class RowIndexer:
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """What must be read of a row: all of it where it may have to be adopted."""
+        """The columns to read of a row: all of them if it may have to be adopted."""
         if self.adopting:
             return self.schema.row_columns
         return self.reader.columns if self.plain else tuple(sorted({*self.reader.columns, self.schema.version_column}))
 
     @property
     def entry_columns(self) -> Sequence[bytes]:
-        """What must be read of an entry to compare it with its row."""
+        """The columns to read of an entry to compare it with its row."""
         schema = self.schema
         has_status = any(index.name in schema.covering for index in self.indexes)
         return (schema.version_column, schema.status_column) if has_status else (schema.version_column,)
@@ -147,7 +147,7 @@ def index_rows(indexer: RowIndexer, rows: Sequence[Row], since: int, again: bool
 
     Args:
         indexer: makes the entries.
-        rows: read with its `columns`.
+        rows: rows read with the `columns` of the indexer.
         since: the reading of the clock from before they were read.
         again: whether lost entries are put again: at the time `since`, above the deletes that removed them. This makes no entry
             wrong: repair removes an extra one, after every writer has passed that time. They are put unverified, because they are

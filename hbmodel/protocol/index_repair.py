@@ -25,9 +25,9 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
     writers have ended by then. Entries of rows that expire are left alone.
 
     Args:
-        indexer: says which entries a row has.
-        index: whose entries these are.
-        entries: just read.
+        indexer: determines which entries a row has.
+        index: the index of the entries.
+        entries: the entries, just read.
         grace: G in ms.
     """
     odd = yield from differing(indexer, index, entries)
@@ -52,9 +52,9 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
     mark has ended by then, and later writers put a mark above it. The whole entry is put, at the timestamp of the mark.
 
     Args:
-        indexer: says which entries a row has.
-        index: whose entries these are.
-        entries: just read, all of them current ones of their rows.
+        indexer: determines which entries a row has.
+        index: the index of the entries.
+        entries: the entries, just read, all of them current ones of their rows.
         grace: G in ms.
     """
     schema = indexer.schema
@@ -85,9 +85,9 @@ def purge_markers(schema: TableSchema, rows: Sequence[Row], grace: int, delete: 
     """Deletes the markers of deleted rows that are older than the grace time, each at exactly its own time; returns their row keys.
 
     Args:
-        schema: of the model, whose table is not being adopted: in such a table only a marker distinguishes a deleted row from one
+        schema: the schema of the model; its table is not being adopted: there only a marker distinguishes a deleted row from one
             without system cells.
-        rows: just read, with their liveness cell at least.
+        rows: the rows, just read, with their liveness cell at least.
         grace: G in ms.
         delete: False only returns what would be deleted.
     """

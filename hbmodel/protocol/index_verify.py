@@ -25,7 +25,7 @@ class Entry:
 
     Attributes:
         key: its row key.
-        timestamp: of its newest cell, marks included, in ms.
+        timestamp: the time of its newest cell, marks included, in ms.
         bare: whether nothing but a mark is left of it.
         unverified: whether it belongs to a covering index and is not verified, so that its row must be read.
     """
@@ -48,9 +48,9 @@ class RowFindings:
     """The findings about rows.
 
     Attributes:
-        live: how many are objects.
-        missing: those that lack an entry.
-        refused: those whose entries cannot be made.
+        live: the number of rows that are objects.
+        missing: rows that lack an entry.
+        refused: rows whose entries cannot be made.
     """
 
     live: int
@@ -64,7 +64,7 @@ class EntryFindings:
 
     Attributes:
         stale: entries that match no current row, and are old enough for repair.
-        pending: the same, but not that old: a writer may be about to put their row.
+        pending: such entries that are not that old: a writer may be about to put their row.
         expiring: entries that differ from a row that will expire. They expire with it, and older cells of the row may become visible.
         unverified: correct entries, old enough for repair, that are not verified because a writer was interrupted.
         bare: marks of deleted entries, old enough for repair. No query reads them.
@@ -84,8 +84,8 @@ def find_missing(indexer: RowIndexer, rows: Sequence[Row]) -> Protocol[RowFindin
     seems to be missing, its row is read again: the entry is missing only if the row is still the same.
 
     Args:
-        indexer: says which entries a row must have.
-        rows: read with its `columns`.
+        indexer: determines which entries a row must have.
+        rows: rows read with the `columns` of the indexer.
     """
     schema = indexer.schema
     expected = [entries for row in rows if (entries := indexer.of(row)) is not None]
@@ -127,9 +127,9 @@ def find_stale(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grac
     """Compares entries with the rows that they point to.
 
     Args:
-        indexer: says which entries a row has.
-        index: whose entries these are.
-        entries: just read.
+        indexer: determines which entries a row has.
+        index: the index of the entries.
+        entries: the entries, just read.
         grace: G in ms.
     """
     odd = yield from differing(indexer, index, entries)

@@ -22,10 +22,10 @@ class BatchPlan:
 
     Attributes:
         entries: puts by index table.
-        puts: of the rows.
-        row_deletes: in the rows.
+        puts: the puts of the rows.
+        row_deletes: the deletes in the rows.
         stale: deletes, each with its index table.
-        outcomes: by position of the write.
+        outcomes: the outcomes, by position of the write.
         marks: puts, each with its index table.
     """
 

@@ -64,7 +64,7 @@ def write_indexed_batch(
             found = {write.row: planner.old(row) for write, row in zip(reading, rows, strict=True)}
             plan = BatchPlan.of(_planned(planner, writes, found, now, together))
         else:
-            plan = plan_unread(planner, cast(Sequence[PutObject], writes), now)  # no other kind of write goes without a read
+            plan = plan_unread(planner, cast(Sequence[PutObject], writes), now)  # all other kinds of writes need a read
         if first := plan.before_rows:
             yield Together([PutRows(name, puts) for name, puts in first.items()])
         yield from _write_rows(table, plan, atomic_rows)
@@ -171,10 +171,10 @@ def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: R
     """Whether a put that was refused had been carried out before, by a call whose answer was lost, and its object has moved.
 
     Args:
-        planner: that planned the put.
-        put: of the row.
+        planner: the planner of the put.
+        put: the put of the row.
         seen: the liveness cell that was read before.
-        row: as it is now.
+        row: the row as it is now.
 
     Raises:
         UnknownOutcome: an object was moved away from the row in between, and it cannot be known which one.

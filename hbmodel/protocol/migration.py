@@ -36,7 +36,7 @@ class Phase:
     """How programs use the two tables. Only programs of one phase, or of two successive phases, may run at the same time.
 
     Attributes:
-        name: of the phase.
+        name: the name of the phase.
         reads: the tables that are read, in this order.
         writes: the table that new objects go to; None: programs are refused.
         changes: whether objects may be deleted; this needs one table that determines which objects exist.
@@ -64,7 +64,7 @@ PHASES: Mapping[str, Phase] = {
     for phase in (
         Phase(BEFORE, ("old",), "old", changes=True, ends=True),
         Phase(PREPARED, ("new", "old"), "old", ends=True),  # all must read both tables before the first one writes to the new one
-        Phase(MOVING, ("new", "old"), "new"),  # once no program writes to the old table any more, its rows are copied
+        Phase(MOVING, ("new", "old"), "new"),  # once no program writes to the old table, its rows are copied
         Phase(CUT, ("new",), "new"),
         Phase(DONE, ("new",), "new", changes=True, ends=True),  # no program reads the old table, where deleted rows would still be visible
         Phase(RETURNING, ("new", "old"), "old"),  # the way back: rows of the new table are copied into the old one
@@ -81,7 +81,7 @@ VERSIONED_PHASES: Mapping[str, Phase] = {
     phase.name: phase
     for phase in (
         Phase(BEFORE, ("old",), "old", True, True, lasts=frozenset((BEFORE,))),
-        Phase(PREPARED, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),  # all must heed seals before the first is put
+        Phase(PREPARED, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),  # all must respect seals before the first one is put
         Phase(MOVING, ("old", "new"), "new", True, True, seals=True, lasts=_FORTH),
         Phase(CUT, ("new",), "new", True, True, lasts=frozenset((CUT, DONE))),  # everything is in the new table
         Phase(DONE, ("new",), "new", True, True, lasts=frozenset((CUT, DONE))),
@@ -95,7 +95,7 @@ VERSIONED_PHASES: Mapping[str, Phase] = {
 
 
 def phase_of(schema: TableSchema, name: str) -> Phase | None:
-    """The phase of a model, by its name; None where a model of its kind has none of that name."""
+    """The phase of a model, by its name; None if a model of its kind has no such phase."""
     return (VERSIONED_PHASES if schema.versioned else PHASES).get(name)
 
 
@@ -105,7 +105,7 @@ class MovedRow:
 
     Attributes:
         source: its row key in the table that it comes from.
-        put: of the row, at the time of the row that it comes from.
+        put: the put of the row, at the time of the row that it comes from.
         entries: puts of its index entries, by index table.
         error: why it cannot be made, or None.
         target: its row key in the other table, if only this is given and no put.
@@ -200,7 +200,7 @@ class RowMover:
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """What must be read of a row."""
+        """The columns to read of a row."""
         return self.reader.schema.row_columns
 
 
@@ -209,8 +209,8 @@ def copy_rows(moved: Sequence[MovedRow], table: str, since: int) -> Protocol[boo
 
     Args:
         moved: the rows.
-        table: that they go to.
-        since: a reading of the clock from before they were read.
+        table: the table that they go to.
+        since: a reading of the clock from before the rows were read.
 
     Returns:
         Whether they were put; False if they were read too long ago, so that they must be read again.

@@ -24,14 +24,14 @@ _MARKER, _VERSION = len(DEAD) + 8, len(LAST_WRITE_WINS) + NONCE_LENGTH
 
 @frozen
 class MoveMark:
-    """A mark, taken apart.
+    """A parsed mark.
 
     Attributes:
         kind: `LEAVING` or `COPIED`.
-        nonce: of the move; 8 bytes. The last one counts how often the mark in the old row was renewed.
+        nonce: the nonce of the move, 8 bytes. The last one counts how often the mark in the old row was renewed.
         other: the row key at the other end of the move.
-        digest: of the cells that were copied; empty for the mark in the old row.
-        timestamp: of the mark's cell, or -1 if it has not been put yet.
+        digest: the digest of the cells that were copied; empty for the mark in the old row.
+        timestamp: the timestamp of the mark's cell, or -1 if it has not been put yet.
     """
 
     kind: bytes

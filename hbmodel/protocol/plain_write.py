@@ -26,10 +26,10 @@ def behind_entries(schema: TableSchema, indexes: Sequence[Index], writes: Sequen
     If that took too long, a repairer may have taken the entries for orphans. Then they are put again before the acknowledgement.
 
     Args:
-        schema: of the model.
+        schema: the schema of the model.
         indexes: the indexes to maintain, each with its live table.
-        writes: what the protocol writes.
-        protocol: as for a model without indexes; its acknowledgement is held back.
+        writes: the writes of the protocol.
+        protocol: the protocol of a model without indexes; its acknowledgement is held back.
     """
     objects = [write for write in writes if isinstance(write, PutObject)]
     now = yield ReadClock()

@@ -18,7 +18,7 @@ def read_rows(planner: IndexedRowPlanner, rows: Sequence[bytes]) -> Protocol[Seq
     its entries (rule 4).
 
     Args:
-        planner: of the writes.
+        planner: the planner of the writes.
         rows: row keys.
     """
     schema = planner.schema

@@ -27,7 +27,7 @@ from hbmodel.store.values import Row
 
 @frozen(eq=False)
 class Move:
-    """An object and where it is to go.
+    """An object and its new key.
 
     Attributes:
         old: its row key.

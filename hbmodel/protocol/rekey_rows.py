@@ -145,7 +145,7 @@ class UnindexedMover(RowMover):
     Attributes:
         planner: plans the mutations.
         column: the column that is never empty in a row.
-        bound: how far a cell may lie ahead of its server's clock, in ms.
+        bound: how far a cell may be ahead of its server's clock, in ms.
         indexes: the indexes to maintain for rows without system cells.
     """
 

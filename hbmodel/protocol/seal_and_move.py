@@ -29,7 +29,7 @@ def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protoco
     """Moves live rows. Any number of programs may do this, any number of times, and each may crash at any point.
 
     Args:
-        way: from one table to the other.
+        way: the two tables and the direction.
         pairs: the two row keys of each object.
         seals: whether rows that are not sealed yet move too.
 
@@ -128,8 +128,8 @@ def write_between(
     """Writes objects while they move between two tables; corresponds to `write_versioned_batch` in one table.
 
     Args:
-        way: from one table to the other.
-        writes: of objects, each at most once.
+        way: the two tables and the direction.
+        writes: the writes, at most one per object.
         sent: where sent changes are recorded, by table; a protocol that is started again gets the same mappings.
         insert: whether a live object is an error.
         rounds: after how many rounds a write fails because other programs keep moving its object.

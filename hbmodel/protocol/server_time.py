@@ -50,7 +50,7 @@ class StampedRow:
     Attributes:
         row: row key.
         columns: the cells of the row without stamps; empty where it is absent.
-        timestamp: in ms; above every cell of the row and every delete acknowledged before.
+        timestamp: the time in ms; above every cell of the row and every delete acknowledged before.
         stamps: the columns of its stamps.
         owners: the columns that show which insert put the row; a write that puts the whole row again includes them.
         error: why the row cannot be written, or None.
@@ -73,7 +73,7 @@ def read_stamped(
     the servers stamp everything that the read does not show with a later time. The stamp cells remain until `unstamped` removes them.
 
     Args:
-        schema: of the model.
+        schema: the schema of the model.
         rows: row keys.
         columns: columns or families to read.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
@@ -121,7 +121,7 @@ def unstamped(row: StampedRow, others: Sequence[bytes] = ()) -> Delete:
 
 
 def traces_of(schema: TableSchema, row: Row) -> list[Put]:
-    """The traces of a row that moves to another key: they show the inserts that put the row that it has moved.
+    """The traces of a row that moves to another key: from them the inserts that put the row learn that it has moved.
 
     The delete of the row has the server's time. A trace must be above that as long as an insert may look for it. So its timestamp is the
     time at which the cell that shows which insert put the row expires.

@@ -21,7 +21,7 @@ class UnindexedRowPlan:
 
     Attributes:
         outcome: the outcome once it is carried out.
-        put: of the row.
+        put: the put of the row.
         deletes: deletes that belong to the put: in the same call, or in a call that follows the puts of the batch.
         blanks: columns that the put shows empty until `deletes` has taken them away.
         owners: a put that goes with the row and shows which inserts it comes from.

@@ -27,7 +27,7 @@ def insert_unindexed(
     Args:
         planner: plans the mutations.
         write: the object.
-        column: to check.
+        column: the column to check.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         grace: G in ms: how old the claim of another insert must be to be retaken.
         one_cell: whether the row is a single cell, put by check-and-put, for stores that can do no more.
@@ -125,6 +125,6 @@ def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPla
 
 
 def shows(row: Row, put: Put, flag: set[bytes]) -> bool:
-    """Whether any value of the put, flag and zero counters apart, is there."""
+    """Whether any value of the put, except the flag and zero counters, is there."""
     shown = {column: value for column, value in put.cells.items() if column not in flag and value != COUNTER_ZERO} or put.cells
     return any(column in row.columns and row.columns[column].value == value for column, value in shown.items())

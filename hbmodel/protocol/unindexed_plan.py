@@ -43,7 +43,7 @@ class UnindexedRowPlanner:
     """Plans writes of a model without live indexes.
 
     Attributes:
-        schema: of the model.
+        schema: the schema of the model.
         draw: source of the names of stamps, see `read_stamped`.
         marking: whether rows of other programs may have a liveness cell, so that a put of a whole object sets it.
         reader: decides whether a row to update exists.
@@ -107,7 +107,7 @@ class UnindexedRowPlanner:
         return read_stamped(self.schema, rows, self.columns, bound, self.draw)
 
     def expires(self, row: Row | None) -> bool:
-        """Whether a row that was read has a cell that says when it ends."""
+        """Whether a row that was read has a cell with the time of its expiry."""
         if row is None:
             return False
         marked = self.marking and end_of_live(row, self.schema.liveness_column) is not None

@@ -36,10 +36,10 @@ class Claim:
     """The row of an index table that records the owner of a value.
 
     Attributes:
-        table: of the index.
-        key: of the row.
-        index: that is unique.
-        values: of its fields.
+        table: the table of the index.
+        key: the key of the row.
+        index: the unique index.
+        values: the values of its fields.
     """
 
     table: str
@@ -53,7 +53,7 @@ class RowClaims:
     """How a write of a row changes claims.
 
     Attributes:
-        wanted: the claims of the values that the row is to hold.
+        wanted: the claims of the values that the row will hold.
         left: the claims of the values that it gives up.
     """
 
@@ -62,7 +62,7 @@ class RowClaims:
 
 
 def claim_of(index: Index, entry: bytes) -> Claim | None:
-    """The claim that goes with an entry of a unique index; None where one of the values is None."""
+    """The claim that belongs to an entry of a unique index; None if one of the values is None."""
     values = index.layout.unpack(entry, index.salt.width)[: len(index.fields)]
     if any(value is None for value in values):
         return None
@@ -117,10 +117,10 @@ class Claimed:
 def claim_values(
     planner: VersionedRowPlanner, rows: Mapping[bytes, RowClaims], now: int, *, wait: bool = False
 ) -> Protocol[dict[bytes, Claimed]]:
-    """Claims the values that rows are to hold.
+    """Claims the values that rows will hold.
 
     Args:
-        planner: of their model.
+        planner: the planner of the model.
         rows: how the write of each row changes claims, in the order of the writes.
         now: the reading of the clock.
         wait: whether a row is read and planned once more if a claim is so young that its owner may be about to write its row.

@@ -24,8 +24,8 @@ class EntryScope:
     """The entries that a query asks for, whichever page or part of it is being read, and in whichever direction.
 
     Attributes:
-        ranges: of entry keys, salt included, disjoint.
-        width: of the salt, which the order of entries leaves out.
+        ranges: the ranges of entry keys, salt included, disjoint.
+        width: the width of the salt, which the order of entries ignores.
         passes: tests an entry's own key for the other conditions of the query, or None.
     """
 
@@ -56,8 +56,8 @@ class EntryVerifier:
     """Decides which index entries match their row (rule 5), without state or a clock; readers never delete.
 
     Attributes:
-        schema: of the model.
-        index: that is read.
+        schema: the schema of the model.
+        index: the index that is read.
         reader: decodes the primary rows; its fields include the index's and the predicate's.
         accepts: the query's predicate, over the values of the primary row.
         scope: the entries that the query asks for.
@@ -140,9 +140,9 @@ class CoveringReader:
     A verified entry equals its row at the time of the scan: a writer marks the entry before it changes the row.
 
     Attributes:
-        decoder: of verified entries.
+        decoder: decodes verified entries.
         accepts: the query's conditions on a verified entry, over the values that it holds, or None.
-        verifier: for the other entries.
+        verifier: verifies the other entries.
     """
 
     decoder: EntryDecoder
@@ -153,7 +153,7 @@ class CoveringReader:
         """The values of each entry's object, or None for an entry that must not be returned; one multi-get for the unverified ones.
 
         Args:
-            entries: that the query asks for, read with the columns of the decoder.
+            entries: the entries that the query asks for, read with the columns of the decoder.
         """
         decode, accepts, is_verified = self.decoder.values, self.accepts, verified_test(self.decoder.schema)
         found: list[Values | None] = []

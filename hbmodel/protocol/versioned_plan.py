@@ -42,8 +42,8 @@ class VersionedRowPlanner(IndexedRowPlanner):
     is planned again over the row as it is then.
 
     Attributes:
-        patience: in how many rounds a write waits for another one that has claimed the same unique value.
-        claim_rounds: how many rounds a write that wants unique values may take.
+        patience: the number of rounds in which a write waits for another one that has claimed the same unique value.
+        claim_rounds: the number of rounds that a write that wants unique values may take.
         pinned: the version that the row of each object must have, or None. If given, the first write that fails ends them all.
         moving: whether it plans a move to another key, which alone may write the rows that the move has marked.
         over_closed: whether rows that have moved to another table, and come back from there, are overwritten.
@@ -169,12 +169,12 @@ class Sent:
     """A conditional change that was sent, for as long as it is not known to have lost.
 
     Attributes:
-        planner: that planned it; another one has other indexes.
-        plan: what was planned.
-        cell: the version cell that it puts.
+        planner: the planner that planned it; another one has other indexes.
+        plan: the plan.
+        cell: the version cell that the change puts.
         first: whether the row had no version.
         since: the reading of the clock that its time was chosen from.
-        releases: of the unique values that the row gives up, each with its index table.
+        releases: the releases of the unique values that the row gives up, each with its index table.
     """
 
     planner: VersionedRowPlanner

@@ -87,11 +87,11 @@ class WrittenRows:
     """The rounds of a batch, and what they have found so far.
 
     Attributes:
-        outcomes: of the writes that are done, by row.
+        outcomes: the outcomes of the writes that are done, by row.
         stale: deletes of old-key entries, each with its index table.
-        verifications: of the entries that were put, each with its index table, by row.
-        releases: of unique values that rows have given up, each with its index table.
-        rounds: how many rounds the rows that want unique values have taken.
+        verifications: the puts that verify new entries, each with its index table, by row.
+        releases: the releases of unique values that rows have given up, each with its index table.
+        rounds: the number of rounds that each row that wants unique values has taken.
     """
 
     planner: VersionedRowPlanner

@@ -45,14 +45,14 @@ class GatewayClient(ClosingStore):
         transport: `"buffered"`, `"framed"` for a gateway started with `-framed`, `-hsha` or `-nonblocking`, or `"http"` for one
             that is an HTTP server (`hbase.regionserver.thrift.http`).
         protocol: `"binary"`, or `"compact"` for a gateway started with `-compact` (decoded in Python, so much slower).
-        path: of the gateway on its HTTP server.
-        user: of basic authentication, for an HTTP server that asks for it; needs TLS.
-        password: of that user.
+        path: the path of the gateway on its HTTP server.
+        user: the user of basic authentication, for an HTTP server that asks for it; needs TLS.
+        password: the password of that user.
         tls: whether connections are encrypted. The gateway's certificate and host name are always checked then.
         ca_file: certificates of the authorities to trust, PEM; None trusts the system's.
         cert_file: the client's own certificate, PEM, for gateways that ask for one.
         key_file: its private key, PEM; None if it is in `cert_file`.
-        key_password: opens the private key.
+        key_password: the password of the private key.
         table_prefix: put before every table name, with the separator; tables without it are not listed. It follows a table's
             namespace (`ns:prefix_name`); one with a namespace of its own (`ns:prefix`) is for tables that name none.
         table_prefix_separator: `_`, as in happybase.

@@ -93,7 +93,7 @@ class ThriftConnection:
     """An open connection to one gateway.
 
     Replies come in the order of the requests, so a caller may `send` several times and then `receive` as often. Replies that
-    nobody wants any more may stay outstanding: `settle` reads past them without decoding them.
+    are no longer wanted may stay outstanding: `settle` reads past them without decoding them.
 
     happybase's own connection class is not used: it has no separate time limit for connecting, and its destructor shuts the
     socket down, which in a forked child would cut the parent's connection.

@@ -90,12 +90,12 @@ def is_passing(failure: Exception, name: str = "") -> bool:
 
     Args:
         failure: a Thrift exception.
-        name: of the table that the request was about, as HBase knows it.
+        name: HBase's name of the table that the request was about.
     """
     message = message_of(failure)
     if _meaning(message, name) is not None:
         return False
-    # Thrift2 says so itself, also of failures whose name is not known here.
+    # Thrift2 says so itself, also for failures whose name is not known here.
     return bool(getattr(failure, "canRetry", False)) or any(java in message for java in _PASSING)
 
 
@@ -104,7 +104,7 @@ def store_error(failure: Exception, name: str = "", **details: Any) -> HbmodelEr
 
     Args:
         failure: a Thrift exception.
-        name: of the table that the request was about, as HBase knows it.
+        name: HBase's name of the table that the request was about.
         **details: what the request was about (`table`, `key`, ...).
     """
     message = message_of(failure)

@@ -63,7 +63,7 @@ class _Share:
     """The scans that one connection reads.
 
     Args:
-        lease: of the connection.
+        lease: the lease of the connection.
         rest: what is still to be sent: the position of each scan, the rows to ask for, and the request.
     """
 

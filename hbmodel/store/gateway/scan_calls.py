@@ -21,13 +21,13 @@ class Reading:
         table: the table's name as the server knows it.
         start: row to start at, inclusive; empty means unbounded.
         stop: row to stop before.
-        columns: without repetitions; empty means all.
-        filter: in HBase's filter language, or None.
-        reversed: whether from the last row to the first.
+        columns: the columns, without repetitions; empty means all.
+        filter: the filter in HBase's filter language, or None.
+        reversed: whether to read from the last row to the first.
         rows: how many rows are asked for next.
         most: how many rows will be taken in all, or None.
         cells: the most cells of each piece of a row, or None if rows are read whole.
-        before: time below which the newest version of each cell is read, or None.
+        before: the time below which the newest version of each cell is read, or None.
     """
 
     table: bytes

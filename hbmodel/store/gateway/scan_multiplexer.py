@@ -52,7 +52,7 @@ class ScanMultiplexer:
 
     Args:
         calls: the calls of the gateway.
-        lease: of the connection; released when the last scan ends.
+        lease: the lease of the connection; released when the last scan ends.
         cursors: the scans.
         backoff: how long a broken scan is resumed without receiving a row.
         timeout: seconds to wait for a reply; doubled when a scan is resumed after a timeout, since a filter that lets few rows
@@ -122,7 +122,7 @@ class ScanMultiplexer:
                 raise
 
     def end(self, cursor: Cursor) -> None:
-        """Closes a scan that is not wanted any more."""
+        """Closes a scan that is no longer wanted."""
         with self._lock:
             self._notice_fork()
             cursor.batches.clear()

@@ -21,7 +21,7 @@ class ThriftClient:
 
     Args:
         service: the Thrift service, as thriftpy2 generated it.
-        protocol: of thriftpy2, on an open transport.
+        protocol: a protocol of thriftpy2, on an open transport.
     """
 
     def __init__(self, service: Any, protocol: Any) -> None:

@@ -38,7 +38,7 @@ class Tls:
         ca_file: certificates of the authorities to trust, PEM; None trusts the system's.
         cert_file: the client's certificate and those up to its authority, PEM; None sends none.
         key_file: its private key, PEM; None if it is in `cert_file`.
-        key_password: opens the private key.
+        key_password: the password of the private key.
 
     Raises:
         InvalidRequest: a file cannot be read or contains something else; `option` names it.
