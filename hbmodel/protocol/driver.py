@@ -141,7 +141,7 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
 def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check: Callable[[], None] | None = None) -> R:
     """Runs a protocol to its end; an error of the store, or of the clock, ends it.
 
-    If the store fails after the acknowledgement, the acknowledged outcomes are returned and the error is logged: they hold all the same.
+    If the store fails after the acknowledgement, the error is logged and the acknowledged outcomes are returned: they hold nevertheless.
 
     Args:
         store: the store to run it against.

@@ -21,8 +21,8 @@ from hbmodel.protocol.operations import CheckLease, Protocol, PutRows, Together
 from hbmodel.store.values import Put, Row
 
 ADOPTED = LAST_WRITE_WINS + bytes(NONCE_LENGTH)
-"""The version cell, in entries, for a row without one: from before its table had an index, or in a table that other programs fill.
-Every builder uses the same one, so that two builders can do the same work."""
+"""The version cell for entries of a row that has none, since it is older than the first index or in a table that other programs fill,
+and for the row when it is adopted. Every builder uses the same one, so that two builders can do the same work."""
 
 
 @frozen(eq=False)

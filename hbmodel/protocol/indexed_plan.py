@@ -41,7 +41,7 @@ class RowPlan:
         outcome: the outcome that holds once the row is written.
         entries: puts by index table; all land before the row.
         put: the one put of the row.
-        row_delete: the delete that follows the put of a dead marker or of an expiring row, at one below its time.
+        row_delete: the delete that goes with the put of a dead marker or of an expiring row, at one below its time.
         stale: deletes by index table; they start after the acknowledgement.
         marks: puts by index table that make verified entries unverified; all land before the row.
     """
@@ -204,10 +204,10 @@ class IndexedRowPlanner:
         return [(table, verification(self.schema, put)) for table, put in entries if table in tables and put.ttl is None]
 
     def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
-        """Every cell of a full write: over a dead or absent row also zero counters and blanks for whatever its read showed (rule 4).
+        """Every cell of a full write; over a dead or absent row also zero counters, and empty cells for other columns read (rule 4).
 
         The cells with the times of the last entries of map columns are left unchanged. A put of entries that is older than this write
-        may still be in progress: under a blank it would go unnoticed, and its entries would appear in a later object.
+        may still be in progress: under an empty cell it would go unnoticed, and its entries would appear in a later object.
 
         A put that expires writes every column too, so that no older cell remains under it.
         """
@@ -249,7 +249,7 @@ class IndexedRowPlanner:
         return end_of_adopted(self.schema, row) if self.adopting else end_of_live(row, self.schema.liveness_column)
 
     def _whole(self, old: OldRow, put: Put, entries: Sequence[tuple[str, Put]], nonce: bytes) -> RowPlan:
-        """A put of the whole row; where it expires, nothing older may be left under it or its entries (rule 10)."""
+        """A put of the whole row; if it expires, no older cells may remain under it or its entries (rule 10)."""
         assert put.timestamp is not None
         outcome = Outcome("put", put.row, put.timestamp)
         if put.ttl is None:
@@ -294,8 +294,8 @@ class IndexedRowPlanner:
     def _rewritten(self, write: UpdateFields, row: Row, changed: Mapping[bytes, bytes], timestamp: int, end: int | None) -> RowPlan:
         """The whole row as it was read, with the changes.
 
-        If cells expire, the whole row expires at once (rule 10). If other programs delete without a marker, no fragment remains of a
-        row that was deleted in the meantime.
+        If cells expire, all cells of the row expire at the same time (rule 10). If other programs delete without a marker, no fragment
+        remains of a row that was deleted in the meantime.
         """
         schema = self.schema
         if end is not None and end <= timestamp:

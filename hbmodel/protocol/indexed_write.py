@@ -40,8 +40,9 @@ def write_indexed_batch(
 ) -> Protocol[None]:
     """Writes rows of an indexed model, each row at most once, in four phases with one call per table and phase.
 
-    Read the old rows; put all new entries, and marks over the old entries of covering indexes; put the rows; acknowledge; verify the new
-    entries and delete the old-key ones. A driver that could not carry out an operation repeats the same operation, timestamps included.
+    Read the old rows; put the new entries, and marks over the old ones of covering indexes, and wait for all; put the rows; acknowledge;
+    verify the new entries and delete the old-key ones. A driver that could not carry out an operation repeats exactly that operation,
+    timestamps included.
 
     Args:
         planner: plans the mutations.

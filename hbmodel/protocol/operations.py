@@ -115,7 +115,7 @@ class ReadClock:
     """Answer: milliseconds since 1970, this machine's clock corrected to the server's.
 
     Attributes:
-        exact: whether to ask the server now, so that its clock had shown no later time before.
+        exact: whether to ask the server now, so that its clock had shown no later time before the call.
     """
 
     exact: bool = False

@@ -168,7 +168,7 @@ class UnindexedMover(RowMover):
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
         """See `RowMover.mark`; the mark expires with its row.
 
-        The traces are for an insert that has put the row but has not read it back yet: it does not put the row again once that is gone.
+        It also puts traces: an insert that has put the row, but has not read it back yet, does not put it again once it is gone.
         """
         schema, end, ttl = self.schema, self.end_of(row), None
         if end is not None:

@@ -1,8 +1,8 @@
 """Changing the key of a table of versioned models: how a row shows where its object is, and the steps of its move.
 
 The old row determines where the object is: while the row is live, in the old table, and afterwards in the new one. A move seals the old
-row, so that no program changes it any more; copies it; and closes it, with a deletion marker that stays sealed. Only then is the new row
-written.
+row, so that no program changes it; copies it; and closes it, with a dead marker that stays sealed. Only then do programs write the new
+row.
 """
 
 from __future__ import annotations

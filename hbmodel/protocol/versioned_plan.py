@@ -44,7 +44,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
     Attributes:
         patience: the number of rounds in which a write waits for another one that has claimed the same unique value.
         claim_rounds: the number of rounds that a write that wants unique values may take.
-        pinned: the version that the row of each object must have, or None. If given, the first write that fails ends them all.
+        pinned: the version that the row of each object must have, or None. If given, the first write that fails ends the batch.
         moving: whether it plans a move to another key, which alone may write the rows that the move has marked.
         over_closed: whether rows that have moved to another table, and come back from there, are overwritten.
     """

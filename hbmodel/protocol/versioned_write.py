@@ -39,10 +39,10 @@ def write_versioned_batch(
 ) -> Protocol[list[Outcome]]:
     """Writes rows of a versioned model, each row at most once, in rounds of one call per table and phase.
 
-    A round reads the rows, puts all new entries, and then changes each row whose version cell is still the one that was read. Refused
-    writes are in the next round. If a call whose answer was lost may have been carried out, that round first looks for the write's own
-    nonce. After the last round the protocol acknowledges, verifies the entries of covering indexes and deletes the old-key entries. A
-    loser never deletes its entries: they may be the winner's.
+    A round reads the rows, puts the new entries, waits for all of them, and then changes each row whose version cell is still the one
+    that was read. Refused writes are in the next round. If a call whose answer was lost may have been carried out, that round first
+    looks for the write's own nonce. After the last round the protocol acknowledges, verifies the entries of covering indexes and deletes
+    the old-key entries. A loser never deletes its entries: they may be the winner's.
 
     Args:
         planner: plans the mutations.

@@ -52,7 +52,7 @@ class Wire:
         timeout: seconds that a request may wait without any data from the gateway.
         connect_timeout: seconds that opening a connection may take.
         transport: `"buffered"` for a gateway started with `-threadpool` (the default there), `"http"` for one that is an HTTP
-            server, else `"framed"`.
+            server, otherwise `"framed"`.
         protocol: `"binary"`, or `"compact"` for a gateway started with `-compact`.
         tls: the TLS options, or None for connections that are not encrypted.
         http: the options of HTTP, if that is the transport.
@@ -210,7 +210,7 @@ class ThriftConnection:
             raise self._unsent(error) from error
 
     def _unsent(self, error: Exception) -> HbmodelError:
-        """Why a request could not be sent."""
+        """The error for a request that could not be sent."""
         self._in_step = False
         self._broke()
         if (refusal := refused_certificate(_last_word(self._socket.sock, error), str(self.gateway))) is not None:
@@ -237,7 +237,7 @@ class ThriftConnection:
 
         Raises:
             UnknownOutcome: the connection was lost or timed out; the gateway may or may not have carried out the request.
-            StoreUnavailable: an HTTP server did not take the request, or the gateway does not accept the client's certificate.
+            StoreUnavailable: an HTTP server did not process the request, or the gateway does not accept the client's certificate.
             StoreError: an HTTP server refused the request.
             Exception: one of the gateway's `failures`.
         """
@@ -310,7 +310,7 @@ class ThriftConnection:
 
     @property
     def outstanding(self) -> int:
-        """The number of requests that were sent and whose reply has not been read, except those of `later`."""
+        """The number of requests that were sent and whose reply is wanted and has not been read."""
         return sum(1 for _, wanted in self._outstanding if wanted)
 
     def limit(self, timeout: float) -> None:

@@ -139,7 +139,7 @@ class RetryingCaller:
     ) -> T:
         """Calls `call` with a connection until it succeeds, as often as its idempotence allows.
 
-        A request that was certainly not sent is always sent again. One whose reply was lost, or that met a passing condition
+        A request that was certainly not sent is sent again in any case. One whose reply was lost, or that met a passing condition
         in HBase, is repeated unless it is `Idempotence.ANEW`.
 
         Args:
