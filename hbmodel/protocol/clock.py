@@ -81,7 +81,7 @@ class ServerClock:
 
     Args:
         probe: returns the server's time in ms.
-        lease_valid: whether the schema that writes go by is still current.
+        lease_valid: whether the schema that writes use is still current.
         grace: G in ms.
         bound: the largest offset allowed, either way, in ms.
         longest_call: L in ms.
@@ -165,7 +165,7 @@ class ServerClock:
     def fresh(self, since: int) -> bool:
         """Whether less than half the grace time has passed since the reading `since` of `now`, and the schema is current."""
         offset = self._shared.latest
-        if offset is None:  # it was found to be off in the meantime
+        if offset is None:  # it was found to be wrong in the meantime
             return False
         by_wall = self._wall() + offset.value - since
         by_running = offset.now + self._running() - offset.running - since

@@ -21,8 +21,8 @@ from hbmodel.store.values import Cell, Delete, Put, Row
 def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
     """Deletes entries without a matching row, and bare marks, each up to its own timestamp; returns them.
 
-    Only if entry and row are older than the grace time, and the row, read once more after that, still does not have the entry: its
-    writers have ended by then. Entries of rows that expire are left alone.
+    An entry is deleted only if it and its row are older than the grace time, and the row, read once more after that, still does not
+    have it: the row's writers have ended by then. Entries of rows that expire are left alone.
 
     Args:
         indexer: determines which entries a row has.
@@ -48,8 +48,8 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
 def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
     """Puts entries of a covering index again, verified, if a writer that stopped or crashed has left a mark; returns them.
 
-    Only if entry and row are older than the grace time, and the row, read again after that, is still the same: the writer that left the
-    mark has ended by then, and later writers put a mark above it. The whole entry is put, at the timestamp of the mark.
+    An entry is put only if it and its row are older than the grace time, and the row, read again after that, is still the same: the
+    writer that left the mark has ended by then, and later writers put a mark above it. The whole entry is put, at the mark's timestamp.
 
     Args:
         indexer: determines which entries a row has.

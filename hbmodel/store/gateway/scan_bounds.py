@@ -12,7 +12,7 @@ _NEARLY = b"\xff" * 9
 def forward_bounds(keys: KeyRange) -> tuple[bytes, bytes] | None:
     """The inclusive start row and the exclusive stop row of a forward scan; empty means unbounded, None that no key is there.
 
-    HBase refuses bounds that are longer than a row key may be, although a range behind or up to the longest key has them.
+    HBase refuses bounds that are longer than a row key may be, although a range after or up to the longest key has them.
     No key lies between the longest key and its prefix successor, so the successor replaces such a bound.
     """
     start: bytes | None = keys.start
