@@ -1,7 +1,7 @@
 """The storage operations that sans-IO protocol generators yield; a driver executes them and sends the answers back.
 
-If an operation fails, the driver leaves the generator where it is and may execute the same operation again later: every operation
-that a protocol yields is safe to repeat, since its timestamps are part of it.
+If an operation fails, the driver leaves the generator where it is and may execute the same operation again later. Every operation is
+safe to repeat: its timestamps are part of it, or its docstring says why.
 """
 
 from __future__ import annotations
