@@ -28,18 +28,18 @@ from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store.values import Cell, Row
 
 LOOKS = 5
-"""How often a row that changes meanwhile is looked at, before what was found of it last counts."""
+"""How often a row that changes in the meantime is read before the last finding counts."""
 
 
 def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[Row]]:
-    """Those of the rows that hold a value which is not claimed for them.
+    """The rows that hold a value that is not claimed for them.
 
     A writer claims a value before it writes the row, so a row that was read has its claim, unless it has changed since or was written
-    before the index was kept.
+    before the index was maintained.
 
     Args:
-        planner: with the one index.
-        rows: read with what the planner's reader decodes, and the system cells.
+        planner: a planner with this index only.
+        rows: rows read with the columns that the planner's reader decodes, and the system cells.
     """
     held = {row.row: held_claims(planner, planner.old(row)) for row in rows}
     found = yield from read_claims(planner, [claim for claims in held.values() for claim in claims])
@@ -53,7 +53,7 @@ def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
     which the next row with that value takes over.
 
     Args:
-        planner: with the one index.
+        planner: a planner with this index only.
         rows: as for `unclaimed_rows`.
     """
     found: list[UniqueViolation] = []
@@ -102,12 +102,12 @@ class FoundClaim:
 
 @frozen(eq=False)
 class ClaimFindings:
-    """What was found of claims.
+    """The findings about claims.
 
     Attributes:
-        released: those of values that were given up.
-        unheld: those for rows that do not hold the value, old enough that no writer is about to put it.
-        pending: the same, but not that old.
+        released: claims of values that were given up.
+        unheld: claims for rows that do not hold the value, old enough that no writer is about to put it.
+        pending: such claims that are not that old.
     """
 
     released: Sequence[FoundClaim]
@@ -116,12 +116,12 @@ class ClaimFindings:
 
 
 def check_claims(planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim], grace: int) -> Protocol[ClaimFindings]:
-    """Holds claims against the rows that they are for.
+    """Compares claims with the rows that they are for.
 
     Args:
-        planner: with the one index.
-        index: whose claims these are, with its live table.
-        claims: just read.
+        planner: a planner with this index only.
+        index: the index of the claims, with its live table.
+        claims: the claims, just read.
         grace: G in ms.
     """
     rows = yield from _owners(planner, claims)
@@ -133,14 +133,14 @@ def check_claims(planner: VersionedRowPlanner, index: Index, claims: Sequence[Fo
 
 
 def release_unheld(planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim]) -> Protocol[list[FoundClaim]]:
-    """Gives up the values of claims whose rows do not hold them; returns the claims that were.
+    """Releases claims whose rows do not hold the value; returns the released ones.
 
     The rows are fenced first, so that a writer that has claimed the value and is about to put its row is refused.
 
     Args:
-        planner: with the one index.
-        index: whose claims these are, with its live table.
-        claims: found to be unheld.
+        planner: a planner with this index only.
+        index: the index of the claims, with its live table.
+        claims: claims that were found to be unheld.
     """
     rows = yield from _owners(planner, claims)
     now = yield ReadClock()
@@ -179,7 +179,7 @@ def _owners(planner: VersionedRowPlanner, claims: Sequence[FoundClaim]) -> Proto
 
 
 def _holds(planner: VersionedRowPlanner, index: Index, claim: FoundClaim, rows: dict[bytes, Row | None]) -> bool:
-    """Whether the row of a claim holds its value, or it is released."""
+    """Whether the row of a claim holds its value, or the claim is released."""
     owner = owner_of(claim.cell.value)
     return owner is None or Claim(index.table, claim.key, index, ()) in held_claims(planner, planner.old(rows[owner]))
 

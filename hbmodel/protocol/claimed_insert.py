@@ -4,7 +4,7 @@ HBase's Thrift1 gateway can check one cell and put one, at the server's time. So
 into the existence flag if that is absent, and then the whole row, with the flag of an existing row. A claimed row reads as absent. The
 claim of a program that died is taken over once it is older than the grace time.
 
-No other program may put or delete the key meanwhile: a delete ends the claim, and a put of the object is overwritten.
+No other program may put or delete the key in the meantime: a delete ends the claim, and a put of the object is overwritten.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def insert_claimed(
         since = yield ReadClock()
         claim = CLAIMED + draw()
         yield CheckAndPut(table, row, flag, expected, Put(row, {flag: claim}))
-        held = yield from _flag(table, row, flag)  # whatever was answered: a delete of the same millisecond hides a claim
+        held = yield from _flag(table, row, flag)  # whatever the answer was: a delete of the same millisecond hides a claim
         if held is None:
             yield LetClockTick()
             expected = b""
@@ -53,7 +53,7 @@ def insert_claimed(
             expected = yield from abandoned_claim(table, row, held, grace)
             continue
         if not (yield CheckLease(since)):
-            expected = claim  # others may soon take it for one that was left: it is made a new one
+            expected = claim  # others may soon take the claim for an abandoned one: it is replaced by a new one
             continue
         yield from carry_out(table, [plan], can)
         (found,) = yield GetRows(table, [row], planner.columns)

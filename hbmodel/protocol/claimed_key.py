@@ -14,12 +14,12 @@ CLAIMED: Final = b"\x00"
 
 
 def abandoned_claim(table: str, row: bytes, held: Cell | None, grace: int) -> Protocol[bytes]:
-    """The claim that a key is held by, if it is older than the grace time; raises `RowExists`.
+    """The claim that holds a key, if it is older than the grace time; raises `RowExists` otherwise.
 
     Args:
-        table: of the row.
+        table: the table of the row.
         row: its key.
-        held: its flag, which was present.
+        held: its flag, which was present; None if it has gone since.
         grace: G in ms.
     """
     if held is None or held.value == FLAG:

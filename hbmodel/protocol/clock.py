@@ -19,7 +19,7 @@ CLOCK_BOUND = 60_000
 """Default bound in ms on how far this machine's clock and the server's may differ."""
 
 PROBES = 3
-"""How often the server is asked for its time, at most, where an answer takes so long that it says little."""
+"""How often, at most, the server is asked for its time if an answer takes so long that it says little."""
 
 
 def wall_time() -> int:
@@ -53,8 +53,8 @@ class Offset:
     """How far the server's clock is ahead of this machine's, in ms, as it was measured.
 
     Attributes:
-        value: of the offset.
-        running: the clock that never jumps, when it was measured.
+        value: the offset.
+        running: the reading of the clock that never jumps, at the measurement.
         now: the server's time then.
     """
 
@@ -64,7 +64,7 @@ class Offset:
 
 
 class SharedOffset:
-    """The place of the latest offset; threads may measure it at the same time, and any of their offsets will do."""
+    """Holds the latest offset; threads may measure it at the same time, and any of their offsets will do."""
 
     def __init__(self) -> None:
         self.latest: Offset | None = None
@@ -81,7 +81,7 @@ class ServerClock:
 
     Args:
         probe: returns the server's time in ms.
-        lease_valid: whether the schema that writes go by is still current.
+        lease_valid: whether the schema that writes use is still current.
         grace: G in ms.
         bound: the largest offset allowed, either way, in ms.
         longest_call: L in ms.
@@ -127,7 +127,7 @@ class ServerClock:
         if exact:
             return self._ask()[1]
         now = self._wall() + offset.value
-        # A wall clock that was set since the probe would give timestamps that the probe never vouched for.
+        # If the wall clock was set since the probe, the measured offset no longer applies to it.
         drift = now - (offset.now + self._running() - offset.running)
         if abs(drift) > self.bound:
             self._shared.latest = None
@@ -140,7 +140,7 @@ class ServerClock:
             offset = server - (before + after) // 2
             if abs(offset) <= self.bound:
                 return Offset(offset, self._running(), after + offset)
-            if after - before <= self.bound or probe == PROBES:  # an answer that took longer says little of the clocks
+            if after - before <= self.bound or probe == PROBES:  # an answer that took longer says little about the clocks
                 raise ClockError(
                     "This machine's clock and the server's differ by more than the clock bound: synchronize the clocks.",
                     offset=offset, bound=self.bound,
@@ -165,7 +165,7 @@ class ServerClock:
     def fresh(self, since: int) -> bool:
         """Whether less than half the grace time has passed since the reading `since` of `now`, and the schema is current."""
         offset = self._shared.latest
-        if offset is None:  # it was found to be off in the meantime
+        if offset is None:  # it was found to be wrong in the meantime
             return False
         by_wall = self._wall() + offset.value - since
         by_running = offset.now + self._running() - offset.running - since

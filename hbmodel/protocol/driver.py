@@ -45,7 +45,7 @@ CHECKED = Change | CheckBinding
 
 
 class Clock(Port):
-    """What answers a protocol's questions of time; either may ask the store."""
+    """Answers a protocol's questions about time; both methods may ask the store."""
 
     def now(self, exact: bool = False) -> int:
         """See `ReadClock`."""
@@ -60,10 +60,10 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
     """Carries out one operation and returns the answer that its protocol waits for.
 
     Args:
-        store: to carry it out on.
-        operation: of a protocol.
+        store: the store to carry it out on.
+        operation: the operation of a protocol.
         clock: for protocols that ask for the time.
-        again: whether it was tried before, and may have been carried out.
+        again: whether the operation was tried before, and may have been carried out.
     """
     match operation:
         case PutRows(table, puts):
@@ -114,13 +114,13 @@ def _first_rows(store: Store, asked: FirstRows) -> list[list[Row]]:
 
 
 def _nothing() -> None:
-    """For what need not be closed."""
+    """Stands in for a `close` that is missing."""
 
 
 def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRow]) -> None:
-    """Begins each put before it waits for the one before, where the store can.
+    """Begins each put before it waits for the answer to the previous one, if the store supports it.
 
-    The first error, or interruption, is the one that counts: nothing else is waited for then, since all of it is done again.
+    The first error or interruption is raised. No other answer is awaited then, since all operations are executed again.
     """
     if not operations:
         return
@@ -141,16 +141,16 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
 def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check: Callable[[], None] | None = None) -> R:
     """Runs a protocol to its end; an error of the store, or of the clock, ends it.
 
-    A protocol that acknowledges returns what it has acknowledged. What follows is not needed for that to hold, so an error there is logged.
+    If the store fails after the acknowledgement, the error is logged and the acknowledged outcomes are returned: they hold nevertheless.
 
     Args:
-        store: to run it against.
-        protocol: to run.
+        store: the store to run it against.
+        protocol: the protocol to run.
         clock: for protocols that ask for the time.
-        check: asked before anything is written, as long as no checked change of a row was carried out; what it raises ends the protocol.
+        check: called before anything is written, until a checked change of a row was carried out; what it raises ends the protocol.
 
     Raises:
-        UnknownOutcome: the store could not be reached any more after a checked change of a row was carried out.
+        UnknownOutcome: the store could no longer be reached after a checked change of a row was carried out.
     """
     answer: Any = None
     changed = False
@@ -235,7 +235,7 @@ class Resumable:
                 begun = False
                 answer = perform(store, self._operation, self._clock, again=self._again)
             except SchemaMismatch as error:
-                if not self._again and self._protocol is not None:  # the protocol is to know that the operation was not begun
+                if not self._again and self._protocol is not None:  # so that the protocol knows that the operation was not begun
                     with suppress(SchemaMismatch):
                         self._protocol.throw(error)
                 self._operation, self._protocol = None, None

@@ -19,13 +19,13 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def family_life(schema: TableSchema) -> int | None:
-    """The shortest TTL of the model's families in ms, or None where cells of all of them live for ever."""
+    """The shortest TTL of the model's families in ms, or None if none of them has one."""
     lives = [family.ttl for family in schema.families if family.ttl is not None]
     return min(lives) * 1000 if lives else None
 
 
 def ends_by_family(schema: TableSchema, column: bytes) -> bool:
-    """Whether a cell of the column ends because its family has a TTL."""
+    """Whether a cell of the column expires because its family has a TTL."""
     name = column.partition(b":")[0]
     return any(family.name == name and family.ttl is not None for family in schema.families)
 
@@ -122,7 +122,7 @@ def end_of_adopted(schema: TableSchema, row: Row) -> int | None:
 
 
 def _outlives(schema: TableSchema, row: Row, timestamp: int) -> bool:
-    """Whether a cell of the object is newer than the cell that says when the row ends."""
+    """Whether a cell of the object is newer than the cell that says when the row expires."""
     return any(cell.timestamp > timestamp for column, cell in row.columns.items() if not schema.is_system(column))
 
 

@@ -16,7 +16,7 @@ from hbmodel.store.port import Capabilities
 from hbmodel.store.values import Delete, Row
 
 Planned = Mapping[bytes, tuple[UnindexedRowPlan, Row | None]]
-"""What an update was planned as, and the row that it was planned over."""
+"""The plan of each update, and the row that it was planned over, by row key."""
 
 
 def update_guarded(
@@ -27,15 +27,15 @@ def update_guarded(
     can: Capabilities,
     done: Set[bytes] = frozenset(),
 ) -> Protocol[dict[bytes, UnindexedRowPlan]]:
-    """Carries out updates whose cells would make a row by themselves; returns what became of each.
+    """Carries out updates whose cells would make a row by themselves; returns the final plan of each.
 
     Args:
-        planner: plans them.
+        planner: plans the mutations.
         writes: at most one per row.
-        planned: by row key.
+        planned: the plans, by row key.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
-        done: rows that are written already; of those it is only seen to that no piece is left.
+        done: rows that are written already; for these, only pieces of deleted rows are removed.
     """
     plans: dict[bytes, UnindexedRowPlan] = {}
     blind: list[UnindexedRowPlan] = []
@@ -61,10 +61,10 @@ def update_guarded(
 
 
 def keep_together(planner: UnindexedRowPlanner, found: Iterable[Row | None], bound: int, can: Capabilities) -> Protocol[None]:
-    """Writes rows that expire again, except for cells that an update has put in the meantime, so that all their cells expire together.
+    """Rewrites expiring rows over which updates have put cells that would outlive them, so that all cells of a row expire together.
 
     Args:
-        planner: plans them.
+        planner: plans the mutations.
         found: rows, just read with every column.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
@@ -77,7 +77,7 @@ def keep_together(planner: UnindexedRowPlanner, found: Iterable[Row | None], bou
 
 
 def _guard(planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: Capabilities) -> bytes | None:
-    """A required column that is not empty, whose value one atomic call can check, or None; rather one that is left as it is."""
+    """A required column that is not empty, whose value one atomic call can check, or None; preferably one that the put leaves as it is."""
     put = plan.put
     if put is None:
         return None
@@ -107,7 +107,7 @@ def _put_where_it_is(
         if planner.expires(found):
             found = (yield from planner.stamped([write.row], bound))[write.row]
         plan = planner.plan(write, found)
-        if plan.put is not None and plan.put.ttl is not None:  # its time lies below whatever deletes the row now
+        if plan.put is not None and plan.put.ttl is not None:  # its time is below that of any delete of the row from now on
             yield from carry_out(table, [plan], can)
             return plan
         if found is not None:
@@ -126,7 +126,7 @@ def _is_piece(planner: UnindexedRowPlanner, plan: UnindexedRowPlan, before: Row 
 def _take_back(
     planner: UnindexedRowPlanner, pieces: Sequence[UpdateFields], planned: Planned, plans: Mapping[bytes, UnindexedRowPlan]
 ) -> Protocol[dict[bytes, UnindexedRowPlan]]:
-    """Deletes what updates have put into rows that were deleted before; the delete wins."""
+    """Deletes the cells that updates have put into rows deleted before; the delete wins."""
     table = planner.schema.table
     yield LetClockTick()  # a whole row put from now on has a later time than what is deleted
     found = yield GetRows(table, [write.row for write in pieces], planner.columns)

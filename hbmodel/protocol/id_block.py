@@ -11,8 +11,8 @@ def take_block(counter: Counter, count: int) -> Protocol[range]:
     """Returns ids that no other call returns. If a call is repeated because its answer was lost, its first ids may remain unused: a gap.
 
     Args:
-        counter: to take them from.
-        count: how many.
+        counter: the counter to take the ids from.
+        count: the number of ids.
     """
     last: int = yield Increment(counter.table, counter.row, counter.column, count)
     if last < count:  # the counter has overflowed

@@ -21,17 +21,17 @@ from hbmodel.protocol.operations import CheckLease, Protocol, PutRows, Together
 from hbmodel.store.values import Put, Row
 
 ADOPTED = LAST_WRITE_WINS + bytes(NONCE_LENGTH)
-"""The version, for entries, of a row that has none: one from before its table had an index, or in a table that others fill. The same
-for every builder, so that two may do the same."""
+"""The version cell for entries of a row that has none, since it is older than the first index or in a table that other programs fill,
+and for the row when it is adopted. Every builder uses the same one, so that two builders can do the same work."""
 
 
 @frozen(eq=False)
 class RowEntries:
-    """What an index holds of a row.
+    """The index entries of a row.
 
     Attributes:
         row: row key.
-        version: of the row, in ms: the time of its entries.
+        version: the time of the row's version, and of its entries, in ms.
         entries: puts by index table.
         adoption: the put that makes a row from before the first index an indexed one, or None.
         error: why the entries cannot be made, or None.
@@ -49,10 +49,10 @@ class RowIndexer:
     """Makes the entries of rows as they are read.
 
     Attributes:
-        schema: of the model.
-        indexes: whose entries are made, each with its live table.
+        schema: the schema of the model.
+        indexes: the indexes whose entries are made, each with its live table.
         adopting: whether rows without system cells are live too, and get them.
-        plain: whether rows have no system cells, ever.
+        plain: whether rows never have system cells.
         reader: decodes what the indexes hold.
     """
 
@@ -71,20 +71,20 @@ class RowIndexer:
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """What must be read of a row: all of it where it may have to be adopted."""
+        """The columns to read of a row: all of them if it may have to be adopted."""
         if self.adopting:
             return self.schema.row_columns
         return self.reader.columns if self.plain else tuple(sorted({*self.reader.columns, self.schema.version_column}))
 
     @property
     def entry_columns(self) -> Sequence[bytes]:
-        """What must be read of an entry to hold it against its row."""
+        """The columns to read of an entry to compare it with its row."""
         schema = self.schema
         has_status = any(index.name in schema.covering for index in self.indexes)
         return (schema.version_column, schema.status_column) if has_status else (schema.version_column,)
 
     def of(self, row: Row | None) -> RowEntries | None:
-        """The entries of a row that was read with `columns`, or None where it is no object."""
+        """The entries of a row that was read with `columns`, or None if it is no object."""
         if row is None or not self.reader.exists(row):
             return None
         schema = self.schema
@@ -143,18 +143,18 @@ class RowIndexer:
 
 
 def index_rows(indexer: RowIndexer, rows: Sequence[Row], since: int, again: bool = False) -> Protocol[list[RowEntries] | None]:
-    """Puts the entries of rows just read, and the system cells of those that lack them; any number of times, by any number of builders.
+    """Puts the entries of rows just read, and the system cells that rows lack. Any number of builders may do so, any number of times.
 
     Args:
         indexer: makes the entries.
-        rows: read with its `columns`.
+        rows: rows read with the `columns` of the indexer.
         since: the reading of the clock from before they were read.
         again: whether lost entries are put again: at the time `since`, above the deletes that removed them. This makes no entry
             wrong: repair removes an extra one, after every writer has passed that time. They are put unverified, because they are
             above the marks of writers that change their rows now.
 
     Returns:
-        What was made of the rows that are objects; None if they were read too long ago, so that they must be read again.
+        The entries of the rows that are objects; None if the rows were read too long ago, so that they must be read again.
     """
     made = [entries for row in rows if (entries := indexer.of(row)) is not None]
     schema = indexer.schema

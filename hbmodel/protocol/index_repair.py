@@ -21,13 +21,13 @@ from hbmodel.store.values import Cell, Delete, Put, Row
 def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
     """Deletes entries without a matching row, and bare marks, each up to its own timestamp; returns them.
 
-    Only where entry and row are older than the grace time, and the row, read once more after that, still does not have the entry:
-    its writers are over by then. Entries of rows that expire are left alone.
+    An entry is deleted only if it and its row are older than the grace time, and the row, read once more after that, still does not
+    have it: the row's writers have ended by then. Entries of rows that expire are left alone.
 
     Args:
-        indexer: says which entries a row has.
-        index: whose entries these are.
-        entries: just read.
+        indexer: determines which entries a row has.
+        index: the index of the entries.
+        entries: the entries, just read.
         grace: G in ms.
     """
     odd = yield from differing(indexer, index, entries)
@@ -38,7 +38,7 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
     if not old:
         return []
     again = yield from differing(indexer, index, old)
-    # A row that has changed in between is its writer's matter.
+    # A row that has changed in between is left to its writer.
     stale = [entry for entry, row in again if not expires(indexer, row) and now - newest_time(indexer, entry, row) > grace]
     if stale:
         yield DeleteRows(index.table, [Delete(entry.key, timestamp=entry.timestamp) for entry in stale])
@@ -48,13 +48,13 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
 def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
     """Puts entries of a covering index again, verified, if a writer that stopped or crashed has left a mark; returns them.
 
-    Only where entry and row are older than the grace time, and the row, read again after that, is still the same: the writer that left the
-    mark has ended by then, and later writers put a mark above it. The whole entry is put, at the timestamp of the mark.
+    An entry is put only if it and its row are older than the grace time, and the row, read again after that, is still the same: the
+    writer that left the mark has ended by then, and later writers put a mark above it. The whole entry is put, at the mark's timestamp.
 
     Args:
-        indexer: says which entries a row has.
-        index: whose entries these are.
-        entries: just read, all of them current ones of their rows.
+        indexer: determines which entries a row has.
+        index: the index of the entries.
+        entries: the entries, just read, all of them current ones of their rows.
         grace: G in ms.
     """
     schema = indexer.schema
@@ -85,9 +85,9 @@ def purge_markers(schema: TableSchema, rows: Sequence[Row], grace: int, delete: 
     """Deletes the markers of deleted rows that are older than the grace time, each at exactly its own time; returns their row keys.
 
     Args:
-        schema: of the model, whose table is not being adopted: in such a table only a marker distinguishes a deleted row from one
+        schema: the schema of the model; its table is not being adopted: there only a marker distinguishes a deleted row from one
             without system cells.
-        rows: just read, with their liveness cell at least.
+        rows: the rows, just read, with their liveness cell at least.
         grace: G in ms.
         delete: False only returns what would be deleted.
     """
@@ -101,7 +101,7 @@ def purge_markers(schema: TableSchema, rows: Sequence[Row], grace: int, delete: 
     again: Sequence[Row | None] = yield GetRows(schema.table, list(old), (schema.liveness_column,))
     kept = () if schema.wide is None else schema.kept_columns
     still = {row: old[row] for row, found in zip(old, again, strict=True) if _is_still(schema, old[row], found)}
-    if still and delete and schema.versioned:  # a write that has read the marker goes by it
+    if still and delete and schema.versioned:  # a write may depend on the marker that it has read
         for row, cell in still.items():
             gone = [Delete(row, families=schema.family_names, columns=kept, timestamp=cell.timestamp)]
             yield CheckAndMutate(schema.table, row, schema.liveness_column, cell.value, gone)

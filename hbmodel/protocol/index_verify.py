@@ -16,7 +16,7 @@ from hbmodel.protocol.operations import GetRows, Protocol, ReadClock
 from hbmodel.store.values import Row
 
 LOOKS = 5
-"""How often a row that changes under the check is looked at, before it is left to its writers."""
+"""How often a row that changes during the check is read before it is left to its writers."""
 
 
 @frozen
@@ -25,9 +25,9 @@ class Entry:
 
     Attributes:
         key: its row key.
-        timestamp: of its newest cell in ms, be it a mark.
+        timestamp: the time of its newest cell, marks included, in ms.
         bare: whether nothing but a mark is left of it.
-        unverified: whether it belongs to a covering index and its row must answer for it.
+        unverified: whether it belongs to a covering index and is not verified, so that its row must be read.
     """
 
     key: bytes
@@ -45,12 +45,12 @@ class Entry:
 
 @frozen(eq=False)
 class RowFindings:
-    """What was found of rows.
+    """The findings about rows.
 
     Attributes:
-        live: how many are objects.
-        missing: those of which an entry is not there.
-        refused: those whose entries cannot be made.
+        live: the number of rows that are objects.
+        missing: rows that lack an entry.
+        refused: rows whose entries cannot be made.
     """
 
     live: int
@@ -64,9 +64,9 @@ class EntryFindings:
 
     Attributes:
         stale: entries that match no current row, and are old enough for repair.
-        pending: the same, but not that old: a writer may be about to put their row.
+        pending: such entries that are not that old: a writer may be about to put their row.
         expiring: entries that differ from a row that will expire. They expire with it, and older cells of the row may become visible.
-        unverified: entries that are right, and old enough for repair, but whose rows must answer for them: a writer was stopped.
+        unverified: correct entries, old enough for repair, that are not verified because a writer was interrupted.
         bare: marks of deleted entries, old enough for repair. No query reads them.
     """
 
@@ -84,8 +84,8 @@ def find_missing(indexer: RowIndexer, rows: Sequence[Row]) -> Protocol[RowFindin
     seems to be missing, its row is read again: the entry is missing only if the row is still the same.
 
     Args:
-        indexer: says which entries a row must have.
-        rows: read with its `columns`.
+        indexer: determines which entries a row must have.
+        rows: rows read with the `columns` of the indexer.
     """
     schema = indexer.schema
     expected = [entries for row in rows if (entries := indexer.of(row)) is not None]
@@ -107,7 +107,7 @@ def find_missing(indexer: RowIndexer, rows: Sequence[Row]) -> Protocol[RowFindin
 
 
 def _lacking(indexer: RowIndexer, expected: Sequence[RowEntries]) -> Protocol[list[RowEntries]]:
-    """Those of which an entry is not there."""
+    """The rows that lack an entry."""
     version = indexer.schema.version_column
     lacking: dict[bytes, RowEntries] = {}
     for index in indexer.indexes:
@@ -127,9 +127,9 @@ def find_stale(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grac
     """Compares entries with the rows that they point to.
 
     Args:
-        indexer: says which entries a row has.
-        index: whose entries these are.
-        entries: just read.
+        indexer: determines which entries a row has.
+        index: the index of the entries.
+        entries: the entries, just read.
         grace: G in ms.
     """
     odd = yield from differing(indexer, index, entries)
@@ -145,7 +145,7 @@ def find_stale(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grac
 
 
 def differing(indexer: RowIndexer, index: Index, entries: Sequence[Entry]) -> Protocol[list[tuple[Entry, Row | None]]]:
-    """The entries that are not current ones of their rows, with the row as it was read."""
+    """The entries that are not current entries of their rows, each with the row as it was read."""
     schema = indexer.schema
     rows_of = KeyMapper(schema).rows_of_entry_code(index)
     rows = [_row_of(rows_of, entry.key) for entry in entries]
@@ -165,14 +165,14 @@ def _row_of(rows_of: Callable[[bytes], Sequence[bytes]], entry: bytes) -> bytes 
 
 
 def _has(made: RowEntries | None, index: Index, entry: bytes) -> bool:
-    """Whether a row has an entry; unknown for a row that cannot be read."""
+    """Whether a row has an entry; assumed for a row whose entries cannot be made."""
     if made is None:
         return False
     return made.error is not None or any(table == index.table and put.row == entry for table, put in made.entries)
 
 
 def expires(indexer: RowIndexer, row: Row | None) -> bool:
-    """Whether older cells of a row become visible when it expires."""
+    """Whether a row expires; older cells of it may then become visible."""
     return row is not None and end_of_live(row, indexer.schema.liveness_column) is not None
 
 

@@ -18,14 +18,14 @@ from hbmodel.store.values import Delete, Put
 
 @frozen(eq=False)
 class BatchPlan:
-    """What is carried out for the writes of a batch, in the order of the protocol's phases; see `RowPlan`.
+    """The mutations of a batch of writes, in the order of the protocol's phases; see `RowPlan`.
 
     Attributes:
         entries: puts by index table.
-        puts: of the rows.
-        row_deletes: in the rows.
+        puts: the puts of the rows.
+        row_deletes: the deletes in the rows.
         stale: deletes, each with its index table.
-        outcomes: by position of the write.
+        outcomes: the outcomes, by position of the write.
         marks: puts, each with its index table.
     """
 
@@ -50,7 +50,7 @@ class BatchPlan:
 
     @property
     def before_rows(self) -> Mapping[str, Sequence[Put]]:
-        """What all must land before the rows: entries and marks, by index table."""
+        """All puts that must land before the rows: entries and marks, by index table."""
         if not self.marks:
             return self.entries
         return by_table(chain(((table, put) for table, puts in self.entries.items() for put in puts), self.marks))

@@ -38,12 +38,12 @@ class RowPlan:
     """The mutations of one write, in the order of the protocol's phases.
 
     Attributes:
-        outcome: that holds once the row is written.
+        outcome: the outcome that holds once the row is written.
         entries: puts by index table; all land before the row.
         put: the one put of the row.
-        row_delete: what the put of a dead marker or of an expiring row leaves to delete in the row, at one below its time.
+        row_delete: the delete that goes with the put of a dead marker or of an expiring row, at one below its time.
         stale: deletes by index table; they start after the acknowledgement.
-        marks: puts by index table, which take back verified entries; all land before the row.
+        marks: puts by index table that make verified entries unverified; all land before the row.
     """
 
     outcome: Outcome
@@ -72,12 +72,12 @@ class IndexedRowPlanner:
     """Plans writes of a model with live indexes (last-write-wins mode).
 
     Attributes:
-        schema: of the model.
-        indexes: those that writes must keep, each with the table that is live.
+        schema: the schema of the model.
+        indexes: the indexes that writes must maintain, each with its live table.
         bound: the largest distance of a timestamp into the future of the corrected clock, in ms.
         nonce: source of nonces.
         adopting: whether rows without system cells are live too.
-        mixed: whether others still write such rows, at the server's time and without dead markers.
+        mixed: whether other programs still write such rows, at the server's time and without dead markers.
         keys: packs entries.
         reader: decodes the group of a row.
         group: fields that decide the entries of an index, or are covered; a put of one of them writes them all.
@@ -167,7 +167,7 @@ class IndexedRowPlanner:
         return puts
 
     def _stale(self, old: OldRow, entries: Sequence[tuple[str, Put]], timestamp: int) -> list[tuple[str, Delete]]:
-        """Old-key entries go at one below the new version's time, so that a tie with another writer spares its entry (rule 3)."""
+        """Deletes of old-key entries, at one below the new version's time, so that a tie with another writer spares its entry (rule 3)."""
         if not old.live or old.row is None:
             return []
         try:
@@ -199,21 +199,21 @@ class IndexedRowPlanner:
         return [(table, Put(entry, cells, timestamp)) for table, entry in entries if table in self.covering]
 
     def verifications(self, entries: Sequence[tuple[str, Put]]) -> list[tuple[str, Put]]:
-        """What verifies the entries of acknowledged writes; none that expire, and none of an index that some program does not keep."""
+        """Puts that verify the entries of acknowledged writes, except entries that expire or whose index some program does not maintain."""
         tables = frozenset(index.table for index in self.indexes if index.table in self.covering and index.kept_by_all)
         return [(table, verification(self.schema, put)) for table, put in entries if table in tables and put.ttl is None]
 
     def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
-        """Every cell of a full write: over a dead or absent row also zero counters and blanks for whatever its read showed (rule 4).
+        """Every cell of a full write; over a dead or absent row also zero counters, and empty cells for other columns read (rule 4).
 
         The cells with the times of the last entries of map columns are left unchanged. A put of entries that is older than this write
-        may still be in progress: under a blank it would go unnoticed, and its entries would appear in a later object.
+        may still be in progress: under an empty cell it would go unnoticed, and its entries would appear in a later object.
 
         A put that expires writes every column too, so that no older cell remains under it.
         """
         schema = self.schema
         if old.live and old.row is not None and write.ttl is None:
-            # The group stays whole (rule 2); of the others, what the live row does not show need not be hidden.
+            # The group stays whole (rule 2). In other columns an empty cell is needed only if the live row has a cell to hide.
             cells = without_nulls(write.cells, schema.optional_columns - self.group_columns - old.row.columns.keys())
         else:
             cells = dict(write.cells)
@@ -238,7 +238,7 @@ class IndexedRowPlanner:
         return self._whole(old, Put(write.row, cells, timestamp, write.ttl), entries, nonce)
 
     def _end_cells(self, end: int | None) -> dict[bytes, bytes]:
-        """The cells that say that a row is live, until when; those who do not look for a liveness cell find the other."""
+        """The cells that say that a row is live, and until when; programs that do not read the liveness cell read the expiry cell."""
         cells = {self.schema.liveness_column: live_value(end)}
         if self.mixed and end is not None:
             cells[self.schema.expiry_column] = end_value(end)
@@ -249,7 +249,7 @@ class IndexedRowPlanner:
         return end_of_adopted(self.schema, row) if self.adopting else end_of_live(row, self.schema.liveness_column)
 
     def _whole(self, old: OldRow, put: Put, entries: Sequence[tuple[str, Put]], nonce: bytes) -> RowPlan:
-        """A put of the whole row; where it expires, nothing older may be left under it or its entries (rule 10)."""
+        """A put of the whole row; if it expires, no older cells may remain under it or its entries (rule 10)."""
         assert put.timestamp is not None
         outcome = Outcome("put", put.row, put.timestamp)
         if put.ttl is None:
@@ -260,7 +260,7 @@ class IndexedRowPlanner:
         return RowPlan(outcome, entries, put, older, stale, self._marks(stale, nonce, put.timestamp, entries))
 
     def version_time(self, old: OldRow) -> int:
-        """When the old entries were put: what another writer has put since may be the row's again once this put expires."""
+        """When the old entries were put. Later entries of other writers may be the row's current ones again once this put expires."""
         cell = None if old.row is None else old.row.columns.get(self.schema.version_column)
         return -1 if cell is None else cell.timestamp
 
@@ -294,8 +294,8 @@ class IndexedRowPlanner:
     def _rewritten(self, write: UpdateFields, row: Row, changed: Mapping[bytes, bytes], timestamp: int, end: int | None) -> RowPlan:
         """The whole row as it was read, with the changes.
 
-        If cells expire, the whole row expires at once (rule 10). If other programs delete without a marker, no fragment remains of a
-        row that was deleted in the meantime.
+        If cells expire, all cells of the row expire at the same time (rule 10). If other programs delete without a marker, no fragment
+        remains of a row that was deleted in the meantime.
         """
         schema = self.schema
         if end is not None and end <= timestamp:
@@ -311,10 +311,10 @@ class IndexedRowPlanner:
         return self._whole(OldRow(True, -1, row), Put(write.row, cells, timestamp, ttl), entries, nonce)
 
     def _unrepeated(self, row: Row, *, ends: bool) -> frozenset[bytes]:
-        """Columns of a row that are not put again with it: counters, which others increment, and what belongs to another writer.
+        """Columns of a row that are not put again with it: counters, which other programs increment, and cells of other writers.
 
-        Of a row that ends all older cells are deleted. What says by which insert it was put is put again: an insert that has not been
-        acknowledged yet recognizes its row by that.
+        If the row expires, all older cells are deleted. But the cell that shows which insert put the row is put again: an insert that
+        has not been acknowledged yet recognizes its row by it.
         """
         if not self.adopting:
             return frozenset()

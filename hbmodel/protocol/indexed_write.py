@@ -1,4 +1,4 @@
-"""The write and read protocols as sans-IO generators: they yield storage operations and receive the answers.
+"""The write protocols of indexed models, last write wins, as sans-IO generators: they yield operations and receive the answers.
 
 A session runs them against a store; the model checker in the tests runs the same code through every interleaving and crash.
 """
@@ -40,21 +40,21 @@ def write_indexed_batch(
 ) -> Protocol[None]:
     """Writes rows of an indexed model, each row at most once, in four phases with one call per table and phase.
 
-    Read the old rows; put the new entries, and marks over the old ones of covering indexes, and await all; put the rows; acknowledge;
-    verify the new entries and delete the old-key ones. A driver that could not carry out an operation repeats that very operation,
+    Read the old rows; put the new entries, and marks over the old ones of covering indexes, and wait for all; put the rows; acknowledge;
+    verify the new entries and delete the old-key ones. A driver that could not carry out an operation repeats exactly that operation,
     timestamps included.
 
     Args:
         planner: plans the mutations.
         writes: at most one per row.
         atomic_rows: whether the store mutates a row atomically; then a single delete is one call.
-        deleted: where the rows that an attempt has deleted are noted, since the next one finds them absent; a protocol that is begun
-            again, since the indexes have changed, is given the same.
+        deleted: where the rows that an attempt has deleted are recorded, since the next one finds them absent; a protocol that is
+            started again because the indexes have changed gets the same mapping.
         together: rows of objects that are written together with others: objects that share a row of the table get one timestamp.
     """
     deleted = {} if deleted is None else deleted
     table = planner.schema.table
-    earlier: list[tuple[str, Delete]] = []  # stale entries that an attempt given up for its age had found
+    earlier: list[tuple[str, Delete]] = []  # stale entries found by attempts that took too long
     while True:
         reading = [write for write in writes if planner.needs_read(write)]
         rows: Sequence[Row | None] = ()
@@ -65,7 +65,7 @@ def write_indexed_batch(
             found = {write.row: planner.old(row) for write, row in zip(reading, rows, strict=True)}
             plan = BatchPlan.of(_planned(planner, writes, found, now, together))
         else:
-            plan = plan_unread(planner, cast(Sequence[PutObject], writes), now)  # no other kind of write goes without a read
+            plan = plan_unread(planner, cast(Sequence[PutObject], writes), now)  # all other kinds of writes need a read
         if first := plan.before_rows:
             yield Together([PutRows(name, puts) for name, puts in first.items()])
         yield from _write_rows(table, plan, atomic_rows)
@@ -84,7 +84,7 @@ def write_indexed_batch(
 def _planned(
     planner: IndexedRowPlanner, writes: Sequence[RowWrite], found: Mapping[bytes, OldRow], now: int, together: Set[bytes]
 ) -> list[RowPlan]:
-    """The plan of each write; of those that share a row of the table each at the latest time that one of them needs."""
+    """The plan of each write; writes that share a row of the table all get the latest time that one of them needs."""
     plans = [planner.plan(write, found.get(write.row, UNREAD), now) for write in writes]
     wide = planner.schema.wide
     if wide is None or not together:
@@ -172,10 +172,10 @@ def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: R
     """Whether a put that was refused had been carried out before, by a call whose answer was lost, and its object has moved.
 
     Args:
-        planner: that planned the put.
-        put: of the row.
+        planner: the planner of the put.
+        put: the put of the row.
         seen: the liveness cell that was read before.
-        row: as it is now.
+        row: the row as it is now.
 
     Raises:
         UnknownOutcome: an object was moved away from the row in between, and it cannot be known which one.

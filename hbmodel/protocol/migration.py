@@ -33,16 +33,16 @@ HALTING, TURNED = "halting", "turned"
 
 @frozen
 class Phase:
-    """How programs use the two tables. Those of a phase and of the next one may run at the same time, those of no two others.
+    """How programs use the two tables. Only programs of one phase, or of two successive phases, may run at the same time.
 
     Attributes:
-        name: of the phase.
+        name: the name of the phase.
         reads: the tables that are read, in this order.
         writes: the table that new objects go to; None: programs are refused.
-        changes: whether objects may be deleted: that needs one table which says what is there.
-        ends: whether a delete that began in the phase before may be acknowledged: all objects are in the one table still.
-        seals: whether writers of versioned models move what they are about to change; None: they need not look into both tables.
-        lasts: the phases in which what is read of versioned models by this one is not missed.
+        changes: whether objects may be deleted; this needs one table that determines which objects exist.
+        ends: whether a delete that began in the previous phase may be acknowledged: all objects are still in one table.
+        seals: whether writers of versioned models move the rows that they are about to change; None: they need not read both tables.
+        lasts: the phases in which a read of versioned models that began in this phase can end without having missed an object.
     """
 
     name: str
@@ -64,7 +64,7 @@ PHASES: Mapping[str, Phase] = {
     for phase in (
         Phase(BEFORE, ("old",), "old", changes=True, ends=True),
         Phase(PREPARED, ("new", "old"), "old", ends=True),  # all must read both tables before the first one writes to the new one
-        Phase(MOVING, ("new", "old"), "new"),  # once no program writes to the old table any more, its rows are copied
+        Phase(MOVING, ("new", "old"), "new"),  # once no program writes to the old table, its rows are copied
         Phase(CUT, ("new",), "new"),
         Phase(DONE, ("new",), "new", changes=True, ends=True),  # no program reads the old table, where deleted rows would still be visible
         Phase(RETURNING, ("new", "old"), "old"),  # the way back: rows of the new table are copied into the old one
@@ -81,12 +81,12 @@ VERSIONED_PHASES: Mapping[str, Phase] = {
     phase.name: phase
     for phase in (
         Phase(BEFORE, ("old",), "old", True, True, lasts=frozenset((BEFORE,))),
-        Phase(PREPARED, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),  # all must heed seals before the first is put
+        Phase(PREPARED, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),  # all must respect seals before the first one is put
         Phase(MOVING, ("old", "new"), "new", True, True, seals=True, lasts=_FORTH),
         Phase(CUT, ("new",), "new", True, True, lasts=frozenset((CUT, DONE))),  # everything is in the new table
         Phase(DONE, ("new",), "new", True, True, lasts=frozenset((CUT, DONE))),
-        Phase(HALTING, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),  # the moves that have begun are ended
-        Phase(TURNED, ("new", "old"), "new", True, True, seals=False, lasts=_BACK),  # all must read so before rows move back
+        Phase(HALTING, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),  # the moves that have begun are finished
+        Phase(TURNED, ("new", "old"), "new", True, True, seals=False, lasts=_BACK),  # all must read in this order before rows move back
         Phase(RETURNING, ("new", "old"), "old", True, True, seals=True, lasts=_BACK),
         Phase(RETURNED, ("old",), "old", True, True, lasts=frozenset((RETURNED, BEFORE))),
     )
@@ -95,20 +95,20 @@ VERSIONED_PHASES: Mapping[str, Phase] = {
 
 
 def phase_of(schema: TableSchema, name: str) -> Phase | None:
-    """The phase of a model, by its name; None where a model of its kind has none of that name."""
+    """The phase of a model, by its name; None if a model of its kind has no such phase."""
     return (VERSIONED_PHASES if schema.versioned else PHASES).get(name)
 
 
 @frozen(eq=False)
 class MovedRow:
-    """A row as the other table is to hold it.
+    """A row in the form in which the other table will hold it.
 
     Attributes:
         source: its row key in the table that it comes from.
-        put: of the row, at the time of the row that it comes from.
+        put: the put of the row, at the time of the row that it comes from.
         entries: puts of its index entries, by index table.
         error: why it cannot be made, or None.
-        target: its row key in the other table, where only that is said.
+        target: its row key in the other table, if only this is given and no put.
     """
 
     source: bytes
@@ -137,7 +137,7 @@ class RowMover:
     Attributes:
         reader: decodes whole rows of the table that they come from.
         target: the schema of the table that they go to.
-        indexes: of that table, as the registry has them.
+        indexes: the indexes of that table, as the registry has them.
         system_cells: whether its rows have system cells.
     """
 
@@ -151,7 +151,7 @@ class RowMover:
         object.__setattr__(self, "_indexer", RowIndexer(self.target, self.indexes))
 
     def of(self, row: Row) -> MovedRow | None:
-        """The row for the other table, or None where it is no object. The same in whichever program makes it."""
+        """The row for the other table, or None if it is no object. Every program makes the same row."""
         if not self.reader.exists(row):
             return None
         try:
@@ -200,7 +200,7 @@ class RowMover:
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """What must be read of a row."""
+        """The columns to read of a row."""
         return self.reader.schema.row_columns
 
 
@@ -209,8 +209,8 @@ def copy_rows(moved: Sequence[MovedRow], table: str, since: int) -> Protocol[boo
 
     Args:
         moved: the rows.
-        table: that they go to.
-        since: a reading of the clock from before they were read.
+        table: the table that they go to.
+        since: a reading of the clock from before the rows were read.
 
     Returns:
         Whether they were put; False if they were read too long ago, so that they must be read again.

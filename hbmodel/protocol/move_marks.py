@@ -24,14 +24,14 @@ _MARKER, _VERSION = len(DEAD) + 8, len(LAST_WRITE_WINS) + NONCE_LENGTH
 
 @frozen
 class MoveMark:
-    """A mark, taken apart.
+    """A parsed mark.
 
     Attributes:
         kind: `LEAVING` or `COPIED`.
-        nonce: of the move; 8 bytes, of which the last one counts how often the mark in the old row was renewed.
+        nonce: the nonce of the move, 8 bytes. The last one counts how often the mark in the old row was renewed.
         other: the row key at the other end of the move.
-        digest: of the cells that were copied; nothing in the old row.
-        timestamp: of the mark's cell, or -1 where it is still to be put.
+        digest: the digest of the cells that were copied; empty for the mark in the old row.
+        timestamp: the timestamp of the mark's cell, or -1 if it has not been put yet.
     """
 
     kind: bytes
@@ -42,7 +42,7 @@ class MoveMark:
 
     @property
     def value(self) -> bytes:
-        """The cell."""
+        """The value of the cell."""
         return self.kind + self.nonce + self.digest + self.other
 
     def renewals(self, leaving: MoveMark) -> int | None:
@@ -55,7 +55,7 @@ class MoveMark:
         return (leaving.nonce[-1] - self.nonce[-1] + 128) % 256 - 128
 
     def renewed(self) -> MoveMark:
-        """The mark in the old row once its copy is to be taken back."""
+        """The mark that replaces this one in the old row before the copy is taken back."""
         return evolve(self, nonce=self.nonce[:-1] + bytes([(self.nonce[-1] + 1) % 256]))
 
 
@@ -87,13 +87,13 @@ def moved_version(marker: bytes) -> bytes | None:
 
 
 def moved_cells(schema: TableSchema, row: Row) -> dict[bytes, bytes]:
-    """What moves with an object: every cell of its row but those that say of the row itself how it was written."""
+    """The cells that move with an object: all cells of its row, except those that record how that row itself was written."""
     left = {schema.liveness_column, schema.version_column, schema.row_version_column, schema.expiry_column}
     return {c: cell.value for c, cell in row.columns.items() if c not in left and not c.startswith(schema.stamp_prefix)}
 
 
 def digest_of(schema: TableSchema, cells: Mapping[bytes, bytes]) -> bytes:
-    """Of the cells of an object without those that say nothing: empty ones, and counters that stand at zero."""
+    """The digest of an object's cells; empty cells and counters at zero are left out."""
     counters = {f.column for f in schema.columns if f.kind == "counter"}
     said = hashlib.sha256()
     for column, value in sorted(cells.items()):

@@ -20,7 +20,7 @@ def claim_name(of: DictionaryTables, name: str) -> Protocol[int]:
 
     Args:
         of: the dictionary.
-        name: to claim an id for.
+        name: the name to claim an id for.
     """
     row = name.encode()
     while True:

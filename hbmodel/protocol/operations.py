@@ -1,7 +1,7 @@
 """The storage operations that sans-IO protocol generators yield; a driver executes them and sends the answers back.
 
-If an operation fails, the driver leaves the generator where it is and may execute the same operation again later: every operation
-that a protocol yields is safe to repeat, since its timestamps are part of it.
+If an operation fails, the driver leaves the generator where it is and may execute the same operation again later. Every operation is
+safe to repeat: its timestamps are part of it, or its docstring says why.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class CheckAndMutate:
 class CheckAndMutateRows:
     """`CheckAndMutate` in many rows, each by itself. Answer: `list[bool | None]`, in the order of `changes`.
 
-    False says that a change was not applied; None that it was refused, maybe by what an earlier call for it has done.
+    False says that a change was not applied; None that it was refused, perhaps because an earlier call already applied it.
     """
 
     table: str
@@ -95,7 +95,7 @@ class CheckAndPut:
 
 @frozen
 class Increment:
-    """Adds to a counter. Answer: its new value. Safe to repeat where a protocol may leave out what was counted twice."""
+    """Adds to a counter. Answer: its new value. Safe to repeat if the protocol may skip values, since a repetition counts twice."""
 
     table: str
     row: bytes
@@ -115,7 +115,7 @@ class ReadClock:
     """Answer: milliseconds since 1970, this machine's clock corrected to the server's.
 
     Attributes:
-        exact: whether the server is asked now, so that its clock has not shown a later time yet.
+        exact: whether to ask the server now, so that its clock had shown no later time before the call.
     """
 
     exact: bool = False
@@ -123,7 +123,7 @@ class ReadClock:
 
 @frozen
 class ReadRunningTime:
-    """Answer: milliseconds by a clock of this machine that never jumps; only the difference of two answers says anything."""
+    """Answer: milliseconds by a clock of this machine that never jumps; only the difference of two answers has a meaning."""
 
 
 @frozen

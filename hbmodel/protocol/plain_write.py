@@ -21,15 +21,15 @@ R = TypeVar("R")
 
 
 def behind_entries(schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[R]) -> Protocol[R]:
-    """Puts the entries of objects, carries out the protocol that puts their rows, and acknowledges if that took not too long.
+    """Puts the entries of objects, carries out the protocol that puts their rows, and acknowledges.
 
-    If it did, a repairer may have taken the entries for orphans while their rows were not there, so they are put once more.
+    If that took too long, a repairer may have taken the entries for orphans. Then they are put again before the acknowledgement.
 
     Args:
-        schema: of the model.
-        indexes: those that are kept, each with its live table.
-        writes: what the protocol writes.
-        protocol: as for a model without indexes; its acknowledgement is held back.
+        schema: the schema of the model.
+        indexes: the indexes to maintain, each with its live table.
+        writes: the writes of the protocol.
+        protocol: the protocol of a model without indexes; its acknowledgement is held back.
     """
     objects = [write for write in writes if isinstance(write, PutObject)]
     now = yield ReadClock()

@@ -31,9 +31,9 @@ class KeyPrefix:
     """The rows that share all key fields but the last one, which holds whole numbers.
 
     Attributes:
-        schema: of the model.
-        order: of the numbers.
-        ranges: of their row keys: one, or one for each bucket of the salt that can hold them.
+        schema: the schema of the model.
+        order: the order of the numbers.
+        ranges: the ranges of their row keys: one, or one for each bucket of the salt that can hold them.
     """
 
     schema: TableSchema
@@ -45,13 +45,13 @@ class KeyPrefix:
         """The prefix that the fields of an object give.
 
         Args:
-            schema: of the model.
-            key: every key field but the last by name; more does no harm.
+            schema: the schema of the model.
+            key: every key field but the last, by name; other fields are ignored.
 
         Raises:
             IncompleteKey: names the missing fields.
             EncodingError: a value cannot be stored exactly.
-            CapabilityError: the last key field has no whole number before another, or the buckets of the salt are drawn.
+            CapabilityError: the last key field is no whole number in a codec that keeps the order, or the salt is random.
         """
         layout, salt = schema.layout, schema.salt
         *names, last = layout.names
@@ -83,11 +83,11 @@ class KeyPrefix:
 
 
 def prepend_row(prefix: KeyPrefix, reader: RowDecoder, insert: Callable[[int], Protocol[R]]) -> Protocol[R]:
-    """Puts an object before the first live row of a prefix, at the end of its numbers where there is none.
+    """Puts an object before the first live row of a prefix, or under the last number if there is none.
 
     Args:
-        prefix: of the row's key.
-        reader: says which rows are live.
+        prefix: the prefix of the row's key.
+        reader: determines which rows are live.
         insert: the protocol that puts the object under a number, or raises `RowExists`; its result is returned.
 
     Raises:

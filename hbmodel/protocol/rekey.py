@@ -27,14 +27,14 @@ from hbmodel.store.values import Row
 
 @frozen(eq=False)
 class Move:
-    """An object and where it is to go.
+    """An object and its new key.
 
     Attributes:
-        old: the row key that it has.
-        new: the row key that it is to have.
+        old: its row key.
+        new: its new row key.
         changes: the key fields that change.
-        version: that it must have, or 0 for any.
-        one_row: whether both are objects of one row of the table.
+        version: the version that the object must have, or 0 for any.
+        one_row: whether both keys are in the same row of the table.
     """
 
     old: bytes
@@ -49,7 +49,7 @@ class Moved:
     """An object under its new key.
 
     Attributes:
-        outcome: as for a put of it.
+        outcome: the outcome, as for a put of the object.
         obj: the object.
     """
 
@@ -58,22 +58,22 @@ class Moved:
 
 
 def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
-    """Moves an object; can be begun again after any error, and goes on from what it finds.
+    """Moves an object. It can be started again after any error, and continues from what it finds.
 
     Args:
-        mover: carries out the steps, as rows of the model are written.
-        move: says which object and where.
+        mover: carries out the steps, in the way that rows of the model are written.
+        move: the object and its new key.
 
     Raises:
         RowNotFound: there is no object under the old key.
-        RowExists: there is another one under the new key.
-        ConflictError: the object is on its way to another key, or has another version than asked for.
+        RowExists: there is another object under the new key.
+        ConflictError: another move of the object is not finished, or it has another version than asked for.
     """
     schema, columns = mover.schema, mover.columns
-    stood = False  # whether the copy was seen while the old row was there
+    stood = False  # whether the copy was seen while the old row was live
     while True:
         (old,) = yield GetRows(schema.table, [move.old], columns)
-        (new,) = yield GetRows(schema.table, [move.new], columns)  # afterwards: an object that was gone from the old row is here
+        (new,) = yield GetRows(schema.table, [move.new], columns)  # read second: an object that has left the old row is found here
         leaving, copied = _mark(schema, old, LEAVING), _mark(schema, new, COPIED)
         if not mover.live(old):
             return (yield from _arrived(mover, move, stood, (old, leaving), (new, copied)))
@@ -100,7 +100,7 @@ def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
         within = move.one_row and mover.moves_within_rows
         if leaving is None:
             yield from _part_with_earlier(mover, old)
-        if leaving is None and not (within and schema.versioned):  # the version of the row stands for the mark
+        if leaving is None and not (within and schema.versioned):  # the version of the row serves as the mark
             yield from mover.mark(old, MoveMark(LEAVING, mover.nonce(), move.new), move.version)
             continue
         if leaving is not None and leaving.other != move.new:
@@ -123,7 +123,7 @@ def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
         stood = True
         if copied.digest != digest and mover.copies_again:
             if digest_of(schema, moved_cells(schema, new)) == copied.digest:
-                # From then on nobody deletes the old row because of this copy, and it can be taken back.
+                # After that, no program deletes the old row because of this copy, and the copy can be taken back.
                 yield from mover.mark(old, leaving.renewed(), UNKNOWN, over=leaving)
                 continue
             if not schema.versioned:
@@ -136,7 +136,7 @@ def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
 
 
 def copy_of(reader: RowDecoder, row: Row, move: Move, end: int | None = None) -> PutObject:
-    """What puts the object of a row under its new key: as an object of its own, but with every cell as it is stored, and its end."""
+    """The put of a row's object under its new key: a new object, but with every cell as it is stored, and with the time of its expiry."""
     schema = reader.schema
     obj = reader.make({**reader.values(row), **move.changes})
     write = evolve(put_object(schema, obj, None if end is None else 1), version=UNKNOWN, end=end)
@@ -151,7 +151,7 @@ def _mark(schema: TableSchema, row: Row | None, kind: bytes) -> MoveMark | None:
 def _arrived(
     mover: RowMover, move: Move, stood: bool, old: tuple[Row | None, MoveMark | None], new: tuple[Row | None, MoveMark | None]
 ) -> Protocol[Moved]:
-    """Ends a move whose old row is gone; by whose hand does not matter, since the copy stands."""
+    """Ends a move whose old row is gone. It does not matter which program deleted that row, since the copy exists."""
     table = mover.schema.table
     (left, leaving), (row, copied) = old, new
     if left is not None and leaving is not None:
@@ -165,14 +165,14 @@ def _arrived(
 
 
 def _overtaken(mover: RowMover, move: Move, copied: MoveMark) -> Protocol[bool]:
-    """Whether the copy is of a move that began after the old row was read."""
+    """Whether the copy belongs to a move that began after the old row was read."""
     (old,) = yield GetRows(mover.schema.table, [move.old], mover.columns)
     leaving = _mark(mover.schema, old, LEAVING)
     return not mover.live(old) or (leaving is not None and copied.renewals(leaving) is not None)
 
 
 def _written_twice(mover: RowMover, move: Move, old: tuple[Row | None, MoveMark], copied: MoveMark) -> Protocol[None]:
-    """Ends a move with two objects."""
+    """Ends a move whose object was written under both keys: raises `RowExists`."""
     row, leaving = old
     assert row is not None
     yield from mover.unmark(row, leaving)
@@ -184,7 +184,7 @@ def _written_twice(mover: RowMover, move: Move, old: tuple[Row | None, MoveMark]
 
 
 def _part_with_earlier(mover: RowMover, row: Row) -> Protocol[None]:
-    """An object that came here from another key, by a move that was not ended, is here for good once its old row is gone."""
+    """Clears the mark of an earlier move that brought the object here; raises `ConflictError` if that move is not finished."""
     schema = mover.schema
     copied = _mark(schema, row, COPIED)
     if copied is None:

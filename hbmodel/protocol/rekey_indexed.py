@@ -36,8 +36,8 @@ class IndexedMover(RowMover, Generic[P]):
 
     Attributes:
         planner: plans the mutations.
-        stale: entries to delete in the end.
-        verifications: of entries, in the end.
+        stale: deletes of old-key entries, sent after the acknowledgement.
+        verifications: puts that verify new entries, sent after the acknowledgement.
     """
 
     planner: P
@@ -49,7 +49,7 @@ class IndexedMover(RowMover, Generic[P]):
         return self.planner.end_of(row)
 
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
-        """See `RowMover.mark`; the mark expires with its row. One over another changes what a delete of the row is checked against."""
+        """See `RowMover.mark`; it expires with its row. A mark over another one also changes the cell that a delete of the row checks."""
         schema, end = self.schema, self.end_of(row)
         now = yield ReadClock(self.planner.mixed)
         timestamp = self._after(row, now)
@@ -62,7 +62,7 @@ class IndexedMover(RowMover, Generic[P]):
         return applied
 
     def _checked(self, row: Row) -> tuple[bytes, bytes]:
-        """What changes with every write of a column that an index reads: the mark stands for the version of a row that has none."""
+        """Column and value of the version cell, which each write of a column that an index reads changes; of the mark if there is none."""
         schema, columns = self.schema, row.columns
         column = schema.version_column if schema.version_column in columns else schema.move_column
         return column, columns[column].value
@@ -74,7 +74,7 @@ class IndexedMover(RowMover, Generic[P]):
         return timestamp
 
     def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
-        """Blanks the mark: what is put there next has a later time, and so is not hidden by a delete."""
+        """Puts an empty cell over the mark: the next mark gets a later time. A delete could hide the next mark."""
         yield PutRows(self.schema.table, [Put(row.row, {self.schema.move_column: b""}, mark.timestamp + 1)])
 
     def copy(self, write: PutObject) -> Protocol[Any]:
@@ -90,7 +90,7 @@ class IndexedMover(RowMover, Generic[P]):
         return self._deleted(row)
 
     def _deleted(self, row: Row) -> Protocol[bool]:
-        """Deletes a row of which nobody has written a column that an index reads."""
+        """Deletes a row if no column that an index reads has been written since it was read; returns whether that was done."""
         old = self.planner.old(row)
         plan = self._gone(old, (yield ReadClock(self.planner.mixed)))
         if plan.marks:
@@ -108,7 +108,7 @@ class IndexedMover(RowMover, Generic[P]):
         return self._moved(plan, old.row)
 
     def _moved(self, plan: RowPlan, row: Row) -> RowPlan:
-        """The same, and the row shows which version has been moved."""
+        """The same plan, but the dead marker also shows which version was moved."""
         column, version = self.schema.liveness_column, row.columns.get(self.schema.version_column)
         if plan.put is None or version is None or not version.value.startswith(LAST_WRITE_WINS):
             return plan
@@ -116,7 +116,7 @@ class IndexedMover(RowMover, Generic[P]):
         return evolve(plan, put=evolve(plan.put, cells=cells))
 
     def _changed(self, plan: RowPlan, old: OldRow) -> Protocol[bool]:
-        """Carries out the plan of a row that is as it was read."""
+        """Carries out a plan if its row is still as it was read; returns whether that was done."""
         assert old.row is not None
         column, expected = self._checked(old.row)
         applied: bool = yield CheckAndMutate(self.schema.table, old.row.row, column, expected, _mutations(plan))
@@ -173,7 +173,7 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
     """Moves objects of a versioned model: nobody else writes an object while it moves."""
 
     def _moved(self, plan: RowPlan, row: Row) -> RowPlan:
-        """The version cell has the nonces of earlier writes already."""
+        """The plan as it is: the version cell already has the nonces of earlier writes."""
         return plan
 
     @property
@@ -182,20 +182,20 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
 
     @property
     def moves_within_rows(self) -> bool:
-        """Not where a value must be claimed for the new row before the old one goes."""
+        """False with unique indexes: their values must be claimed for the new row before the old one is deleted."""
         return not self._unique
 
     @property
     def copies_again(self) -> bool:
-        """Not where its values may be claimed for the copy already; nothing but counters can have changed."""
+        """False with unique indexes: their values may be claimed for the copy already. Only counters can have changed."""
         return not self._unique
 
     def outcome(self, row: Row) -> Outcome:
-        """Of the put of the new row, with its version."""
+        """The outcome of the put of the new row, with its version."""
         return Outcome("put", row.row, version=self.planner.cell(self.planner.old(row)).version)
 
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
-        """Marks the old row under its version: writes that have read it before are refused."""
+        """Marks the old row and increments its version, so that writes that have read the row before are refused."""
         old = self.planner.old(row)
         plan = yield from self._counted_on(old, version)
         assert plan.put is not None
@@ -203,7 +203,7 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
         return (yield from self._changed(evolve(plan, put=marked), old))
 
     def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
-        """Takes the mark away under the version."""
+        """Removes the mark and increments the version."""
         old = self.planner.old(row)
         plan = yield from self._counted_on(old, UNKNOWN)
         taken = Delete(row.row, columns=(self.schema.move_column,), timestamp=mark.timestamp)
@@ -218,12 +218,12 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
         return plan
 
     def copy(self, write: PutObject) -> Protocol[Any]:
-        """Puts the new row; its values are claimed afterwards."""
+        """Puts the new row; its unique values are claimed afterwards."""
         planner = evolve(self.planner, indexes=tuple(evolve(index, unique=False) for index in self.planner.indexes))
         return without_acknowledgement(insert_versioned(planner, write, {}))
 
     def claim(self, old: Row, new: Row) -> Protocol[bool]:
-        """Hands the claims of the old row over to the new one: both rows hold the values, and neither can be written."""
+        """Transfers the claims of the old row to the new one. Until then both rows hold the values, and neither can be written."""
         planner = self.planner
         claims = held_claims(planner, planner.old(new))
         if not claims:
@@ -257,7 +257,7 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
 
     def _changed_together(self, plan: RowPlan, before: OldRow, gone: RowPlan, old: Row) -> Protocol[bool]:
         change = self.planner.change(plan, before)
-        expected = self.planner.row_version(self.planner.old(old))  # of the first of the two reads: neither has changed since
+        expected = self.planner.row_version(self.planner.old(old))  # as of the first of the two reads, so that the check covers both
         both = ConditionalChange(change.row, change.column, expected, [*change.mutations, *_mutations(gone)])
         (applied,) = yield CheckAndMutateRows(self.schema.table, [both])
         return bool(applied) or (yield from self._landed(plan))

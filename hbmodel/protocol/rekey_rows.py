@@ -1,4 +1,4 @@
-"""The steps that move an object to another key, for rows without system cells, last-write-wins rows, and versioned rows."""
+"""The steps that move an object to another key: those that all kinds of rows share, and those of rows without system cells."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from hbmodel.store.values import Delete, Put, Row
 
 
 def draw_move_nonce() -> bytes:
-    """By which moves are distinguished; from the system's source, so that forked processes never share one."""
+    """A nonce that distinguishes moves; from the system's random source, so that forked processes never share one."""
     return os.urandom(8)
 
 
 def without_acknowledgement(
     protocol: Protocol[Any], change: Callable[[CheckAndMutate], Operation] = lambda operation: operation
 ) -> Protocol[Any]:
-    """A protocol as a part of another one: it acknowledges nothing, and its conditional change may be another."""
+    """Runs a protocol as a part of another one: it acknowledges nothing, and `change` may replace its conditional change."""
     answer: Any = None
     while True:
         try:
@@ -53,7 +53,7 @@ class RowMover:
     """The steps of a move that rows of every kind have in common.
 
     Attributes:
-        reader: of whole objects.
+        reader: decodes whole objects.
         nonce: source of the nonces of moves.
     """
 
@@ -62,12 +62,12 @@ class RowMover:
 
     @property
     def schema(self) -> TableSchema:
-        """Of the model."""
+        """The schema of the model."""
         return self.reader.schema
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """What is read of rows: all that belongs to the object."""
+        """The columns or families to read of a row: everything that belongs to the object."""
         return self.schema.family_names
 
     def end_of(self, row: Row) -> int | None:
@@ -76,12 +76,12 @@ class RowMover:
 
     @property
     def moves_within_rows(self) -> bool:
-        """Whether an object moves to another place in its row by one mutation."""
+        """Whether one mutation moves an object to another place in its row."""
         return True
 
     @property
     def copies_again(self) -> bool:
-        """Whether a copy is made once more where the old row has changed since."""
+        """Whether the copy is made again if the old row has changed since."""
         return True
 
     def live(self, row: Row | None) -> bool:
@@ -89,7 +89,7 @@ class RowMover:
         return row is not None and self.reader.exists(row)
 
     def outcome(self, row: Row) -> Outcome:
-        """Of the put of the new row."""
+        """The outcome of the put of the new row."""
         return Outcome("put", row.row)
 
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
@@ -97,18 +97,18 @@ class RowMover:
 
         Args:
             row: the old row.
-            mark: of the move.
-            version: that the row must have, or 0 for any.
-            over: the mark that this one takes the place of. Whoever has read that does not delete the row any more.
+            mark: the mark of the move.
+            version: the version that the row must have, or 0 for any.
+            over: the mark that this one replaces, or None. A program that has read the replaced mark can no longer delete the row.
         """
         raise NotImplementedError
 
     def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
-        """Takes the mark away from an old row that stays."""
+        """Removes the mark from an old row that stays."""
         yield from self.clear(mark, row.row)
 
     def clear(self, mark: MoveMark, row: bytes) -> Protocol[None]:
-        """Takes a mark away where nobody can mind."""
+        """Removes a mark that no program needs any more."""
         yield DeleteRows(self.schema.table, [Delete(row, columns=(self.schema.move_column,), timestamp=mark.timestamp)])
 
     def copy(self, write: PutObject) -> Protocol[Any]:
@@ -120,7 +120,7 @@ class RowMover:
         raise NotImplementedError
 
     def claim(self, old: Row, new: Row) -> Protocol[bool]:
-        """Has the values that may stand once only claimed for the new row; False where it must be looked at again."""
+        """Claims the unique values for the new row; returns False if the rows must be read again."""
         return True
         yield
 
@@ -129,11 +129,11 @@ class RowMover:
         raise NotImplementedError
 
     def move_within_row(self, old: Row, new: Row | None, write: PutObject, version: int) -> Protocol[Outcome | None]:
-        """Moves an object to another place in its row, by one mutation; None where it must be looked at again."""
+        """Moves an object to another place in its row by one mutation; returns None if the row must be read again."""
         raise NotImplementedError
 
     def finish(self) -> Protocol[None]:
-        """What may follow the acknowledgement."""
+        """The steps that may follow the acknowledgement."""
         return
         yield
 
@@ -144,9 +144,9 @@ class UnindexedMover(RowMover):
 
     Attributes:
         planner: plans the mutations.
-        column: that no row leaves empty.
-        bound: how far a cell may lie ahead of its server's clock, in ms.
-        indexes: those whose entries stand without system cells.
+        column: the column that is never empty in a row.
+        bound: how far a cell may be ahead of its server's clock, in ms.
+        indexes: the indexes to maintain for rows without system cells.
     """
 
     planner: UnindexedRowPlanner
@@ -156,7 +156,7 @@ class UnindexedMover(RowMover):
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """Every column of the model, and in a table of its own whatever else is in its families."""
+        """Every column of the model, and unless the table is foreign, everything else in its families."""
         if not self.schema.foreign:
             return self.schema.family_names
         return tuple(sorted({*self.planner.columns, self.schema.move_column}))
@@ -168,7 +168,7 @@ class UnindexedMover(RowMover):
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
         """See `RowMover.mark`; the mark expires with its row.
 
-        An insert that has put the row and has not looked at it yet learns that it was seen, and does not put it again when it is gone.
+        It also puts traces: an insert that has put the row, but has not read it back yet, does not put it again once it is gone.
         """
         schema, end, ttl = self.schema, self.end_of(row), None
         if end is not None:
@@ -198,7 +198,7 @@ class UnindexedMover(RowMover):
         return self._deleted(row)
 
     def _deleted(self, row: Row) -> Protocol[bool]:
-        """Deletes a row under its mark, and lets the clock tick as after every delete."""
+        """Deletes a row if its mark is still the same, and lets the clock tick, as after every delete."""
         schema = self.schema
         mark = row.columns[schema.move_column].value
         applied: bool = yield CheckAndMutate(schema.table, row.row, schema.move_column, mark, self._deletion(row))

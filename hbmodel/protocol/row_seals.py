@@ -1,8 +1,8 @@
 """Changing the key of a table of versioned models: how a row shows where its object is, and the steps of its move.
 
 The old row determines where the object is: while the row is live, in the old table, and afterwards in the new one. A move seals the old
-row, so that no program changes it any more; copies it; and closes it, with a deletion marker that stays sealed. Only then is the new row
-written.
+row, so that no program changes it; copies it; and closes it, with a dead marker that stays sealed. Only then do programs write the new
+row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, put
 from hbmodel.store.values import ConditionalChange, Put, Row
 
 State = Literal["live", "sealed", "free", "closed"]
-"""Of a row: live; live and sealed; dead or absent; dead and sealed."""
+"""The state of a row, in this order: live; live and sealed; dead or absent; dead and sealed."""
 
 
 @frozen(eq=False)
@@ -34,8 +34,8 @@ class Pair:
     """An object's two row keys.
 
     Attributes:
-        source: in the table that it comes from.
-        target: in the table that it goes to.
+        source: the row key in the table that the object comes from.
+        target: the row key in the table that it goes to.
     """
 
     source: bytes
@@ -44,10 +44,10 @@ class Pair:
 
 @frozen(eq=False)
 class FollowingPlanner(VersionedRowPlanner):
-    """Plans writes of rows whose objects may have been in another table: each later than what is left there, so that versions grow.
+    """Plans writes of rows whose objects may have been in another table. Each is later than the remains there, so that versions grow.
 
     Attributes:
-        floors: the times of what is left, by row.
+        floors: the newest times of the remains, by row.
     """
 
     floors: Mapping[bytes, int] = field(factory=dict)
@@ -58,14 +58,14 @@ class FollowingPlanner(VersionedRowPlanner):
 
 @frozen(eq=False)
 class Way:
-    """From one table to another.
+    """The two tables of a move, and its direction.
 
     Attributes:
         source: plans writes into the table that objects come from.
         target: plans writes into the other table.
-        back: whether it is the way back: the table that objects go to has closed rows of theirs.
-        seals: whether writers seal rows; else they leave each row where it is, and end the moves that they find.
-        reader: of whole rows of the table that objects come from.
+        back: whether this is the way back: the table that objects go to has closed rows of these objects.
+        seals: whether writers seal rows; otherwise they leave each row where it is, and finish the moves that they find.
+        reader: decodes whole rows of the table that objects come from.
     """
 
     source: VersionedRowPlanner
@@ -89,15 +89,15 @@ class Way:
     # --- what rows say ------------------------------------------------------------------------------------------------
 
     def old(self, row: Row | None) -> OldRow:
-        """A row of the source."""
+        """The `OldRow` of a row of the source."""
         return self.source.old(row)
 
     def state(self, old: OldRow) -> State:
-        """Of a row of the source."""
+        """The state of a row of the source."""
         return _state(self.source, old)
 
     def there(self, row: Row | None) -> bool:
-        """Whether a row of the target is a copy, or what has become of one; else the copy is still to be put."""
+        """Whether a row of the target is a copy, or has been one; otherwise the copy must still be put."""
         old = self.target.old(row)
         return _state(self.target, old) != "closed" and bool(self.target.cell(old).version)
 
@@ -113,7 +113,7 @@ class Way:
         return ConditionalChange(row, self._version, self.source.stored(old), [put])
 
     def copy(self, row: Row, target: Row | None, now: int) -> tuple[RowPlan, ConditionalChange]:
-        """Puts the object of a sealed row into the target, in its version and with what is known of the writes before."""
+        """Puts the object of a sealed row into the target, with its version and the nonces of its earlier writes."""
         planner, over = self._copier, self.target.old(target)
         plan = planner.plan(self.written(row), over, now)
         if plan.outcome.error is not None:
@@ -133,7 +133,7 @@ class Way:
         return evolve(put_object(self.target.schema, self.reader.make(self.reader.values(row))), version=0)
 
     def close(self, row: bytes, old: OldRow, now: int) -> tuple[RowPlan, ConditionalChange]:
-        """Deletes a sealed row whose copy exists; the marker is sealed."""
+        """Deletes a sealed row whose copy exists; its dead marker is sealed too."""
         planner = self._mover
         plan = planner.plan(DeleteRow(None, row), old, now)
         if plan.outcome.error is not None:
@@ -144,7 +144,7 @@ class Way:
         return plan, planner.change(plan, old)
 
     def close_free(self, row: bytes, old: OldRow, now: int) -> ConditionalChange:
-        """Closes a row that is dead or absent, so that its object can come to life in the target alone."""
+        """Closes a row that is dead or absent, so that its object can be created in the target only."""
         schema = self.source.schema
         cells = {self._version: self._sealed(old), schema.liveness_column: DEAD + self.nonce()}
         put = Put(row, cells, _time(schema, row, old, now, self.source.bound))
@@ -159,7 +159,7 @@ class Way:
 
 
 def reopened(planner: VersionedRowPlanner, row: Row, now: int) -> ConditionalChange | None:
-    """What makes a closed row an ordinary dead one again; None for a row that is not closed."""
+    """The change that makes a closed row an ordinary dead one again; None for a row that is not closed."""
     old = planner.old(row)
     if _state(planner, old) != "closed":
         return None
@@ -171,7 +171,7 @@ def reopened(planner: VersionedRowPlanner, row: Row, now: int) -> ConditionalCha
 
 
 def carry_over(sent: SentChanges, row: bytes, other: SentChanges, other_row: bytes) -> None:
-    """Has a change that was sent to one table be looked for in the other one, where the object is: its nonces have come with it."""
+    """Moves the record of a sent change to the other table, where the object is now: the nonces of its writes were copied with it."""
     change = sent.pop(row, None)
     if change is not None:
         other[other_row] = _elsewhere(change, other_row)
@@ -196,7 +196,7 @@ def _time(schema: TableSchema, row: bytes, old: OldRow, now: int, bound: int) ->
 
 
 def _in_version(planner: VersionedRowPlanner, plan: RowPlan, version: bytes) -> RowPlan:
-    """The same plan, but for the version."""
+    """The same plan with another version."""
     assert plan.put is not None
     schema, held = planner.schema, planner.entry_version(version)
     entries = []

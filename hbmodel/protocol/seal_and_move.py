@@ -22,15 +22,15 @@ from hbmodel.protocol.writes import Outcome, RowWrite
 from hbmodel.store.values import ConditionalChange, Delete, Put, Row
 
 ROUNDS = 100
-"""In so many rounds a write finds its row in one of the tables, or others keep moving it."""
+"""After so many rounds a write fails, because other programs keep moving its object."""
 
 
 def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protocol[bool]:
-    """Moves live rows; any number of times, by any number of programs, of which each may die at any point.
+    """Moves live rows. Any number of programs may do this, any number of times, and each may crash at any point.
 
     Args:
-        way: from one table to the other.
-        pairs: the row keys of each.
+        way: the two tables and the direction.
+        pairs: the two row keys of each object.
         seals: whether rows that are not sealed yet move too.
 
     Returns:
@@ -45,7 +45,7 @@ def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protoco
         sealed = [(pair, row) for pair, row in found if way.state(way.old(row)) == "sealed"]
         if unsealed and seals:
             for _, row in unsealed:
-                way.written(row)  # what cannot be copied is not sealed
+                way.written(row)  # raises an error if the row cannot be copied: it must not be sealed then
             if not (yield CheckLease(since)):
                 return False
             yield _changes(way.source, [way.seal(row.row, way.old(row), since) for _, row in unsealed])
@@ -56,7 +56,7 @@ def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protoco
 
 
 def _move_sealed(way: Way, sealed: Sequence[tuple[Pair, Row]], since: int) -> Protocol[bool]:
-    """Copies sealed rows and closes those whose copies exist; returns whether it was in time."""
+    """Copies sealed rows and closes those whose copies exist; returns False if the lease has ended."""
     others = yield from _read(way.target, [pair.target for pair, _ in sealed])
     missing = [(row, pair, other) for (pair, row), other in zip(sealed, others, strict=True) if not way.there(other)]
     copied = {pair.source for (pair, _), other in zip(sealed, others, strict=True) if way.there(other)}
@@ -85,7 +85,7 @@ def _close(way: Way, rows: Sequence[Row], since: int) -> Protocol[None]:
 
 
 def reopen_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[None]:
-    """Has rows that were closed be ordinary dead ones again, once no program looks into the other table any more."""
+    """Turns closed rows into ordinary dead ones again, once no program reads the other table any more."""
     now = yield ReadClock()
     changes = [change for row in rows if (change := reopened(planner, row, now)) is not None]
     if changes:
@@ -109,8 +109,8 @@ class PairedWrite:
     """One write in both layouts.
 
     Attributes:
-        source: in the layout of the table that the object comes from.
-        target: in the other one.
+        source: the write in the layout of the table that the object comes from.
+        target: the write in the layout of the other table.
     """
 
     source: RowWrite
@@ -118,21 +118,21 @@ class PairedWrite:
 
     @property
     def pair(self) -> Pair:
-        """Its row keys."""
+        """The row keys of its object."""
         return Pair(self.source.row, self.target.row)
 
 
 def write_between(
     way: Way, writes: Sequence[PairedWrite], sent: Mapping[str, SentChanges], *, insert: bool = False, rounds: int = ROUNDS
 ) -> Protocol[list[Outcome]]:
-    """Writes objects while they move between two tables, each at most once; as `write_versioned_batch` does in one.
+    """Writes objects while they move between two tables; corresponds to `write_versioned_batch` in one table.
 
     Args:
-        way: from one table to the other.
-        writes: of objects, each at most once.
-        sent: where changes are noted, by table; a protocol that is begun again is given the same.
+        way: the two tables and the direction.
+        writes: the writes, at most one per object.
+        sent: where sent changes are recorded, by table; a protocol that is started again gets the same mappings.
         insert: whether a live object is an error.
-        rounds: after how many rounds a write fails whose object other programs keep moving.
+        rounds: after how many rounds a write fails because other programs keep moving its object.
     """
     batch = _Between(way, sent, insert)
     left: Sequence[PairedWrite] = writes
@@ -140,7 +140,7 @@ def write_between(
         left = yield from batch.round(left)
         if not left:
             break
-        yield CheckBinding()  # by the next phase, others may leave a row sealed for as long as they like
+        yield CheckBinding()  # once the next phase has begun, other programs may leave a row sealed for any length of time
     table = way.source.schema.table
     for write in left:
         error = ConflictError("Other programs keep moving the object: try again.", table=table, key=write.source.row)
@@ -154,7 +154,7 @@ def write_between(
 
 @define
 class _Between:
-    """The rounds of a batch, and what has become of its writes so far."""
+    """The rounds of a batch, and the outcomes of its writes so far."""
 
     way: Way
     sent: Mapping[str, SentChanges]
@@ -197,7 +197,7 @@ class _Between:
         return [write for write in writes if write not in self.outcomes]
 
     def _never_there(self, found: Mapping[PairedWrite, OldRow]) -> Protocol[dict[PairedWrite, int]]:
-        """On the way back, the objects that have not left the table that they go to, with a time."""
+        """On the way back, the writes whose objects never left the target table, each with -1: no time has to be exceeded."""
         absent = [write for write, old in found.items() if self.way.back and old.row is None]
         if not absent:
             return {}
@@ -205,7 +205,7 @@ class _Between:
         return {write: -1 for write, other in zip(absent, others, strict=True) if not self.way.closed_in_target(other)}
 
     def _settled(self, write: PairedWrite, closed: OldRow) -> Protocol[bool]:
-        """Whether a change that was sent before had been carried out in the row that is closed by now."""
+        """Whether a change that was sent earlier was applied to the row, which is closed by now."""
         sent = self.sent[self.way.source.schema.table]
         change = sent.get(write.source.row)
         if change is None:
@@ -222,7 +222,7 @@ class _Between:
         return False
 
     def _move(self, writes: Sequence[PairedWrite]) -> Protocol[None]:
-        """Moves the rows to write; a row that cannot be in the other table is not written either."""
+        """Moves the rows that are to be written; if a row cannot be moved to the other table, its write fails."""
         for write in writes:
             try:
                 yield from move_rows(self.way, [write.pair], seals=self.way.seals)
@@ -230,7 +230,7 @@ class _Between:
                 self.outcomes[write] = Outcome("failed", write.source.row, error=error)
 
     def _write(self, planner: VersionedRowPlanner, writes: Mapping[PairedWrite, RowWrite]) -> Protocol[None]:
-        """Writes in one table; what has been sealed there meanwhile is looked at again."""
+        """Writes to one table; a row that has been sealed there in the meantime is read again in the next round."""
         if not writes:
             return
         done = yield from write_rounds(planner, list(writes.values()), self.sent[planner.schema.table], insert=self.insert)

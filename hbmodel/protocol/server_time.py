@@ -23,13 +23,13 @@ STAMP = b"\x01"
 """Value of a stamp cell."""
 
 OWN = b"\x02"
-"""Value of a cell among the stamps that says by which insert the row was put."""
+"""Value of a cell among the stamps that shows which insert put the row."""
 
 MOVED = b"\x03"
-"""Value of the same cell once the row has been moved to another key; it outlives the row, and ends when the cell would have."""
+"""Value of the same cell once the row has been moved to another key; it outlives the row, and expires when the cell would have."""
 
 STAMP_LIFE = 60_000
-"""TTL in ms of the cell that is put to learn the time: a program that dies in between leaves it no longer."""
+"""TTL in ms of the cell that is put to learn the time: if a program dies in between, the cell stays no longer."""
 
 SETTLED = 3
 """How often a row may show a cell that is not older than the time just learnt, before that cell counts as one from the future."""
@@ -50,7 +50,7 @@ class StampedRow:
     Attributes:
         row: row key.
         columns: the cells of the row without stamps; empty where it is absent.
-        timestamp: in ms; above every cell of the row and every delete acknowledged before.
+        timestamp: the time in ms; above every cell of the row and every delete acknowledged before.
         stamps: the columns of its stamps.
         owners: the columns that show which insert put the row; a write that puts the whole row again includes them.
         error: why the row cannot be written, or None.
@@ -73,7 +73,7 @@ def read_stamped(
     the servers stamp everything that the read does not show with a later time. The stamp cells remain until `unstamped` removes them.
 
     Args:
-        schema: of the model.
+        schema: the schema of the model.
         rows: row keys.
         columns: columns or families to read.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
@@ -86,7 +86,7 @@ def read_stamped(
         stamp = schema.stamp_prefix + draw()
         stamps.append(stamp)
         yield PutRows(schema.table, [Put(row, {stamp: STAMP}, ttl=STAMP_LIFE) for row in overtaken])
-        yield LetClockTick()  # all that the servers stamp with that millisecond is written by then, and is read
+        yield LetClockTick()  # everything that the servers stamp with that millisecond is written by then, and the read shows it
         asked = columns if columns == schema.family_names else (*columns, stamp)
         found = yield GetRows(schema.table, tuple(overtaken), asked)
         for row, read in zip(tuple(overtaken), found, strict=True):
@@ -116,15 +116,15 @@ def read_stamped(
 
 
 def unstamped(row: StampedRow, others: Sequence[bytes] = ()) -> Delete:
-    """Takes away the stamps of a row at the row's new time; and `others` of its columns up to that."""
+    """The delete of a row's stamps, and of `others` of its columns, up to the row's new time."""
     return Delete(row.row, columns=(*row.stamps, *others), timestamp=row.timestamp)
 
 
 def traces_of(schema: TableSchema, row: Row) -> list[Put]:
-    """What is left of a row that moves to another key, for the inserts that have put it: that it has moved.
+    """The traces of a row that moves to another key: from them the inserts that put the row learn that it has moved.
 
-    The delete of the row has the server's time. A trace lies above that as long as an insert may look for it: it has the time at which
-    the cell ends that says who put the row.
+    The delete of the row has the server's time. A trace must be above that as long as an insert may look for it. So its timestamp is the
+    time at which the cell that shows which insert put the row expires.
     """
     owned = {column: cell for column, cell in row.columns.items() if column.startswith(schema.stamp_prefix) and cell.value == OWN}
     return [Put(row.row, {column: MOVED}, cell.timestamp + STAMP_LIFE, ttl=1) for column, cell in owned.items()]

@@ -12,19 +12,19 @@ from hbmodel.store.port import Capabilities
 from hbmodel.store.values import Delete, Put
 
 ATOMIC_ROWS = 100
-"""Most rows of a batch that are written by a call each, where one that puts and deletes cells is atomic only then."""
+"""The most rows of a batch for which writes that put and delete cells get a call each, which makes them atomic."""
 
 
 @frozen(eq=False)
 class UnindexedRowPlan:
-    """What one write becomes.
+    """The mutations of one write.
 
     Attributes:
-        outcome: once it is carried out.
-        put: of the row.
-        deletes: belong to the put: a call of the same row, or calls that follow the puts of the batch.
+        outcome: the outcome once it is carried out.
+        put: the put of the row.
+        deletes: deletes that belong to the put: in the same call, or in a call that follows the puts of the batch.
         blanks: columns that the put shows empty until `deletes` has taken them away.
-        owners: put with the row: which inserts it comes from.
+        owners: a put that goes with the row and shows which inserts it comes from.
     """
 
     outcome: Outcome
@@ -47,7 +47,7 @@ class UnindexedRowPlan:
 
 
 def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) -> Protocol[None]:
-    """The puts and deletes of plans: atomic by row where the store can and they are few, else deletes follow puts."""
+    """The puts and deletes of plans: atomic by row if the store can do this and they are few; otherwise deletes follow puts."""
     both = [plan for plan in plans if plan.put is not None and plan.deletes]
     if not can.mutate_row or len(both) > ATOMIC_ROWS:
         both = []

@@ -20,17 +20,17 @@ def insert_unindexed(
     """Puts an object if `column`, which is never empty in a row, is absent; raises `RowExists`.
 
     Every column is written, counters and None too, over what an update or an increment may have left of a deleted row. A
-    delete of the same millisecond hides what is put, so the row is read once more, and put again if nothing of it is there. A cell that
-    soon expires says whose row it is, or that it has been moved to another key. Then it is not put again. Nor is it once that cell may
-    have expired.
+    delete of the same millisecond hides what is put, so the row is read once more, and put again if nothing of it is there. A mark, a
+    cell that soon expires, shows which insert put the row, or that the row has been moved to another key. A moved row is not put again,
+    nor is any row once its mark may have expired.
 
     Args:
         planner: plans the mutations.
         write: the object.
-        column: to check.
+        column: the column to check.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         grace: G in ms: how old the claim of another insert must be to be retaken.
-        one_cell: whether the row is one cell, which a store puts under a condition that can do no more than that.
+        one_cell: whether the row is a single cell, put by check-and-put, for stores that can do no more.
     """
     schema = planner.schema
     stamped: StampedRow | None = None
@@ -52,8 +52,8 @@ def insert_unindexed(
         if one_cell:
             applied = yield CheckAndPut(schema.table, write.row, column, b"", plan.put)
         else:
-            # What distinguishes the row from one that another insert has put. An object that is one cell without a name has no room for it.
-            # Tables that others fill are to hold nothing but their cells.
+            # The mark distinguishes the row from one that another insert has put. An object that is one cell with an empty qualifier has
+            # no room for it. A table that other programs fill gets no cells but the model's.
             markable = not schema.foreign and (schema.wide_rows is None or not schema.wide_rows.bare)
             mark = schema.stamp_prefix + planner.draw() if markable else None
             marks = [] if mark is None else [Put(write.row, {mark: OWN}, plan.put.timestamp, min(STAMP_LIFE, plan.put.ttl or STAMP_LIFE))]
@@ -100,7 +100,7 @@ def _landed(row: Row, there: bool, mark: bytes) -> bool:
 
 
 def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Protocol[tuple[bytes, bytes | None]]:
-    """The cell, and its value, that says that the key is free: a dead marker where there is one."""
+    """The column to check, and its expected value, if the key is free: those of a dead marker if there is one."""
     (row,) = yield GetRows(planner.schema.table, [write.row], planner.columns)
     if row is None:
         return column, None
@@ -125,6 +125,6 @@ def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPla
 
 
 def shows(row: Row, put: Put, flag: set[bytes]) -> bool:
-    """Whether any value of the put, flag and zero counters apart, is there."""
+    """Whether any value of the put, except the flag and zero counters, is there."""
     shown = {column: value for column, value in put.cells.items() if column not in flag and value != COUNTER_ZERO} or put.cells
     return any(column in row.columns and row.columns[column].value == value for column, value in shown.items())

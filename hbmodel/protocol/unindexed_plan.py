@@ -32,7 +32,7 @@ from hbmodel.store.values import Cell, Delete, Put, Row
 
 @frozen
 class End:
-    """When a row ends: `at` a time (ms since 1970), or so long `after` its put."""
+    """When a row expires: `at` a time (ms since 1970), or so many ms `after` its put."""
 
     at: int | None = None
     after: int = 0
@@ -43,11 +43,11 @@ class UnindexedRowPlanner:
     """Plans writes of a model without live indexes.
 
     Attributes:
-        schema: of the model.
-        draw: source of the values by which the time of a row is asked for.
-        marking: whether rows of others may have a liveness cell, so that a put of a whole object sets it.
+        schema: the schema of the model.
+        draw: source of the names of stamps, see `read_stamped`.
+        marking: whether rows of other programs may have a liveness cell, so that a put of a whole object sets it.
         reader: decides whether a row to update exists.
-        gone: columns whose None is the absence of the cell.
+        gone: columns that store None as the absence of the cell.
     """
 
     schema: TableSchema
@@ -58,7 +58,7 @@ class UnindexedRowPlanner:
 
     @classmethod
     def of(cls, schema: TableSchema, marking: bool = False) -> UnindexedRowPlanner:
-        """The one planner of a model."""
+        """The planner of a model, made once and kept."""
         found: UnindexedRowPlanner | None = schema.compiled.get(("unindexed", marking))
         return schema.keep(("unindexed", marking), cls(schema, marking=marking)) if found is None else found
 
@@ -84,7 +84,7 @@ class UnindexedRowPlanner:
         return tuple(sorted({*columns, self.schema.expiry_column}))
 
     def read(self, writes: Iterable[RowWrite]) -> Protocol[dict[bytes, Row | None]]:
-        """The rows of updates, as far as each must be known."""
+        """The rows of updates without a TTL of their own, with the columns that the updates need."""
         updates = [write for write in writes if isinstance(write, UpdateFields) and write.ttl is None]
         if not updates:
             return {}
@@ -107,7 +107,7 @@ class UnindexedRowPlanner:
         return read_stamped(self.schema, rows, self.columns, bound, self.draw)
 
     def expires(self, row: Row | None) -> bool:
-        """Whether a row that was read has a cell that says when it ends."""
+        """Whether a row that was read has a cell with the time of its expiry."""
         if row is None:
             return False
         marked = self.marking and end_of_live(row, self.schema.liveness_column) is not None
@@ -116,7 +116,7 @@ class UnindexedRowPlanner:
     # --- planning -----------------------------------------------------------------------------------------------------
 
     def puts_of_objects(self, writes: Iterable[RowWrite]) -> list[Put] | None:
-        """The puts of writes that all put whole objects, regardless of their rows, and delete no cell; otherwise None: they need plans."""
+        """The puts of the writes if all put whole objects, read no rows and delete no cells; otherwise None: they need plans."""
         if self.gone:
             return None
         puts: list[Put] = []
@@ -127,7 +127,7 @@ class UnindexedRowPlanner:
         return puts
 
     def plan(self, write: RowWrite, row: Row | None) -> UnindexedRowPlan:
-        """What `write` becomes over `row`, as far as it was read."""
+        """The plan of `write` over `row`, which was read as far as needed."""
         try:
             if isinstance(row, StampedRow) and row.error is not None:
                 raise row.error
@@ -152,10 +152,10 @@ class UnindexedRowPlanner:
         plan = self._put(write, cells)
         if plan.put is None and self.reader.anchor is None and not self.own(found).keys() - {*plan.blanks}:
             raise nothing_to_store(self.schema, write.row)
-        return plan  # the stamp of a row that was taken for one that expires soon ends by itself
+        return plan  # if the row was wrongly taken for an expiring one, its stamp soon expires by itself
 
     def _end(self, write: PutObject | UpdateFields, row: Row | None) -> End | None:
-        """When the row will end that a write makes of `row`."""
+        """When the row will expire after a write over `row`, or None."""
         if isinstance(write, PutObject) and write.end is not None:
             return End(at=write.end)
         if write.ttl is not None:
@@ -164,18 +164,18 @@ class UnindexedRowPlanner:
         return None if at is None else End(at=at)
 
     def end_of(self, row: Row) -> int | None:
-        """When a row expires that was read with every column of the model, or None."""
+        """When a row, read with every column of the model, expires, or None."""
         return end_of_adopted(self.schema, row) if self.marking else end_of_unindexed(row, self.schema.expiry_column)
 
     def _kept(self, found: Mapping[bytes, Cell], end: End | None) -> dict[bytes, bytes]:
-        """The cells that an update writes unchanged, so that the row, or what its family's TTL expires, expires at once (rule 10)."""
+        """The cells that an update rewrites unchanged, so that the row, or its cells in a family with a TTL, expire together (rule 10)."""
         schema = self.schema
         if end is None and family_life(schema) is None:
             return {}
         return {c: cell.value for c, cell in self.own(found).items() if end is not None or ends_by_family(schema, c)}
 
     def own(self, found: Mapping[bytes, Cell]) -> dict[bytes, Cell]:
-        """The cells of a row without those of the system."""
+        """The cells of a row without its system cells."""
         return {column: cell for column, cell in found.items() if not self.schema.is_system(column)}
 
     def _put(self, write: PutObject | UpdateFields, cells: Mapping[bytes, bytes]) -> UnindexedRowPlan:
@@ -186,14 +186,14 @@ class UnindexedRowPlanner:
         return UnindexedRowPlan(Outcome("put", write.row), Put(write.row, kept) if kept else None, deletes, nulls)
 
     def _without_gone(self, cells: Mapping[bytes, bytes]) -> tuple[Mapping[bytes, bytes], Sequence[bytes]]:
-        """The cells to put, and the columns whose None is the absence of the cell."""
+        """The cells to put, and the columns of those whose None is stored as the absence of the cell."""
         if not self.gone:
             return cells, ()
         kept = {column: value for column, value in cells.items() if value or column not in self.gone}
         return kept, tuple(column for column in cells if column not in kept)
 
     def _expiring(self, stamped: StampedRow, cells: Mapping[bytes, bytes], end: End) -> UnindexedRowPlan:
-        """A put of a whole row that expires, and the delete of everything older, which would come back when it does."""
+        """A put of a whole row that expires, and the delete of all older cells, which would become visible again when it expires."""
         row, timestamp = stamped.row, stamped.timestamp
         at = end.at if end.at is not None else timestamp + end.after
         if at <= timestamp:
@@ -210,13 +210,13 @@ class UnindexedRowPlanner:
         return UnindexedRowPlan(Outcome("put", row, timestamp), put, older, blanks)
 
     def _owned(self, plan: UnindexedRowPlan, row: StampedRow) -> UnindexedRowPlan:
-        """The same with the marks of inserts: one that has not been acknowledged yet recognizes the row as its own by them."""
+        """The same plan with the marks of inserts: an insert that has not been acknowledged yet recognizes its row by them."""
         if not row.owners:
             return plan
         return evolve(plan, owners=Put(row.row, dict.fromkeys(row.owners, OWN), row.timestamp, STAMP_LIFE))
 
     def loose(self, row: Row) -> dict[bytes, int]:
-        """The times of cells that updates have put over a row that expires, and that would outlive it."""
+        """The times of cells that updates have put over an expiring row, and that would outlive it."""
         end = row.columns.get(self.schema.expiry_column)
         times = {column: cell.timestamp for column, cell in self.own(row.columns).items()}
         if end is None or end.timestamp not in times.values():
@@ -224,7 +224,7 @@ class UnindexedRowPlanner:
         return {column: time for column, time in times.items() if time > end.timestamp}
 
     def renewed(self, row: StampedRow, loose: Mapping[bytes, int]) -> UnindexedRowPlan:
-        """The put of a whole row with the cells that were loose, to end when it would have; or their delete, if it has ended."""
+        """The put of a whole row with its loose cells, which keeps its time of expiry; or the delete of these cells, if it has expired."""
         own = self.own(row.columns)
         done = UnindexedRowPlan(Outcome("put", row.row), deletes=[unstamped(row)])
         try:
@@ -243,11 +243,11 @@ class UnindexedRowPlanner:
 
     @property
     def leaves_pieces(self) -> bool:
-        """Whether single cells of a row can look like a row: a flag excludes it, and so does the want of required columns."""
+        """Whether single cells of a row can look like a row; not in a model with an existence flag or without required columns."""
         return self.schema.exists_column is None and bool(self.schema.required_columns)
 
     def may_leave_a_piece(self, plan: UnindexedRowPlan) -> bool:
-        """Whether the put of an update, should it meet a delete, would leave cells that look like a row.
+        """Whether the put of an update would leave cells that look like a row, if the row is deleted at the same time.
 
         Puts with an explicit timestamp are below the delete. Without a required column among them, or in a model with a flag, the cells
         are not an object. Entries of map columns are not an object either, but would belong to the next object.
@@ -267,7 +267,7 @@ class UnindexedRowPlanner:
         return {**cells, schema.liveness_column: LIVE} if self.marking else cells
 
     def deletion(self, row: bytes, timestamp: int | None = None) -> Delete:
-        """Of the model's families, in a table that others write of its own columns."""
+        """The delete of the model's families, or in a foreign table of its own columns."""
         schema = self.schema
         if not schema.foreign:
             return Delete(row, families=schema.family_names, timestamp=timestamp)
@@ -276,7 +276,7 @@ class UnindexedRowPlanner:
 
 
 def nothing_to_store(schema: TableSchema, row: bytes) -> EncodingError:
-    """The error of an object whose row would have no cell, so that it would not be there."""
+    """The error of an object whose row would have no cell, and so would not exist."""
     return EncodingError(
         'The object has no cell to store, so its row would not exist: declare @hb.model(exists=hb.flag("e")).', table=schema.table, key=row
     )

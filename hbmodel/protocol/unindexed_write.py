@@ -29,7 +29,7 @@ def write_unindexed_batch(
         writes: at most one per row.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
-        deleted: where the rows that are deleted are noted, see `write_indexed_batch`.
+        deleted: where deleted rows are recorded, see `write_indexed_batch`.
         together: rows that are written together with others, so that none of them is written under a separate condition.
     """
     puts = planner.puts_of_objects(writes)

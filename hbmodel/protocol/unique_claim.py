@@ -28,7 +28,7 @@ CLAIMED, RELEASED = b"\x01", b"\x00"
 _OWNER = 1 + 8
 
 YOUNG = 1_000
-"""Milliseconds for which a claim may belong to a writer that has not come to its row yet."""
+"""Milliseconds for which a claim may belong to a writer that has not written its row yet."""
 
 
 @frozen
@@ -36,10 +36,10 @@ class Claim:
     """The row of an index table that records the owner of a value.
 
     Attributes:
-        table: of the index.
-        key: of the row.
-        index: that is unique.
-        values: of its fields.
+        table: the table of the index.
+        key: the key of the row.
+        index: the unique index.
+        values: the values of its fields.
     """
 
     table: str
@@ -50,11 +50,11 @@ class Claim:
 
 @frozen
 class RowClaims:
-    """What a write of a row does to claims.
+    """How a write of a row changes claims.
 
     Attributes:
-        wanted: of the values that the row is to hold.
-        left: of those that it gives up.
+        wanted: the claims of the values that the row will hold.
+        left: the claims of the values that it gives up.
     """
 
     wanted: Sequence[Claim] = ()
@@ -62,7 +62,7 @@ class RowClaims:
 
 
 def claim_of(index: Index, entry: bytes) -> Claim | None:
-    """The claim that goes with an entry of a unique index; None where one of the values is None."""
+    """The claim that belongs to an entry of a unique index; None if one of the values is None."""
     values = index.layout.unpack(entry, index.salt.width)[: len(index.fields)]
     if any(value is None for value in values):
         return None
@@ -72,7 +72,7 @@ def claim_of(index: Index, entry: bytes) -> Claim | None:
 
 
 def held_claims(planner: VersionedRowPlanner, old: OldRow) -> list[Claim]:
-    """Those that a row as it is needs."""
+    """The claims that a row needs with its present values."""
     unique = [index for index in planner.indexes if index.unique]
     if not unique or not old.live or old.row is None:
         return []
@@ -85,7 +85,7 @@ def held_claims(planner: VersionedRowPlanner, old: OldRow) -> list[Claim]:
 
 
 def claims_of(planner: VersionedRowPlanner, plan: RowPlan, old: OldRow) -> RowClaims:
-    """What a planned write does to claims; an unchanged value already has its claim."""
+    """How a planned write changes claims; an unchanged value already has its claim."""
     unique = {index.table: index for index in planner.indexes if index.unique}
     if not unique or (not plan.entries and plan.outcome.action != "deleted"):
         return RowClaims()
@@ -96,10 +96,10 @@ def claims_of(planner: VersionedRowPlanner, plan: RowPlan, old: OldRow) -> RowCl
 
 @define
 class Claimed:
-    """What came of claiming the values of a row.
+    """The result of claiming the values of a row.
 
     Attributes:
-        releases: what gives up the old values once the row is written, each with its table.
+        releases: the changes that give up the old values once the row is written, each with its table.
         refused: whether another write was faster, so that the row must be read and planned once more.
         error: why the row cannot be written.
     """
@@ -117,13 +117,13 @@ class Claimed:
 def claim_values(
     planner: VersionedRowPlanner, rows: Mapping[bytes, RowClaims], now: int, *, wait: bool = False
 ) -> Protocol[dict[bytes, Claimed]]:
-    """Claims the values that rows are to hold.
+    """Claims the values that rows will hold.
 
     Args:
-        planner: of their model.
-        rows: what the write of each does to claims, in the order of the writes.
+        planner: the planner of the model.
+        rows: how the write of each row changes claims, in the order of the writes.
         now: the reading of the clock.
-        wait: whether a row is read and planned once more where a claim is so young that its owner may be about to write its row.
+        wait: whether a row is read and planned once more if a claim is so young that its owner may be about to write its row.
     """
     claimed = {row: Claimed() for row in rows}
     asked = [claim for claims in rows.values() for claim in (*claims.wanted, *claims.left)]
@@ -164,12 +164,12 @@ def release(releases: Sequence[tuple[str, ConditionalChange]]) -> Protocol[None]
 
 
 def owner_of(value: bytes) -> bytes | None:
-    """The row that a claim is for, or None where it is released."""
+    """The key of the row that a claim is for, or None if it is released."""
     return value[_OWNER:] if value[:1] == CLAIMED else None
 
 
 def read_claims(planner: VersionedRowPlanner, claims: Sequence[Claim]) -> Protocol[dict[Claim, Cell]]:
-    """The cells of claims that are there."""
+    """The cells of those claims that exist."""
     column = planner.schema.claim_column
     found: dict[Claim, Cell] = {}
     for table, those in by_table((claim.table, claim) for claim in dict.fromkeys(claims)).items():
@@ -179,7 +179,7 @@ def read_claims(planner: VersionedRowPlanner, claims: Sequence[Claim]) -> Protoc
 
 
 def change_claim(planner: VersionedRowPlanner, claim: Claim, cell: Cell | None, value: bytes, now: int) -> ConditionalChange:
-    """What changes a claim from the cell that was read."""
+    """The change of a claim if its cell is still the one that was read."""
     column = planner.schema.claim_column
     timestamp = now if cell is None else max(now, cell.timestamp + 1)
     return ConditionalChange(claim.key, column, None if cell is None else cell.value, [Put(claim.key, {column: value}, timestamp)])
@@ -192,9 +192,9 @@ def _fence(
     now: int,
     young: Mapping[Claim, int],
 ) -> Protocol[list[tuple[bytes, Claim]]]:
-    """The claims of other rows that may be taken over, with the rows that want them: their owners' rows are fenced.
+    """Fences the owners of claims that other rows want; returns the claims that may be taken over, each with the row that wants it.
 
-    Those that are young, by the time of each, are waited for unless their owner has written its row since.
+    A claim in `young`, which has the time of each, is waited for unless its owner has written its row since.
     """
     if not foreign:
         return []

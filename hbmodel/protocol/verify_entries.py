@@ -24,9 +24,9 @@ class EntryScope:
     """The entries that a query asks for, whichever page or part of it is being read, and in whichever direction.
 
     Attributes:
-        ranges: of entry keys, salt included, disjoint.
-        width: of the salt, which the order of entries leaves out.
-        passes: what else the query wants of an entry's own key, or None.
+        ranges: the ranges of entry keys, salt included, disjoint.
+        width: the width of the salt, which the order of entries ignores.
+        passes: tests an entry's own key for the other conditions of the query, or None.
     """
 
     ranges: Sequence[KeyRange]
@@ -46,7 +46,7 @@ class EntryScope:
     def first(self, entries: Iterable[bytes]) -> bytes | None:
         """The first of a row's entries that the query asks for, in key order, or None where it asks for none of them.
 
-        Not the last one for a reversed scan: the reversed query gives the same items at the same places, from the end.
+        This is also the first one in key order for a reversed scan, so that the reversed query gives the same items in reverse.
         """
         return min((entry for entry in entries if entry in self), key=lambda entry: entry[self.width :], default=None)
 
@@ -56,12 +56,12 @@ class EntryVerifier:
     """Decides which index entries match their row (rule 5), without state or a clock; readers never delete.
 
     Attributes:
-        schema: of the model.
-        index: that is read.
+        schema: the schema of the model.
+        index: the index that is read.
         reader: decodes the primary rows; its fields include the index's and the predicate's.
         accepts: the query's predicate, over the values of the primary row.
         scope: the entries that the query asks for.
-        prefix: what all of them begin with, where the rest of each is the key of its row; else None.
+        prefix: the common prefix of all entries, if the rest of each is the key of its row; otherwise None.
     """
 
     schema: TableSchema
@@ -127,7 +127,7 @@ class EntryVerifier:
         return values if self._stands_for(entry, self._entries_of(values, row.row)) and self.accepts(values) else None
 
     def _stands_for(self, entry: bytes, current: Sequence[bytes]) -> bool:
-        """Whether an entry that was found is, of the current entries of its row, the one to return the row at."""
+        """Whether the row is returned at this entry, of all its current entries."""
         if len(current) > 1:
             return self.scope.first(current) == entry
         return len(current) == 1 and current[0] == entry
@@ -140,9 +140,9 @@ class CoveringReader:
     A verified entry equals its row at the time of the scan: a writer marks the entry before it changes the row.
 
     Attributes:
-        decoder: of verified entries.
-        accepts: what the query wants of a verified entry, over the values that it holds.
-        verifier: for the other entries.
+        decoder: decodes verified entries.
+        accepts: the query's conditions on a verified entry, over the values that it holds, or None.
+        verifier: verifies the other entries.
     """
 
     decoder: EntryDecoder
@@ -153,7 +153,7 @@ class CoveringReader:
         """The values of each entry's object, or None for an entry that must not be returned; one multi-get for the unverified ones.
 
         Args:
-            entries: that the query asks for, read with the columns of the decoder.
+            entries: the entries that the query asks for, read with the columns of the decoder.
         """
         decode, accepts, is_verified = self.decoder.values, self.accepts, verified_test(self.decoder.schema)
         found: list[Values | None] = []

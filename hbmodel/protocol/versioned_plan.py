@@ -22,12 +22,12 @@ KEPT_WHEN_BUSY = 31
 """The same in a row that is written again within `BUSY`."""
 
 BUSY = 1_000
-"""Milliseconds between two writes of a row, at most, that is written so often that it keeps more nonces."""
+"""A row that is written again within so many milliseconds keeps more nonces."""
 
 
 @frozen
 class RowVersion:
-    """The version that a row which objects share must have; None where it must have none."""
+    """The version that a row shared by objects must have; None if it must have none."""
 
     value: bytes | None
 
@@ -36,17 +36,17 @@ class RowVersion:
 class VersionedRowPlanner(IndexedRowPlanner):
     """Plans writes of a versioned model, with or without indexes.
 
-    Every write reads its row, counts the version on and goes through only if the version cell is still the one that was read. Objects of
-    a wide model have a version each; what their writes are checked against is the version of the row, a nonce which each of them
-    changes. So any number of objects of a row change under one condition, and no object is in conflict with its neighbours: a write
-    that was refused is planned again over what it finds.
+    Every write reads its row, increments the version, and is applied only if the version cell is still the one that was read. Each
+    object of a wide model has its own version, but its writes are checked against the version of the row, a nonce that each of them
+    changes. So any number of objects of a row change under one condition. No object is in conflict with its neighbours: a refused write
+    is planned again over the row as it is then.
 
     Attributes:
-        patience: in how many rounds a write waits for another one that has claimed the same unique value.
-        claim_rounds: how many rounds a write that wants unique values may take.
-        pinned: the version that the row of each object must have; then the first write that cannot be carried out ends them all.
+        patience: the number of rounds in which a write waits for another one that has claimed the same unique value.
+        claim_rounds: the number of rounds that a write that wants unique values may take.
+        pinned: the version that the row of each object must have, or None. If given, the first write that fails ends the batch.
         moving: whether it plans a move to another key, which alone may write the rows that the move has marked.
-        over_closed: whether rows are written over that have moved to another table, and come back from there.
+        over_closed: whether rows that have moved to another table, and come back from there, are overwritten.
     """
 
     patience: int = 20
@@ -60,11 +60,11 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return True
 
     def cell(self, old: OldRow) -> VersionCell:
-        """The row's version cell, taken apart; of a dead row too."""
+        """The row's version cell, parsed; a dead row has one too."""
         return VersionCell.of(self.stored(old) or b"")
 
     def stored(self, old: OldRow) -> bytes | None:
-        """The row's version cell as it is."""
+        """The bytes of the row's version cell, or None."""
         found = None if old.row is None else old.row.columns.get(self.schema.version_column)
         return None if found is None else found.value
 
@@ -78,7 +78,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return entry_version(version)
 
     def change(self, plan: RowPlan, old: OldRow) -> ConditionalChange:
-        """What carries a plan out."""
+        """The conditional change that carries out a plan."""
         assert plan.put is not None
         put, column, expected = plan.put, self.schema.version_column, self.stored(old)
         if (shared := self.schema.row_version_column) is not None:
@@ -122,7 +122,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
             raise ConflictError("The row has been written since the group was begun: begin again.", table=self.schema.table, key=row)
 
     def _check_version(self, write: RowWrite, old: OldRow) -> None:
-        """Raises `ConflictError` for a row of another version; what an update or delete does without a row, it says itself."""
+        """Raises `ConflictError` for a row of another version. For updates and deletes of an absent row, their plan decides."""
         self.check_pinned(write.row, old)
         self._check_unmoved(write.row, old)
         found = self.cell(old).version if old.live else UNKNOWN
@@ -169,12 +169,12 @@ class Sent:
     """A conditional change that was sent, for as long as it is not known to have lost.
 
     Attributes:
-        planner: that planned it; another one has other indexes.
-        plan: what was planned.
-        cell: the version cell that it puts.
+        planner: the planner that planned it; another one has other indexes.
+        plan: the plan.
+        cell: the version cell that the change puts.
         first: whether the row had no version.
         since: the reading of the clock that its time was chosen from.
-        releases: of the unique values that the row gives up, each with its index table.
+        releases: the releases of the unique values that the row gives up, each with its index table.
     """
 
     planner: VersionedRowPlanner
@@ -191,14 +191,14 @@ class Sent:
 
     @property
     def creates(self) -> bool:
-        """Whether an object of a shared row was not there before: what is found of it says what became of the change for a while.
+        """Whether the change creates an object in a shared row: then what is found of the object shows the outcome only for a time.
 
-        Once the grace time is over the change may have been applied, and the object deleted, its marker purged and another one put.
+        After the grace time the change may have been applied, the object deleted, its marker purged and another object put.
         """
         return self.shares_row and self.first
 
     def verdict(self, found: VersionCell) -> Verdict:
-        """What became of it, by the version cell that the row has after it was refused."""
+        """The outcome of the change, by the version cell that the row has after the refusal."""
         if self.cell.nonces[0] in found.nonces:
             return "applied"
         if self.shares_row and UNKNOWN < found.version < self.cell.version:

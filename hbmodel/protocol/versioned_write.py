@@ -39,19 +39,19 @@ def write_versioned_batch(
 ) -> Protocol[list[Outcome]]:
     """Writes rows of a versioned model, each row at most once, in rounds of one call per table and phase.
 
-    A round reads the rows; puts the new entries and awaits all; changes the rows, each if its version cell is still the one that
-    was read. Those that were refused are in the next round; where a call whose answer was lost may have been carried out, that begins
-    with looking for the own nonce. After the last round it acknowledges, verifies the entries of covering indexes and deletes the
-    old-key ones. A loser never deletes its entries: they may be the winner's.
+    A round reads the rows, puts the new entries, waits for all of them, and then changes each row whose version cell is still the one
+    that was read. Refused writes are in the next round. If a call whose answer was lost may have been carried out, that round first
+    looks for the write's own nonce. After the last round the protocol acknowledges, verifies the entries of covering indexes and deletes
+    the old-key entries. A loser never deletes its entries: they may be the winner's.
 
     Args:
         planner: plans the mutations.
         writes: at most one per row.
-        sent: where changes are noted; a protocol that is begun again, since the indexes have changed, is given the same.
+        sent: where sent changes are recorded; a protocol that is started again because the indexes have changed gets the same mapping.
         insert: whether a live row is an error.
 
     Raises:
-        RowMoved: a row is sealed; the writes of the others may have been carried out.
+        RowMoved: a row is sealed; the writes of other rows may have been carried out.
     """
     batch = yield from write_rounds(planner, writes, sent, insert=insert)
     outcomes = [batch.outcomes[write.row] for write in writes]
@@ -87,11 +87,11 @@ class WrittenRows:
     """The rounds of a batch, and what they have found so far.
 
     Attributes:
-        outcomes: of the writes that are done, by row.
+        outcomes: the outcomes of the writes that are done, by row.
         stale: deletes of old-key entries, each with its index table.
-        verifications: of the entries that were put, each with its index table, by the row.
-        releases: of unique values that rows have given up, each with its index table.
-        rounds: how many rounds the rows that want unique values have taken.
+        verifications: the puts that verify new entries, each with its index table, by row.
+        releases: the releases of unique values that rows have given up, each with its index table.
+        rounds: the number of rounds that each row that wants unique values has taken.
     """
 
     planner: VersionedRowPlanner
@@ -104,7 +104,7 @@ class WrittenRows:
     rounds: Counter[bytes] = field(factory=Counter)
 
     def finish(self) -> Protocol[None]:
-        """What follows the acknowledgement."""
+        """The steps that follow the acknowledgement."""
         yield from finish([put for puts in self.verifications.values() for put in puts], self.stale)
         yield from release(self.releases)
 
@@ -175,7 +175,7 @@ class WrittenRows:
         return {row: found.releases for row, found in claimed.items() if found.ready}
 
     def _still_pinned(self, write: RowWrite, plan: RowPlan) -> Protocol[None]:
-        """Raises the conflict of a local transaction for a write that changes nothing: no condition of a put checks what it has read.
+        """Raises the conflict of a local transaction for a write that changes nothing: it has no put whose condition checks what was read.
 
         The version of the row was read before the object, so it is read once more. If it has changed, that is a `ConflictError`.
         """
@@ -187,7 +187,7 @@ class WrittenRows:
             raise plan.outcome.error
 
     def _settled(self, write: RowWrite, old: OldRow, entries: list[tuple[str, Put]]) -> Protocol[bool]:
-        """Whether it is known, or can no longer be, what became of a change that was sent before; adds the entries that its row needs."""
+        """Whether the outcome of a change sent before is known, or can no longer be known; adds the entries that its row needs."""
         sent = self.sent.get(write.row)
         if sent is None:
             return False
@@ -200,7 +200,7 @@ class WrittenRows:
             del self.sent[write.row]
             return False
         if verdict == "unknown" and found.sealed and not self.planner.over_closed:
-            return False  # it is not planned either: the read of the other table decides
+            return False  # planning it raises RowMoved: the read of the other table decides
         if verdict == "unknown":
             error = UnknownOutcome(
                 "The write may or may not have been applied, because its row has been written too often since: read the row to find out.",

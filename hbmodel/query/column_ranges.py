@@ -21,7 +21,7 @@ from hbmodel.store.intervals import Interval
 from hbmodel.store.ranges import KeyRange, merge_ranges
 
 MAX_COLUMN_RANGES = 100
-"""Most ranges of columns in one row: HBase compares each cell with every one of them."""
+"""The most ranges of columns in one row: HBase compares each cell with every one of them."""
 
 
 @frozen(eq=False)

@@ -49,7 +49,7 @@ def refined(layout: KeyLayout, found: KeyConditions, most: int) -> KeyConditions
     consumed = [c.asked for at, c in enumerate(found.conditions) if all(left[at] is True for left in roots)]
     depth = min((len(piece.parts) for piece in pieces), default=0)
     if pieces and depth < len(found.parts):
-        return found  # so many that they were joined, over what the predicates that stand alone fix
+        return found  # ranges were joined because there were too many: the single predicates fix more fields
     parts = [sorted({piece.parts[at] for piece in pieces}) for at in range(depth)] if pieces else [[]]
     made = evolve(found, parts=parts, bounds=None, pieces=pieces, consumed=consumed, excess=None)
     if found.unordered in layout.names[:depth]:

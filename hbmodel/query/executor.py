@@ -115,7 +115,7 @@ class PlanExecutor:
         if plan.filter is not None:
             # The filter needs the values, and of the columns just the one that it looks at.
             return sum(map(len, self._one_by_one(plan.buckets, plan.filter, plan.reader.columns)))
-        if plan.reader.anchor is None:  # a row may have cells of the system alone
+        if plan.reader.anchor is None:  # a row may have only system cells
             exists = plan.reader.exists
             return sum(sum(map(exists, batch)) for batch in self._one_by_one(plan.buckets, KeyOnly(), plan.reader.columns))
         if plan.reader.anchor == plan.reader.schema.exists_column:  # its value says whether an insert has only claimed the row
@@ -147,7 +147,7 @@ class PlanExecutor:
 
     def _get_sizes(self, width: int = 1) -> Iterator[int]:
         """The number of rows of each multi-get: at first as many as wanted, then more and more, since many may be absent or not match."""
-        # What the limit of an index scan leaves out would cost another scan.
+        # More entries than the limit of the index scan would need another scan.
         least = 1 if self.plan.path.index is not None and self.scans_exactly else FIRST_GET
         size = GET_CHUNK if self.wanted is None else min(GET_CHUNK, max(least, self.wanted * width))
         while True:

@@ -17,7 +17,7 @@ from hbmodel.store.intervals import EVERY_COLUMN, within
 from hbmodel.store.slices import SliceScan
 
 RANGES_OF_COLUMNS = "ranges of columns, pages of cells"
-"""What HBase filters wide rows by: its filters of values judge rows, and not the objects in them."""
+"""How HBase filters wide rows: its value filters test rows, not the objects in them."""
 
 _BACKWARDS_BY_KEYS = 3
 """Scans to the first item where rows are found before their objects: of the rows, of the last object by its keys, and of the object."""

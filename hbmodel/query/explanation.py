@@ -18,7 +18,7 @@ from hbmodel.store.filters import Or as AnyOf
 Access = Literal["get", "scan", "scan + get", "nothing"]
 
 Covering = Literal["verified", "incomplete", "copy"]
-"""What the covered columns of an index are to a query: verified entries answer it; they would, but lack fields; or a copy for others."""
+"""How the covered columns of an index serve a query: verified entries answer it; entries lack fields; or they are only copies."""
 
 
 @frozen

@@ -26,7 +26,7 @@ PLANNED = 1_000
 """How many ranges of keys one plan may be made for."""
 
 Key = tuple[Any, ...]
-"""A value of each field by which items are read apart."""
+"""One value for each of the fields whose values are read separately."""
 
 
 @frozen(eq=False)
@@ -105,8 +105,8 @@ def first_of_each(executor: PlanExecutor, names: Sequence[str], keys: Sequence[K
 
     Args:
         executor: the executor of the plan for all keys; one item of it is wanted.
-        names: the fields by which its items are read apart; the plan fixes them to the values of all keys.
-        keys: their values.
+        names: the fields whose values are read separately; the plan fixes them to the values of all keys.
+        keys: the values of these fields.
     """
     plan = executor.plan
     places = [plan.path.layout.names.index(name) for name in names]
@@ -155,7 +155,7 @@ def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None]) -> lis
 
 
 def _behind(executor: PlanExecutor, of: KeyRange, last: bytes, columns: Sequence[bytes]) -> Found | None:
-    """The first item of a range behind a row."""
+    """The first item of a range after a row."""
     plan = executor.plan
     rest = of.before(last) if plan.backwards else of.after(last)
     with closing(executor.merged([Bucket(last[: plan.path.salt.width], () if rest.empty else (rest,))], plan.filter, columns)) as batches:

@@ -157,7 +157,7 @@ def _bounded(layout: KeyLayout, at: int, own: Sequence[Condition], of: Field, fo
 
 
 _BOUNDLESS = {False: ((),), True: ((None,),)}
-"""What is excluded by the predicates that any value of a field satisfies, by whether the field is nullable."""
+"""The values excluded by predicates that every value of a field satisfies, by whether the field is nullable."""
 
 
 def bounds_of(own: Sequence[Predicate], of: Field) -> tuple[Bounds | None, list[Predicate]]:

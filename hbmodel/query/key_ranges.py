@@ -42,7 +42,7 @@ def buckets_and_rows(
         gathered = _ranges(path, found if columns is None else _of_rows(schema, found), 0 if order is None else order.cut)
     rows = None
     if path.index is None and found.complete(path.layout):
-        # A key that HBase cannot hold is not there; asking for it would be an error.
+        # A key that HBase cannot store is absent; asking for it would be an error.
         keys = [r.start for ranges in gathered.values() for r in ranges if 0 < len(r.start) <= MAX_ROW_LENGTH]
         rows = sorted(keys, key=path.position if order is None else lambda row: order.key(path.position(row)), reverse=backwards)
     runs = sorted(gathered.items(), key=itemgetter(0))
@@ -55,7 +55,7 @@ def only_range(
     """A function from the bytes of the fields at some places of a key to the range that can contain a match, salt included.
 
     Returns:
-        The function; None if there may be several ranges for such fields, or if their keys are got and not scanned.
+        The function; None if there may be several ranges for such fields, or if rows are read by get and not scanned.
     """
     layout, salt, bounds = path.layout, path.salt, found.bounds
     if schema.wide is not None or found.pieces is not None or found.complete(layout) or not located(path, found.fixed(layout)):
@@ -92,7 +92,7 @@ def _of_rows(schema: TableSchema, found: KeyConditions) -> KeyConditions:
 
 
 def _ranges(path: Path, found: KeyConditions, cut: int) -> Mapping[tuple[int, bytes], list[KeyRange]]:
-    """The key ranges of each bucket that can hold a match, salt included, apart by the bytes of as many leading fields as `cut` says."""
+    """The key ranges of each bucket that can hold a match, salt included, separated by the bytes of the first `cut` fields."""
     names, salt = path.layout.names, path.salt
     gathered: dict[tuple[int, bytes], list[KeyRange]] = {}
     for piece in found.all_pieces(path.layout):

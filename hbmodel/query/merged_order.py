@@ -19,10 +19,10 @@ from hbmodel.query.key_conditions import KeyConditions
 from hbmodel.store.ranges import KeyRange, key_successor
 
 KeyPlace = bytes | tuple[bytes, bytes]
-"""What the order of keys is decided by: the key without its salt, or of merged runs its fields in another order."""
+"""The sort key of a key: the key without its salt, or for merged runs its fields in another order."""
 
 MAX_MERGED = 1_000
-"""Most scans that are merged, over all buckets and combinations of values."""
+"""The most scans that are merged, over all buckets and combinations of values."""
 
 
 @frozen
@@ -31,7 +31,7 @@ class Direction:
 
     Attributes:
         backwards: whether the path is read from its last key to its first.
-        merged: positions of the leading fields whose values are read apart and merged, in key order.
+        merged: positions of the leading fields whose values are read separately and merged, in key order.
     """
 
     backwards: bool
@@ -85,8 +85,8 @@ class MergedOrder:
 
     Attributes:
         merged: positions of the fields that come last, in key order.
-        runs: by the bytes of the fields that all keys of a run have in common: the bytes of those that come first, and of the
-            others.
+        runs: for the bytes that all keys of a run begin with: the bytes of those of their fields that come first in the order, and
+            the bytes of the merged fields.
     """
 
     merged: Sequence[int]
@@ -134,7 +134,7 @@ class MergedOrder:
             prefix: the prefix of their bucket.
             lead: the common bytes of the run.
             place: as `key` returns it.
-            above: which part.
+            above: whether to return the part above the place.
         """
         (rest, last), (first, own) = place, self.runs[lead]
         if not rest.startswith(first):

@@ -70,7 +70,7 @@ class PageWindow:
             start = None if self.passed is None else self.passed - len(taken)
         else:
             stop = None if self.passed is None else self.passed + len(taken)
-        # A page that is empty, since what was there is deleted, leads to the first and the last item that the query has then.
+        # If the page is empty because its items were deleted, its tokens lead to the first and last items that the query has then.
         edges = (taken[0][0], taken[-1][0]) if taken else (None, None)
         preceded = more if self.backwards else self.position is not None
         followed = (self.position is not None) if self.backwards else more

@@ -26,7 +26,7 @@ from hbmodel.query.pushdown import dropped_by_client, server_filter
 from hbmodel.query.terms import QueryTerms
 
 MAX_RANGES = 10_000
-"""How many key ranges the equalities of one query may multiply to in one bucket; further IN lists are checked row by row."""
+"""The most key ranges of one bucket that the equalities of one query may give; further IN lists are checked row by row."""
 
 MAX_SCANS = 100_000
 """The same over all buckets."""
@@ -58,7 +58,7 @@ def plan(
         indexed: whether rows have system cells.
         adopting: whether rows without them exist too.
         path_name: the path to take (a continuation token's), instead of choosing.
-        each: fields by whose values the items will be read apart: each must be among the leading fields of the path's key that the
+        each: fields whose values will be read separately: each must be among the leading fields of the path's key that the
             query fixes, and has one value as far as the order is concerned.
 
     Raises:
@@ -152,7 +152,7 @@ def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequ
 
 
 def _mention_apart(schema: TableSchema, ways: Sequence[tuple[KeyLayout, KeyConditions]], each: Set[str]) -> None:
-    """Raises `QueryError` if no path can read the items apart by the values of some fields."""
+    """Raises `QueryError` if no path can read the items of each value of some fields separately."""
     if each and not any(each <= set(found.fixed(layout)) for layout, found in ways):
         raise QueryError(
             "first_of_each() needs the leading fields of the key of the table or of an index: fix the other leading fields with where().",
@@ -251,7 +251,7 @@ def _build(
         check_kept(reader)
     read = found
     if each and path.index is None and order is None and found.pieces is None and not found.complete(path.layout):
-        # The ranges of each value are found when they are read: here those of one value stand for all.
+        # The ranges of each value are computed when they are read; here those of one value represent all.
         fixed = zip(found.fixed(path.layout), found.parts, strict=True)
         read = evolve(found, parts=[values[:1] if name in each else values for name, values in fixed])
     buckets, rows = buckets_and_rows(schema, path, read, columns, backwards, order)

@@ -23,7 +23,7 @@ from hbmodel.store.filters import Or as AnyOf
 from hbmodel.store.ranges import prefix_successor
 
 MAX_ALTERNATIVES = 100
-"""Most alternatives of one field, or of one `|`, that are sent to the server."""
+"""The most alternatives of one field, or of one `|`, that are sent to the server."""
 
 
 def server_filter(

@@ -1,1 +1,1 @@
-"""What the stores behind Thrift gateways share: addresses, connections, calls that are tried again, and scans."""
+"""What the stores behind Thrift gateways share: addresses, connections, calls with retries, and scans."""

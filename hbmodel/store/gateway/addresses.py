@@ -1,4 +1,4 @@
-"""The gateways that a store may speak to: their addresses, which of them are known to be down, and which one comes next."""
+"""The gateways that a store may use: their addresses, which of them are known to be down, and which one comes next."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import TypeVar
 from hbmodel.errors import CertificateRefused, InvalidRequest, StoreUnavailable
 
 FIRST_REST = 2.0
-"""Seconds for which a gateway is left alone after it failed; doubled each time it fails again without an answer in between."""
+"""Seconds for which a gateway is avoided after it failed; doubled each time it fails again without an answer in between."""
 
 LONGEST_REST = 30.0
-"""The cap of that, in seconds."""
+"""The longest such time, in seconds."""
 
 _ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^:\[\]]+))(?::(?P<port>\d{1,5}))?")
 _NOT_IN_A_HOST = re.compile(r"[\s\x00-\x1f\x7f/?#@,\\&=;+'\"]")
@@ -26,9 +26,9 @@ C = TypeVar("C")
 
 
 class Gateway:
-    """One gateway's address, and how it has fared of late.
+    """One gateway's address, and its latest failures and answers.
 
-    Without locks: what threads note here at the same time is advice, and a forked child must not inherit a lock that is held.
+    It has no locks: what threads record here at the same time is only a hint, and a forked child must not inherit a held lock.
 
     Args:
         host: name or address.
@@ -41,33 +41,33 @@ class Gateway:
         self.failed_at = float("-inf")
         """When a connection to it last failed, on `time.monotonic`'s clock."""
         self.rests_until = float("-inf")
-        """When it is tried again although others are there."""
+        """When it is tried again even if there are others."""
         self.alone = True
-        """Whether the store knows no other."""
+        """Whether the store has no other gateway."""
         self.answered = False
         """Whether it ever answered a request."""
         self._failures = 0
 
     @property
     def resting(self) -> bool:
-        """Whether it is left alone as long as there are others."""
+        """Whether it is avoided as long as there are others."""
         return time.monotonic() < self.rests_until
 
     def failed(self, *, answered: bool) -> None:
         """Notes that a connection could not be opened, or broke.
 
         Args:
-            answered: whether it gave an answer first.
+            answered: whether it had answered on that connection.
         """
         self.failed_at = time.monotonic()
-        if not self.resting:  # the connections that break along with the first one say nothing new
+        if not self.resting:  # connections that break together with the first one show nothing new
             self._failures = 1 if answered else self._failures + 1
             rest = min(LONGEST_REST, FIRST_REST * 2 ** min(self._failures - 1, 10))
             # Shortened at random, so that clients do not come back all at once.
             self.rests_until = self.failed_at + rest * random.uniform(0.5, 1.0)
 
     def connected(self) -> None:
-        """Notes that it took a connection."""
+        """Notes that it accepted a connection."""
         self.rests_until = float("-inf")
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Gateway:
 class Gateways:
     """All gateways of a store, any of which will do.
 
-    Connections go to them in turn, from a random one on, so that the clients of a cluster spread over its gateways.
+    Connections go to them in turn, starting with a random one, so that the clients of a cluster spread over its gateways.
 
     Args:
         gateways: at least one.
@@ -96,14 +96,14 @@ class Gateways:
         return any(gateway.answered for gateway in self._gateways)
 
     def connect(self, connect: Callable[[Gateway], C]) -> C:
-        """A connection to the next gateway that takes one. Those that failed lately are tried last, the longest rested first.
+        """A connection to the next gateway that accepts one. Those that failed recently are tried last, ordered by the end of their rest.
 
         Args:
             connect: opens a connection, or raises StoreUnavailable with a `reason`.
 
         Raises:
-            StoreUnavailable: none of them took one; `tried` says of each why not.
-            CertificateRefused: all because of certificates.
+            StoreUnavailable: none of them accepted one; `tried` gives the reason of each.
+            CertificateRefused: none of them did, all because of certificates.
         """
         refusals: list[tuple[Gateway, StoreUnavailable]] = []
         for gateway in self._in_order():
@@ -141,8 +141,8 @@ def gateways(hosts: str | Iterable[str], port: int) -> Gateways:
     """The gateways that a list of addresses names: `"a"`, `"a:9090"`, `"::1"`, `"[::1]:9090"`, or several, separated by commas.
 
     Args:
-        hosts: one text, or several.
-        port: of those that name none.
+        hosts: one string, or several.
+        port: the port of addresses that name none.
 
     Raises:
         InvalidRequest: one of them is no address, or there is none.
@@ -159,7 +159,7 @@ def _gateway(text: str, port: int) -> Gateway:
         return _checked(text, port)
     found = _ADDRESS.fullmatch(text)
     if found is None or (found["bracketed"] and not _is_ipv6(found["bracketed"])):
-        # Not quoted: whoever writes an address in a way that is not known here may have put a password into it.
+        # The text is not quoted: an address of another form may contain a password.
         raise InvalidRequest("A gateway's address must be written host, host:port or [IPv6 address]:port.")
     return _checked(found["bracketed"] or found["plain"], port if found["port"] is None else int(found["port"]))
 

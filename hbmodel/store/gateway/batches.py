@@ -1,4 +1,4 @@
-"""Long lists cut into what one call takes."""
+"""Splits long lists into batches of one call each."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MiB (`hbase.regionserver.thrift.framed.max_frame_size_in_mb`)."""
 
 MAX_QUESTION_BYTES = 64 * 1024
 """Bytes in one call that reads, roughly. A gateway that waits for its reply to be read reads no requests, so what is sent ahead
-meanwhile must find room between the two."""
+must fit into the buffers between client and gateway."""
 
 
 ROW_OVERHEAD = 64
-"""Bytes that a row adds to such a call beside its key and cells, at most, whatever the gateway and the protocol."""
+"""The most bytes that a row adds to such a call in addition to its key and cells, with any gateway and protocol."""
 
 THRIFT_CELL_OVERHEAD = 32
 """Bytes that a cell adds to such a call in addition to its column and value."""
@@ -67,8 +67,8 @@ def in_batches(items: Iterable[T], size: Callable[[T], int], most: int) -> Itera
 def without_rivals(puts: Sequence[Put]) -> Iterator[Sequence[Put]]:
     """Runs of puts in which no row has two puts of the same time but different TTLs.
 
-    The last given of such two counts, and the other one again when its life ends; in one call they may come in any order, or the
-    last take the place of the other.
+    The later one of two such puts is visible until it expires, and then the earlier one. In one call they might be applied in any
+    order, or the later one might replace the earlier one.
     """
     if len(puts) == 1 or len({put.ttl for put in puts}) < 2:
         yield puts
@@ -94,7 +94,7 @@ def _checked(*columns: bytes) -> Sequence[bytes]:
 
 
 def check_puts(table: str, puts: Iterable[Put]) -> int:
-    """`check_put` for many puts, quicker: what is plainly right is not looked at cell by cell. Returns their `put_size` in all."""
+    """A faster `check_put` for many puts: plainly valid ones are not checked cell by cell. Returns their `put_size` in all."""
     known: set[bytes] = set()
     total = 0
     for put in puts:

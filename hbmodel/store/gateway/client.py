@@ -32,49 +32,49 @@ class GatewayClient(ClosingStore):
     Args:
         host: where the gateway listens: a name, an address, `host:port` or `[IPv6]:port`; or several gateways of one HBase, in
             a list or separated by commas. Calls go to those that can be reached.
-        port: the TCP port of those that name none; None stands for the one that such a gateway has by default.
-        timeout: seconds that a request may go without a sign of life from the gateway.
+        port: the TCP port of gateways whose address names none; None for the default port of such a gateway.
+        timeout: seconds that a request may wait without any data from the gateway.
         connect_timeout: seconds that opening a connection may take, and as many for the TLS handshake.
-        pool: how many calls may be under way at once; connections that scans hold are counted apart.
-        max_age: seconds after which a connection is replaced when it is not in use, up to a fifth less at random, so that
+        pool: how many calls may be in progress at once; connections that scans hold are counted separately.
+        max_age: seconds after which a connection that is not in use is replaced, up to a fifth less at random, so that
             connections move back to a gateway that has come back.
-        retry_for: seconds from the first failure in which a call that may be repeated is tried again, a scan without a row of
-            progress; at least five times in all. Before the first answer of any gateway at most five times, and from the third on
-            only within that time.
-        attempts: bounds how often such a call is tried; 1 never repeats one.
-        transport: `"buffered"`, `"framed"` for a gateway started so (`-framed`, `-hsha`, `-nonblocking`), or `"http"` for one
+        retry_for: seconds from the first failure during which a call that may be repeated is retried, or a scan that receives no
+            row is resumed; at least five tries in all. Before the first answer of any gateway there are at most five tries, and
+            from the third on only within that time.
+        attempts: the most tries of such a call; with 1 it is never repeated.
+        transport: `"buffered"`, `"framed"` for a gateway started with `-framed`, `-hsha` or `-nonblocking`, or `"http"` for one
             that is an HTTP server (`hbase.regionserver.thrift.http`).
         protocol: `"binary"`, or `"compact"` for a gateway started with `-compact` (decoded in Python, so much slower).
-        path: of the gateway on its HTTP server.
-        user: of basic authentication, for an HTTP server that asks for it; needs TLS.
-        password: of that user.
+        path: the path of the gateway on its HTTP server.
+        user: the user of basic authentication, for an HTTP server that asks for it; needs TLS.
+        password: the password of that user.
         tls: whether connections are encrypted. The gateway's certificate and host name are always checked then.
         ca_file: certificates of the authorities to trust, PEM; None trusts the system's.
         cert_file: the client's own certificate, PEM, for gateways that ask for one.
         key_file: its private key, PEM; None if it is in `cert_file`.
-        key_password: opens the private key.
+        key_password: the password of the private key.
         table_prefix: put before every table name, with the separator; tables without it are not listed. It follows a table's
             namespace (`ns:prefix_name`); one with a namespace of its own (`ns:prefix`) is for tables that name none.
         table_prefix_separator: `_`, as in happybase.
 
     Raises:
-        InvalidRequest: an argument is out of its range, does not go with another, or names a file that cannot be read.
+        InvalidRequest: an argument is out of range, conflicts with another, or names a file that cannot be read.
     """
 
     SCHEME: ClassVar[str]
-    """What its URLs begin with."""
+    """The scheme of its URLs."""
 
     DEFAULT_PORT: ClassVar[int]
-    """Where such a gateway listens unless told otherwise."""
+    """The port on which such a gateway listens by default."""
 
     SERVICE: ClassVar[Any]
     """The Thrift service."""
 
     SCAN_CALLS: ClassVar[ScanCalls]
-    """How ranges of rows are read."""
+    """The calls that read ranges of rows."""
 
     token_key: bytes | str | None = None
-    """Carried for sessions: seals their continuation tokens."""
+    """The key that seals continuation tokens; kept here for sessions."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class GatewayClient(ClosingStore):
         self._pool: Pool[ThriftConnection] = Pool(
             partial(self._gateways.connect, self._connected),
             pool,
-            max(timeout, retry_for),  # while the gateway is away every turn takes long, and that shall not look like a small pool
+            max(timeout, retry_for),  # while the gateway is down every call takes long, which must not look like a small pool
             http.MAX_IDLE if transport == "http" else MAX_IDLE,
             lambda: self._gateways.answered,
         )
@@ -145,7 +145,7 @@ class GatewayClient(ClosingStore):
             raise StoreURLError(error.message, **error.details) from None
 
     def on_retry(self, repeated: Callable[[], None]) -> Self:
-        """A view on the same connections that calls `repeated` each time it tries a request again; see `RepeatingStore`."""
+        """A view on the same connections that calls `repeated` each time it retries a request; see `RepeatingStore`."""
         view = object.__new__(type(self))
         vars(view).update(vars(self))
         view._caller = self._caller.on_retry(repeated)

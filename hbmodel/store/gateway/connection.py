@@ -1,4 +1,4 @@
-"""One connection to a Thrift gateway, with requests and replies apart, so that several requests can be on their way at once."""
+"""One connection to a Thrift gateway, which sends requests and reads replies separately, so that several can be in progress at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Protocol = Literal["binary", "compact"]
 TRANSPORTS: dict[str, Callable[..., Any]] = {"buffered": TBufferedTransport, "framed": TFramedTransport, "http": TBufferedTransport}
 PROTOCOLS: dict[str, Callable[..., Any]] = {"binary": TBinaryProtocol, "compact": TCompactProtocol}
 
-# thriftpy2 asks the kernel for 4 KiB at a time by default; a batch of rows has hundreds.
+# thriftpy2 asks the kernel for 4 KiB at a time by default; a batch of rows has hundreds of KiB.
 BUFFER_SIZE = 64 * 1024
 
 
@@ -46,18 +46,18 @@ _NO_ANSWER = "The HBase gateway closed the connection without an answer; if it a
 
 @frozen
 class Wire:
-    """How gateways are spoken to.
+    """The options of connections to gateways.
 
     Attributes:
-        timeout: seconds that a request may go without a sign of life from the gateway.
+        timeout: seconds that a request may wait without any data from the gateway.
         connect_timeout: seconds that opening a connection may take.
         transport: `"buffered"` for a gateway started with `-threadpool` (the default there), `"http"` for one that is an HTTP
-            server, else `"framed"`.
+            server, otherwise `"framed"`.
         protocol: `"binary"`, or `"compact"` for a gateway started with `-compact`.
-        tls: for connections that are encrypted and authenticated, else None.
-        http: what HTTP needs to know, where that is the transport.
-        max_age: seconds for which a connection is used, up to a fifth less at random: those that were opened together, to the
-            only gateway that was there, are not to be replaced together.
+        tls: the TLS options, or None for connections that are not encrypted.
+        http: the options of HTTP, if that is the transport.
+        max_age: seconds for which a connection is used, up to a fifth less at random. So connections that were opened together,
+            to the only gateway that was up, are not replaced together.
     """
 
     timeout: float = 30.0
@@ -85,7 +85,7 @@ class Wire:
 
     @property
     def takes_encoded(self) -> bool:
-        """Whether connections send requests that are encoded already."""
+        """Whether connections can send requests that are already encoded."""
         return self.protocol == "binary" and self.transport != "http"
 
 
@@ -93,33 +93,33 @@ class ThriftConnection:
     """An open connection to one gateway.
 
     Replies come in the order of the requests, so a caller may `send` several times and then `receive` as often. Replies that
-    nobody wants any more may stay outstanding: `settle` reads past them without decoding them.
+    are no longer wanted may stay outstanding: `settle` reads past them without decoding them.
 
     happybase's own connection class is not used: it has no separate time limit for connecting, and its destructor shuts the
     socket down, which in a forked child would cut the parent's connection.
 
     Args:
-        gateway: whom to connect to; told when the connection breaks.
-        wire: how it is spoken to.
+        gateway: the gateway to connect to; it is notified when the connection breaks.
+        wire: the options of the connection.
         service: the Thrift service, as thriftpy2 generated it.
-        failures: exceptions by which the gateway answers; `receive` passes them on, and the connection stays in step.
+        failures: exceptions that the gateway returns; `receive` raises them, and the connection stays in step.
 
     Raises:
-        StoreUnavailable: nobody answers there.
+        StoreUnavailable: the connection cannot be opened.
     """
 
     def __init__(self, gateway: Gateway, wire: Wire, service: Any, failures: tuple[type[Exception], ...]) -> None:
         self.gateway = gateway
         self.pid = os.getpid()
         self._failures = failures
-        self._outstanding: deque[tuple[str, bool]] = deque()  # with whether anybody wants the reply
+        self._outstanding: deque[tuple[str, bool]] = deque()  # with whether the reply is wanted
         self._later: list[tuple[str, dict[str, Any]]] = []
         self._watched: socket.socket | None = None
         self._poll = select.poll()
         self._in_step = True
         try:
             opened = _opened(gateway, wire)
-        except HbmodelError:  # of the TLS handshake; StoreUnavailable is an OSError, too
+        except HbmodelError:  # from the TLS handshake; StoreUnavailable is an OSError, too
             raise
         except (OSError, UnicodeError, OverflowError) as error:
             raise StoreUnavailable(
@@ -141,13 +141,13 @@ class ThriftConnection:
     def send(self, api: str, **arguments: Any) -> None:
         """Sends one request without waiting.
 
-        A gateway reads a request to its end before it does anything, so a request that could not be sent whole was not
-        carried out. That is as true of TLS, whose last record nobody can read as long as a byte of it is missing, and of HTTP,
+        A gateway reads a whole request before it does anything, so a request that could not be sent completely was not
+        carried out. This also holds for TLS, whose last record cannot be read while a byte of it is missing, and for HTTP,
         where the end of the body is the end of the request.
 
         Raises:
             StoreUnavailable: the connection is broken; this request was certainly not carried out.
-            InvalidRequest: an argument has no place in the Thrift type of its field.
+            InvalidRequest: an argument does not fit the Thrift type of its field.
         """
         if not self._in_step:
             raise StoreUnavailable("The connection to the HBase gateway is broken.", **self._address)
@@ -157,7 +157,7 @@ class ThriftConnection:
         except (OSError, EOFError) as error:
             raise self._unsent(error) from error
         except Exception:
-            # What thriftpy2 says here quotes the argument, and row values do not belong in errors.
+            # thriftpy2's message quotes the argument, and row values do not belong in errors.
             raise InvalidRequest("The request contains a value that does not fit its Thrift type.", request=api) from None
         self._outstanding.append((api, True))
         self._in_step = True
@@ -165,12 +165,12 @@ class ThriftConnection:
             self._send_later()
 
     def send_encoded(self, api: str, messages: Sequence[bytes], *, wanted: bool = True) -> None:
-        """Sends requests of one call in one packet, encoded in the binary protocol; not over HTTP.
+        """Sends requests that are already encoded, in the binary protocol, in one packet; not over HTTP.
 
         Args:
-            api: the call.
+            api: the name of the call that all of them make.
             messages: the requests.
-            wanted: whether anybody will `receive` the replies.
+            wanted: whether the replies will be read by `receive`.
 
         Raises:
             StoreUnavailable: the connection is broken; some of the requests may have been carried out.
@@ -190,7 +190,7 @@ class ThriftConnection:
 
     @contextmanager
     def joined(self) -> Iterator[None]:
-        """Around requests that may go out several in one packet: at the end at the latest, and before a reply is read.
+        """A block in which several requests may be sent in one packet: at its end at the latest, and before a reply is read.
 
         Raises:
             StoreUnavailable: the connection is broken.
@@ -210,7 +210,7 @@ class ThriftConnection:
             raise self._unsent(error) from error
 
     def _unsent(self, error: Exception) -> HbmodelError:
-        """Why a request could not be sent."""
+        """The error for a request that could not be sent."""
         self._in_step = False
         self._broke()
         if (refusal := refused_certificate(_last_word(self._socket.sock, error), str(self.gateway))) is not None:
@@ -218,14 +218,14 @@ class ThriftConnection:
         return StoreUnavailable("The connection to the HBase gateway broke before the request was sent.", **self._address)
 
     def later(self, api: str, **arguments: Any) -> None:
-        """Sends a request behind the next one, or before the connection is closed; nobody wants its reply.
+        """Sends a request after the next one, or before the connection is closed; its reply is not wanted.
 
-        What has been read to its end is closed so: were that request sent at once, the next one would wait for its reply.
+        This closes scanners that were read to the end. If it were sent at once, the next request would wait for its reply.
         """
         self._later.append((api, arguments))
 
     def _send_later(self) -> None:
-        """Sends what was put off. Where that fails, the next reply to be read is lost too, and says so."""
+        """Sends the postponed requests. If that fails, the next reply cannot be read either, and `receive` raises the error."""
         later, self._later = self._later, []
         with suppress(OSError, EOFError):
             for api, arguments in later:
@@ -233,12 +233,12 @@ class ThriftConnection:
                 self._outstanding.append((api, False))
 
     def receive(self) -> Any:
-        """The reply to the oldest outstanding request that was sent for it.
+        """The reply to the oldest outstanding request whose reply is wanted.
 
         Raises:
-            UnknownOutcome: the connection was lost or timed out; the gateway may or may not have done what was asked.
-            StoreUnavailable: an HTTP server did not take the request, or the gateway does not accept the client's certificate.
-            StoreError: an HTTP server refused it.
+            UnknownOutcome: the connection was lost or timed out; the gateway may or may not have carried out the request.
+            StoreUnavailable: an HTTP server did not process the request, or the gateway does not accept the client's certificate.
+            StoreError: an HTTP server refused the request.
             Exception: one of the gateway's `failures`.
         """
         if self._outstanding and not self._outstanding[0][1]:
@@ -246,7 +246,7 @@ class ThriftConnection:
         return self._read(self._client.receive)
 
     def skip(self) -> None:
-        """Reads past the reply that `receive` would give, whatever it says; raises UnknownOutcome as `receive` does."""
+        """Reads past the reply that `receive` would return, whatever it contains; raises UnknownOutcome as `receive` does."""
         self._pass_unwanted()
         self._read(self._read_past)
 
@@ -279,7 +279,7 @@ class ThriftConnection:
         except (OSError, EOFError, TTransportException) as error:
             self._broke()
             if (refusal := refused_certificate(error, str(self.gateway))) is not None:
-                self._outstanding.clear()  # none of them was read
+                self._outstanding.clear()  # the gateway read none of these requests
                 raise refusal from error
             raise UnknownOutcome(_LOST if self._answered else _NO_ANSWER, **self._address) from error
         except Exception as error:
@@ -298,7 +298,7 @@ class ThriftConnection:
 
     @property
     def _answered(self) -> bool:
-        """Whether any reply has come."""
+        """Whether any reply has been read on this connection."""
         return self.used_at > self.opened_at
 
     def _broke(self) -> None:
@@ -310,19 +310,19 @@ class ThriftConnection:
 
     @property
     def outstanding(self) -> int:
-        """How many requests may be carried out or be on their way there, without their reply having been read; none of `later`."""
+        """The number of requests that were sent and whose reply is wanted and has not been read."""
         return sum(1 for _, wanted in self._outstanding if wanted)
 
     def limit(self, timeout: float) -> None:
-        """Sets the seconds that a request may go without a sign of life, for this connection only."""
+        """Sets the timeout in seconds, see `Wire.timeout`, for this connection only."""
         if self._socket.sock is not None:
             self._socket.sock.settimeout(timeout)
 
     def ready(self) -> bool:
         """Whether the connection can take a new request: in step, nothing outstanding, and not closed by the other side.
 
-        A connection is not trusted any more when another one to the same gateway has broken since it was last heard from: a
-        gateway that is gone without a word would cost each of them a timeout.
+        A connection is no longer used if another one to the same gateway has broken since its last reply: a gateway that has
+        disappeared silently would cost each of them a timeout.
         """
         if not self._in_step or self._socket.sock is None or self.gateway.failed_at > self.used_at:
             return False
@@ -334,7 +334,7 @@ class ThriftConnection:
             return False
 
     def _is_quiet(self) -> bool:
-        """Whether nothing can be read: where nothing was asked, that could only be the end of the connection."""
+        """Whether nothing can be read: if no request is outstanding, that could only be the end of the connection."""
         opened = self._socket.sock
         if isinstance(opened, ssl.SSLSocket):
             return _is_quiet_inside(opened)
@@ -344,7 +344,7 @@ class ThriftConnection:
         return not self._poll.poll(0)
 
     def close(self) -> None:
-        """Closes the connection; in a forked child only the child's copy of it, so that the parent's goes on."""
+        """Closes the connection; in a forked child only the child's copy of it, so that the parent's stays open."""
         if self._later and self._in_step and self.pid == os.getpid() and self._socket.sock is not None:
             self._send_later()
         self._in_step = False
@@ -354,13 +354,13 @@ class ThriftConnection:
         if opened is None:
             return
         if self.pid == os.getpid():
-            with suppress(OSError):  # the other side was first
+            with suppress(OSError):  # the other side has closed it already
                 opened.shutdown(socket.SHUT_RDWR)
         opened.close()
 
 
 def _opened(gateway: Gateway, wire: Wire) -> socket.socket:
-    """A connection to any of the addresses that a host's name stands for."""
+    """A connection to any of the addresses that a host name resolves to."""
     opened = socket.create_connection((gateway.host, gateway.port), wire.connect_timeout)
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -371,7 +371,7 @@ def _opened(gateway: Gateway, wire: Wire) -> socket.socket:
 
 
 def _last_word(opened: socket.socket | None, error: Exception) -> Exception:
-    """Why the other side closed a connection on which sending failed: over TLS it may have said so before."""
+    """Why the other side closed a connection on which sending failed: over TLS it may have sent an alert first."""
     if isinstance(opened, ssl.SSLSocket):
         try:
             opened.settimeout(0)
@@ -382,7 +382,7 @@ def _last_word(opened: socket.socket | None, error: Exception) -> Exception:
 
 
 def _is_quiet_inside(opened: ssl.SSLSocket) -> bool:
-    """Whether nothing can be read from inside TLS, which has messages of its own, such as tickets; reading takes them in."""
+    """Whether nothing can be read through TLS; this also reads TLS's own messages, such as session tickets."""
     timeout = opened.gettimeout()
     opened.settimeout(0)
     try:

@@ -1,4 +1,4 @@
-"""What the failures that HBase's gateways answer with mean: Java exceptions by name, in the text of a Thrift exception."""
+"""The meanings of the failures that HBase's gateways return: Java exceptions by name, in the text of a Thrift exception."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from hbmodel.store.checks.rows import NO_TABLE
 
 logger = logging.getLogger("hbmodel")
 
-# The gateway passes on how HBase's Java client failed, often wrapped (RetriesExhausted... around the cause), so a name counts
-# wherever it stands in the stack trace; a cause that says more comes first.
+# The gateway passes on the failure of HBase's Java client, often wrapped (RetriesExhausted... around the cause), so a name counts
+# wherever it is in the stack trace; more specific causes come first.
 _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ("NoSuchColumnFamilyException", FamilyNotFound, "The table has no such column family."),
     ("already exists so cannot be added", FamilyExists, "The table already has a column family of that name."),
@@ -68,7 +68,7 @@ _PASSING = (
 )
 
 
-# How the second gateway's client sums up a call that failed row by row ("RetriesExhaustedWithDetailsException").
+# How the HBase client in the Thrift2 gateway reports a call that failed row by row ("RetriesExhaustedWithDetailsException").
 _FAILED_ACTIONS = re.compile(r"Failed \d+ actions?: (.*): \d+ times?, servers with issues: ", re.DOTALL)
 
 
@@ -90,21 +90,21 @@ def is_passing(failure: Exception, name: str = "") -> bool:
 
     Args:
         failure: a Thrift exception.
-        name: of the table that the request was about, as HBase knows it.
+        name: HBase's name of the table that the request was about.
     """
     message = message_of(failure)
     if _meaning(message, name) is not None:
         return False
-    # The second gateway says so itself, also of failures without a name that is known here.
+    # Thrift2 says so itself, also for failures whose name is not known here.
     return bool(getattr(failure, "canRetry", False)) or any(java in message for java in _PASSING)
 
 
 def store_error(failure: Exception, name: str = "", **details: Any) -> HbmodelError:
-    """The error of this library that says the same as a gateway's failure.
+    """The error of this library that corresponds to a gateway's failure.
 
     Args:
         failure: a Thrift exception.
-        name: of the table that the request was about, as HBase knows it.
+        name: HBase's name of the table that the request was about.
         **details: what the request was about (`table`, `key`, ...).
     """
     message = message_of(failure)
@@ -122,7 +122,7 @@ def _meaning(message: str, name: str) -> tuple[type[StoreError], str] | None:
     for java, kind, sentence in _MEANINGS:
         if java in message:
             return kind, sentence
-    # The second gateway leaves out what kind of exception it was, and says of a missing table no more than its name.
+    # Thrift2 leaves out the kind of the exception; for a missing table it gives only the name of the table.
     failed = _FAILED_ACTIONS.match(message)
     said = message if failed is None else failed[1]
     if name and said == name:

@@ -1,4 +1,4 @@
-"""Filters as sentences of HBase's filter language (`org.apache.hadoop.hbase.filter.ParseFilter`), which both gateways parse."""
+"""Filters as strings of HBase's filter language (`org.apache.hadoop.hbase.filter.ParseFilter`), which both gateways parse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, FirstC
 
 
 def filter_string(filter: Filter) -> bytes:
-    """The sentence that means `filter`; any byte may occur in it.
+    """The string that means `filter`; any byte may occur in it.
 
     Raises:
         InvalidRequest: an `And` or `Or` of nothing, a column without a colon, or a negative count.
@@ -20,7 +20,7 @@ def filter_string(filter: Filter) -> bytes:
             if not colon:
                 raise InvalidRequest("A column must be written family:qualifier.", column=column)
             compare = (quoted(family), quoted(qualifier), operator.encode(), quoted(b"binary:" + value))
-            # Then: whether rows without the column are dropped, and whether only the newest version counts.
+            # The two flags: whether rows without the column are dropped, and whether only the newest version counts.
             return _call(b"SingleColumnValueFilter", *compare, _flag(not if_missing), _flag(True))
         case RowContains(text):
             return _call(b"RowFilter", b"=", quoted(b"substring:" + text.encode("ascii")))

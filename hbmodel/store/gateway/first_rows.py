@@ -1,4 +1,4 @@
-"""The first row of each of many ranges: a short request for each, made from one template, all of them on their way at once."""
+"""The first row of each of many ranges: a short request for each, made from one template, all of them in progress at once."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hbmodel.store.gateway.scan_multiplexer import FIRST_BYTES
 from hbmodel.store.values import Row, Scan
 
 FEWEST = 8
-"""Scans from which on a template pays."""
+"""The fewest scans for which a template is worthwhile."""
 
 SCANS_EACH = 64
-"""Scans for which a further connection pays. A gateway serves each connection by a thread, which waits for one region server at a time."""
+"""Scans that justify a connection. A gateway serves each connection by one thread, which waits for one region server at a time."""
 
 ASKED_TOGETHER = 32
 """Scanners whose rows are asked for in one packet."""
@@ -63,7 +63,7 @@ class _Share:
     """The scans that one connection reads.
 
     Args:
-        lease: of the connection.
+        lease: the lease of the connection.
         rest: what is still to be sent: the position of each scan, the rows to ask for, and the request.
     """
 
@@ -79,13 +79,13 @@ class _Share:
 class FirstRows:
     """Reads the first rows of ranges.
 
-    Nothing is tried again here: a range that got no answer, for whatever reason, is left to be scanned like any other.
+    Nothing is retried here: a range that got no answer, for whatever reason, is left to an ordinary scan.
 
     Args:
-        calls: how the gateway is asked.
+        calls: the calls of the gateway.
         service: the Thrift service.
         table: the table's name as the server knows it.
-        scans: as `want_first_rows` wants them.
+        scans: scans for which `want_first_rows` is true.
     """
 
     def __init__(self, calls: ScanCalls, service: Any, table: bytes, scans: Sequence[Scan]) -> None:
@@ -109,7 +109,7 @@ class FirstRows:
         return with_bounds(self._service, self._calls.open(reading)), with_number(self._service, self._calls.rows(NUMBER, rows))
 
     def read(self, leases: Sequence[Lease[ThriftConnection]]) -> None:
-        """Reads the rows on these connections, and releases them; raises nothing that a gateway answers."""
+        """Reads the rows on these connections, and releases them; raises no failure of a gateway."""
         steps = [self._send, self._receive] if self._templates[0][1] is None else [self._send, self._ask, self._receive, self._close]
         try:
             connected = self._connected(leases)
@@ -128,7 +128,7 @@ class FirstRows:
                 lease.release()
 
     def _connected(self, leases: Sequence[Lease[ThriftConnection]]) -> Sequence[Lease[ThriftConnection]]:
-        """The leases whose connections can be had, up to the first that cannot: to wait for each of the others would take long."""
+        """The leases whose connections can be opened, up to the first that cannot: waiting for each of the others would take long."""
         for count, lease in enumerate(leases):
             try:
                 lease.connection()
@@ -138,7 +138,7 @@ class FirstRows:
         return leases
 
     def _goes_on(self, step: Callable[[ThriftConnection, _Share], None], share: _Share) -> bool:
-        """Takes a step on a connection; whether that is still there."""
+        """Takes a step on a connection; returns whether the connection is still usable."""
         try:
             step(share.lease.connection(), share)
         except InvalidRequest:
@@ -165,7 +165,7 @@ class FirstRows:
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def _send(self, connection: ThriftConnection, share: _Share) -> None:
-        """Sends first requests, as many as may be on their way before a reply is read."""
+        """Sends first requests, as many as may be sent before a reply is read."""
         api, room = self._templates[0][0].api, FIRST_BYTES
         packet: list[bytes] = []
         size = 0
@@ -218,7 +218,7 @@ class FirstRows:
             found[at] = rows[:1]
 
     def _close(self, connection: ThriftConnection, share: _Share) -> None:
-        """Closes the scanners; their replies are left to whoever uses the connection next."""
+        """Closes the scanners; the next user of the connection reads the replies."""
         if share.scanners:
             template = with_number(self._service, self._calls.close(NUMBER))
             connection.send_encoded(template.api, [template.complete(scanner) for scanner in share.scanners], wanted=False)

@@ -15,22 +15,22 @@ from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, Unknown
 from hbmodel.store.gateway.addresses import Gateway
 
 MAX_IDLE = 20.0
-"""Seconds after which an unused connection is not used again; Jetty, HBase's HTTP server, hangs up after 30."""
+"""Seconds after which an unused connection is not used again; Jetty, HBase's HTTP server, closes it after 30."""
 
 CONTENT_TYPE = "application/x-thrift"
 
 _NOT_CARRIED_OUT = {408, 425, 429}
-"""Answers that say that the request was not looked at and may be sent again."""
+"""Status codes that say that the request was not processed and may be sent again."""
 
 
 @frozen
 class Http:
-    """What is said to an HTTP server beside the messages.
+    """What an HTTP server is sent in addition to the messages.
 
     Attributes:
-        path: where the gateway is on its host.
-        user: of basic authentication, None without one.
-        password: of that.
+        path: the path of the gateway on its host.
+        user: the user of basic authentication, or None.
+        password: the password of that user.
     """
 
     path: str = "/"
@@ -46,7 +46,7 @@ class Http:
             raise InvalidRequest("A user name of basic authentication must not contain a colon.", option="user")
 
     def head(self, gateway: Gateway) -> bytes:
-        """The head of each request, up to the number that says how long its body is."""
+        """The head of each request, up to the value of Content-Length."""
         host = str(gateway) if str(gateway).isascii() else f"{gateway.host.encode('idna').decode()}:{gateway.port}"
         lines = [f"POST {self.path} HTTP/1.1", f"Host: {host}", "User-Agent: hbmodel", f"Accept: {CONTENT_TYPE}"]
         if self.user is not None:
@@ -55,12 +55,12 @@ class Http:
 
 
 class HttpSocket:
-    """What a Thrift transport takes for a socket. Several requests may be on their way at once (HTTP/1.1 pipelining).
+    """A socket for a Thrift transport, over HTTP. Several requests may be in progress at once (HTTP/1.1 pipelining).
 
     Args:
         opened: the connection.
-        gateway: whose it is.
-        http: what is said beside the messages.
+        gateway: the gateway that it leads to.
+        http: what is sent in addition to the messages.
     """
 
     def __init__(self, opened: socket.socket, gateway: Gateway, http: Http) -> None:
@@ -87,8 +87,8 @@ class HttpSocket:
         """Some bytes of the reply, or of the next one.
 
         Raises:
-            StoreUnavailable: the server did not look at the request.
-            UnknownOutcome: it failed on the way.
+            StoreUnavailable: the server did not process the request.
+            UnknownOutcome: the server failed, perhaps after the request was carried out.
             StoreError: it refused the request, or is no gateway.
         """
         if self._position == len(self._body):
@@ -98,7 +98,7 @@ class HttpSocket:
         return data
 
     def _next_body(self) -> bytes:
-        # An answer that is not read to its end is closed here, not by the garbage collector: that may find the connection closed before.
+        # An answer that is not read to its end is closed here: for the garbage collector, the connection may already be closed.
         with closing(HTTPResponse(cast(Any, self._answers), method="POST")) as response:
             return self._body_of(response)
 
@@ -128,13 +128,13 @@ class HttpSocket:
         if status in _NOT_CARRIED_OUT:
             return StoreUnavailable("The HBase gateway's HTTP server rejected the request.", **details, reason=f"HTTP {status}")
         if status >= 500:
-            # Of a proxy as of the gateway itself this may come after the request was carried out.
+            # A proxy, and the gateway itself, may answer this after the request was carried out.
             return UnknownOutcome("The HBase gateway's HTTP server failed.", **details, reason=f"HTTP {status}")
         return StoreError("The HBase gateway's HTTP server refuses the request; check host, port and path.", **details)
 
 
 class _Answers(io.BufferedReader):
-    """The answers on one connection, behind one another; HTTPResponse takes it for the socket and for the file of it."""
+    """The answers on one connection, one after another; HTTPResponse uses it as the socket and as the socket's file."""
 
     def makefile(self, mode: str) -> _Answers:
         return self

@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 
 PACKET = 8 * 1024
-"""Bytes that are held back at most: the gateway is to begin with the first requests while others are still being made."""
+"""The most bytes that are held back: the gateway can begin with the first requests while others are still being made."""
 
 
 class JoinedSocket:
-    """What a Thrift transport takes for a socket. Each request goes out at once, but for those between `join` and `part`.
+    """A socket for a Thrift transport. Each request is sent at once, except those between `join` and `part`.
 
-    A packet for each of many small requests costs the client a system call, and the gateway a waking of its thread.
+    A packet for each of many small requests would cost the client a system call, and the gateway a wake-up of its thread.
 
     Args:
         opened: the connection.
@@ -24,11 +24,11 @@ class JoinedSocket:
         self._size = 0
 
     def join(self) -> None:
-        """From now on bytes are held back until there are enough of them."""
+        """Holds bytes back, from now on, until there are enough of them."""
         self.joining = True
 
     def part(self) -> None:
-        """Sends what is held back, and from now on everything at once."""
+        """Sends the bytes that are held back, and from now on all bytes at once."""
         self.joining = False
         if self._held:
             self._send_held()
@@ -46,7 +46,7 @@ class JoinedSocket:
             self._send_held()
 
     def flush(self) -> None:
-        """Nothing is left here by `write` that should go out at once."""
+        """Does nothing: `write` leaves no bytes that must be sent at once."""
 
     def read(self, size: int) -> bytes:
         """Some bytes of the replies; raises EOFError where the other side has closed the connection."""

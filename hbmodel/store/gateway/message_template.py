@@ -16,10 +16,10 @@ from hbmodel.store.gateway.scan_calls import Request
 from hbmodel.store.gateway.thrift_client import arguments_of
 
 START, STOP = uuid.uuid4().bytes, uuid.uuid4().bytes
-"""Byte strings that stand for those to be filled in. They are random, so that nothing else in a request is the same."""
+"""Placeholders of byte strings to be filled in. They are random, so that nothing else in a request is the same."""
 
 NUMBER = 0x7E81_93A5
-"""A 32-bit number that stands for the one to be filled in, among names and small numbers."""
+"""The placeholder of a 32-bit number to be filled in; otherwise such a request has only names and small numbers."""
 
 _new_buffer: Callable[[], Any] = TMemoryBuffer
 _new_protocol: Callable[[Any], Any] = TBinaryProtocol

@@ -1,4 +1,4 @@
-"""Requests to a gateway of which several are under way at once."""
+"""Requests to a gateway, several of which are in progress at once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hbmodel.store.gateway.connection import ThriftConnection
 class Exchange:
     """Requests to carry out in order, of which some are sent ahead, and the replies so far.
 
-    Called with a connection it goes on where the last one broke: what is acknowledged is not sent again.
+    Called with a connection, it continues where the last connection broke: acknowledged requests are not sent again.
 
     Args:
         requests: names and arguments, taken one by one, so that preparing one overlaps with the gateway's work on another.
-        ahead: how many may be under way.
+        ahead: how many may be in progress.
     """
 
     def __init__(self, requests: Iterable[tuple[str, dict[str, Any]]], ahead: int = 3) -> None:
@@ -37,7 +37,7 @@ class Exchange:
         """Sends the first requests without waiting; the next call, with the same connection, takes the replies.
 
         Raises:
-            StoreUnavailable: the connection is broken, and nothing was sent. If something was, the next call tells.
+            StoreUnavailable: the connection is broken, and nothing was sent. If something was, the next call raises the error.
             UnknownOutcome: it broke before anything was sent.
         """
         connection.settle()

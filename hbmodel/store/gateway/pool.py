@@ -16,24 +16,24 @@ from hbmodel.errors import StoreUnavailable
 from hbmodel.store.closing import store_closed
 
 MAX_IDLE = 45.0
-"""Seconds after which an unused connection is not used again; HBase's gateways hang up after 60
-(`hbase.thrift.server.socket.read.timeout`), and a request that crosses the hang-up would have an unknown outcome."""
+"""Seconds after which an unused connection is not used again; HBase's gateways close it after 60
+(`hbase.thrift.server.socket.read.timeout`), and a request that is sent at that moment would have an unknown outcome."""
 
 STREAMS_PER_CALL = 4
-"""How many connections scans may hold, for each that short calls may."""
+"""How many connections scans may hold for each one that short calls may hold."""
 
 RECLAIM_INTERVAL = 0.5
-"""Seconds between looks, while waiting, for leases whose owner was garbage-collected: those wake nobody."""
+"""Seconds between checks, while waiting, for leases whose owner was garbage-collected: these notify no waiting thread."""
 
 _TOO_MANY_CALLS = "All connections stayed in use; give the store a larger pool."
 _TOO_MANY_SCANS = "Too many scans are open; read them to the end or close them, or give the store a larger pool."
 
 
 class Connection(Protocol):
-    """What the pool needs to know of a connection."""
+    """What the pool needs to know about a connection."""
 
     used_at: float
-    """When it was last heard from, on `time.monotonic`'s clock."""
+    """When it was opened, or its last reply was read, on `time.monotonic`'s clock."""
 
     expires_at: float
     """When it is too old to be used again, on the same clock."""
@@ -43,7 +43,7 @@ class Connection(Protocol):
         ...
 
     def close(self) -> None:
-        """Closes it; in a forked child without harm to the parent's."""
+        """Closes it; in a forked child without an effect on the parent's."""
         ...
 
 
@@ -101,11 +101,11 @@ class Lease(Generic[C]):
 
     @property
     def reached(self) -> bool:
-        """Whether anybody ever answered on a connection of the pool."""
+        """Whether a gateway has ever answered on a connection of the pool."""
         return self._pool.reached()
 
     def drop(self) -> None:
-        """Closes the connection, broken or in doubt; `connection` then gives another one."""
+        """Closes the connection, which is or may be broken; `connection` then returns another one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -152,16 +152,16 @@ class Lease(Generic[C]):
 class Pool(Generic[C]):
     """Connections to share between threads.
 
-    Short calls and scans are counted apart, because a scan holds its connection while the caller does other work, calls of
-    this very store included: were they counted together, a few open scans would leave their own thread waiting for ever.
+    Short calls and scans are counted separately, because a scan holds its connection while the caller does other work, calls to
+    the same store included. If they were counted together, a thread with a few open scans could wait for ever.
 
     Args:
         connect: opens a connection, or raises StoreUnavailable. Called without any lock held.
-        size: how many short calls may be under way at once, and how many unused connections are kept. Scans may hold
-            `STREAMS_PER_CALL` times as many beside them.
+        size: how many short calls may be in progress at once, and how many unused connections are kept. Scans may hold
+            `STREAMS_PER_CALL` times as many in addition.
         patience: seconds to wait for a free connection.
         max_idle: seconds after which an unused connection is not used again.
-        reached: whether anybody ever answered on any connection.
+        reached: whether a gateway has ever answered on any connection.
     """
 
     def __init__(
@@ -176,12 +176,12 @@ class Pool(Generic[C]):
         self._by_process: dict[int, _Members[C]] = {pid: _Members(pid)}
 
     def lease_streams(self, wanted: int, brief: int = 0) -> list[Lease[C]]:
-        """Leases for scans: as many as connections are free, at most `wanted`, at least one, for which it waits if it must.
+        """Leases for scans: as many as connections are free, at most `wanted`, but at least one, for which it waits if necessary.
 
         Args:
-            wanted: how many are of use.
-            brief: how many are so even if they must be opened for it, because the scans are many and end at once: further
-                connections than the pool keeps, up to what scans may hold.
+            wanted: how many are useful.
+            brief: how many are useful even if new connections must be opened, because there are many scans and all are short.
+                These may be more connections than the pool keeps, up to what scans may hold.
 
         Raises:
             StoreUnavailable: too many scans are open, and none ended in time.
@@ -192,9 +192,9 @@ class Pool(Generic[C]):
         return found + self._spare(brief - len(found), most=self.size * STREAMS_PER_CALL) if len(found) < brief else found
 
     def lease_spare(self) -> Lease[C] | None:
-        """A lease for what is begun before another short operation of the same thread, or None where there are not two to be had.
+        """A lease for an operation that is begun before another short one of the same thread, or None if two are not available.
 
-        Its holder will wait for a second lease, so it is counted with those of scans, which keep no short operation waiting.
+        Its holder will wait for a second lease, so it is counted with those of scans, which make no short operation wait.
 
         Raises:
             StoreClosed: the pool was closed.
@@ -206,7 +206,7 @@ class Pool(Generic[C]):
         return next(iter(self._spare(1, remaining=1)), None)
 
     def _spare(self, wanted: int, remaining: int = 0, most: int = 0) -> list[Lease[C]]:
-        """Leases for scans, as many as there are connections to spare, of `most` or the pool's size, when some are left."""
+        """At most `wanted` leases for scans: as many as are left of `most`, or of the pool's size, if `remaining` stay free."""
         members = self._members()
         with members.changed:
             found = max(0, min(wanted, (most or self.size) - remaining - members.calls - members.streams))
@@ -260,7 +260,7 @@ class Pool(Generic[C]):
         return lease
 
     def _take(self, members: _Members[C]) -> C:
-        """An idle connection that is still good, the last used first, else a new one."""
+        """An idle connection that is still good, the last used first, or a new one."""
         while members.idle:
             try:
                 connection = members.idle.pop()  # atomic, so without the lock

@@ -1,4 +1,4 @@
-"""Single calls to a gateway: which failures are tried again, and what is raised when trying does not help."""
+"""Single calls to a gateway: which failures are retried, and what is raised when retries do not help."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Idempotence(Enum):
 
 
 LEAST_TRIES = 5
-"""Tries in all, also when the time to retry is over: a gateway that stays silent takes much of it with each."""
+"""The fewest tries, also after the time to retry is over: each try with a silent gateway takes much of that time."""
 
 FIRST_TRIES = 2
 """The same as long as no gateway has ever answered; then `LEAST_TRIES` are the most."""
@@ -40,13 +40,13 @@ FIRST_TRIES = 2
 
 @frozen
 class Backoff:
-    """How long a request is tried again, and how long to wait between.
+    """How long a request is retried, and how long to wait between tries.
 
     Attributes:
         attempts: tries in all, at most; None sets no bound.
-        first: seconds before the second try; each further wait is twice the last.
+        first: seconds before the second try; each further wait is twice the previous one.
         cap: the longest wait.
-        retry_for: seconds from the first failure in which it is tried again, and at least `LEAST_TRIES` times. The default is
+        retry_for: seconds from the first failure during which it is retried, until `LEAST_TRIES` tries at least. The default is
             several times what a gateway takes to restart.
 
     The waits are shortened by up to half at random, so that many clients of one gateway do not come back all at once
@@ -59,11 +59,11 @@ class Backoff:
     retry_for: float = 30.0
 
     def waits(self, reached: Callable[[], bool] = lambda: True) -> Iterator[float]:
-        """The waits between the tries, in seconds; to be asked for after each failure, the first of which starts the time.
+        """The waits between tries, in seconds. One is taken after each failure; the first failure starts the time.
 
         Args:
-            reached: whether a gateway ever answered. Where none did, an address or an option is wrong more often than a gateway
-                restarts, so that is told sooner.
+            reached: whether a gateway has ever answered. If none has, a wrong address or option is more likely than a gateway that
+                restarts, so the error is raised sooner.
         """
         end = time.monotonic() + self.retry_for
         tries, wait = 1, min(self.cap, self.first)
@@ -82,8 +82,8 @@ class RetryingCaller:
         pool: where the connections come from.
         backoff: how often a call is tried.
         failures: the exceptions that a connection passes on from the gateway.
-        prefix: what HBase's names of tables have before those that calls are told to be about.
-        repeated: called each time that a request is tried again.
+        prefix: the prefix that the store's tables have in HBase.
+        repeated: called each time a request is retried.
     """
 
     def __init__(
@@ -101,18 +101,18 @@ class RetryingCaller:
         self.repeated = repeated
 
     def on_retry(self, repeated: Callable[[], None]) -> RetryingCaller:
-        """The same, with another function to call when a request is tried again."""
+        """The same, with another function to call when a request is retried."""
         return RetryingCaller(self._pool, self._backoff, self._failures, self._prefix, repeated)
 
     def begin(self, exchange: Exchange) -> Lease[ThriftConnection] | None:
-        """Sends the first requests of an exchange on a connection that nobody needs now.
+        """Sends the first requests of an exchange on a connection that can be spared.
 
         Returns:
-            The lease to hand to `run`, or None where there is no such connection, or nothing could be sent on it.
+            The lease to pass to `run`, or None if there is no such connection, or nothing could be sent on it.
 
         Raises:
             StoreClosed: the store was closed.
-            InvalidRequest: an argument has no place in its Thrift type.
+            InvalidRequest: an argument does not fit its Thrift type.
         """
         lease = self._pool.lease_spare()
         if lease is None:
@@ -139,13 +139,14 @@ class RetryingCaller:
     ) -> T:
         """Calls `call` with a connection until it succeeds, as often as its idempotence allows.
 
-        A request that was certainly not sent is always sent again. One whose reply was lost, or that met a passing condition
-        in HBase, is repeated unless it would count anew.
+        A request that was certainly not sent is sent again in any case. One whose reply was lost, or that met a passing condition
+        in HBase, is repeated unless it is `Idempotence.ANEW`.
 
         Args:
-            idempotence: what a repetition does. `call` may keep what is acknowledged and go on from there.
-            call: makes requests on the connection it is given; anything it leaves outstanding is read past.
-            begun: the lease of the connection on which it was begun, to try first.
+            idempotence: what a repetition does.
+            call: makes requests on the given connection; replies that it leaves outstanding are read past. It may keep what is
+                acknowledged and continue from there.
+            begun: the lease of the connection on which `call` was begun, to try first.
             **details: what the call is about, for errors (`table`, `key`, ...).
 
         Raises:
@@ -162,7 +163,7 @@ class RetryingCaller:
         lease = self._pool.lease() if begun is None else begun
         try:
             while True:
-                # An error holds this frame: kept, it would leave all that is read to the garbage collector.
+                # An error refers to this frame: if it were kept, only the garbage collector would free what was read.
                 cause: Exception | None = None
                 try:
                     connection = lease.connection()
@@ -175,7 +176,7 @@ class RetryingCaller:
                 except self._failures as failure:
                     name = name_in_store(self._prefix, str(details.get("table", "")))
                     if not is_passing(failure, name):
-                        raise store_error(failure, name, **details) from None  # not with Java's stack in every traceback
+                        raise store_error(failure, name, **details) from None  # without Java's stack trace in every traceback
                     doubtful = True
                     reason = first_line(failure)
                     if connection is not None:
@@ -218,5 +219,5 @@ def _given_up(doubtful: bool, cause: Exception | None, details: dict[str, object
 
 
 def whereabouts(error: HbmodelError) -> dict[str, object]:
-    """Which gateways an error of a connection speaks of, as details of the error that is raised in the end."""
+    """The gateways that a connection's error names, as details of the error that is raised in the end."""
     return {"gateway": error.gateway, "tried": error.tried}

@@ -21,13 +21,13 @@ class Reading:
         table: the table's name as the server knows it.
         start: row to start at, inclusive; empty means unbounded.
         stop: row to stop before.
-        columns: without repetitions; empty means all.
-        filter: in HBase's filter language, or None.
-        reversed: whether from the last row to the first.
-        rows: how many are asked for next.
-        most: how many will be taken in all, or None.
-        cells: of each piece of a row, at most; None where rows come whole.
-        before: time below which the newest version of each cell is read, or None.
+        columns: the columns, without repetitions; empty means all.
+        filter: the filter in HBase's filter language, or None.
+        reversed: whether to read from the last row to the first.
+        rows: how many rows are asked for next.
+        most: how many rows will be taken in all, or None.
+        cells: the most cells of each piece of a row, or None if rows are read whole.
+        before: the time below which the newest version of each cell is read, or None.
     """
 
     table: bytes
@@ -46,13 +46,13 @@ class ScanCalls(Protocol):
     """The calls by which a gateway reads ranges of rows."""
 
     failures: tuple[type[Exception], ...]
-    """The exceptions by which it answers."""
+    """The exceptions that the gateway returns."""
 
     forgotten: tuple[type[Exception], ...]
-    """Those of them by which it answers a request for rows when it has no such scanner any more."""
+    """Those that it returns to a request for rows if it no longer has the scanner."""
 
     def whole(self, reading: Reading) -> Request | None:
-        """Reads all rows asked for and keeps nothing open; None where there is no such call."""
+        """Reads all rows asked for and keeps nothing open; None if there is no such call."""
         ...
 
     def open(self, reading: Reading) -> Request:
@@ -64,7 +64,7 @@ class ScanCalls(Protocol):
         ...
 
     def received(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The rows of a reply as the port promises them."""
+        """The rows of a reply, in the form that `Store` promises."""
         ...
 
     def close(self, scanner: int) -> Request:

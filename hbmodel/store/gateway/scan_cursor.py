@@ -1,4 +1,4 @@
-"""How far one scan through a gateway has come, and what to ask for next."""
+"""The progress of one scan through a gateway, and what to ask for next."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hbmodel.store.values import BegunAgain, Row, Scan
 
 
 class Cursor:
-    """How far one scan has come.
+    """The progress of one scan.
 
     Args:
         table: the table's name as the server knows it.
@@ -38,34 +38,34 @@ class Cursor:
         self.begins_again = False
         """Whether the next reply begins with that row's first cell."""
         self.surplus = 0
-        """Rows outside the range with which the scanner begins, at most."""
+        """The most rows outside the range that the scanner returns at its beginning."""
         self.scanner: int | None = None
         """The gateway's number of the open scanner."""
         self.opening = False
         self.epoch = 0
-        """Raised when a scanner is given up: replies to requests of an earlier epoch are of no interest."""
+        """Incremented when a scanner is given up: replies to requests of an earlier epoch are not wanted."""
         self.asked: deque[int] = deque()
-        """Rows asked for by each request under way."""
+        """Rows asked for by each request in progress."""
         self.batches: deque[Sequence[Row]] = deque()
-        """Received and not delivered."""
+        """Batches that were received and not yet delivered."""
         self.is_long = False
-        """Whether a full batch has come, so that it is worth asking ahead."""
+        """Whether a full batch was received, so that asking ahead is worthwhile."""
         self.finished = scan.range.empty or scan.limit == 0
         self.ended = False
-        """Whether it came to its end by itself."""
+        """Whether it ended by itself."""
         self.trouble: HbmodelError | None = None
         """Why the scanner had to be given up; it may be opened again."""
         self.error: HbmodelError | None = None
-        """Why the scan cannot go on."""
+        """Why the scan cannot be continued."""
 
     @property
     def under_way(self) -> bool:
-        """Whether rows, or a scanner to ask for them, are on their way."""
+        """Whether a request for rows, or for a scanner, is in progress."""
         return self.opening or bool(self.asked)
 
     @property
     def is_short(self) -> bool:
-        """Whether one more batch may be all that is still to come."""
+        """Whether the rest may be a single batch."""
         return not self.is_long or (self.remaining is not None and self.remaining <= self.scan.batch_size)
 
     @property
@@ -76,7 +76,7 @@ class Cursor:
         return 100 + len(scan.start) + len(scan.stop or b"") + len(self.filter or b"") + columns
 
     def reading(self) -> Reading | None:
-        """What a call that starts anew has to read: the rest of the rows; None when no row can be there."""
+        """What a new call or scanner has to read: the rest of the rows; None if there can be no row."""
         scan = self.scan
         bounds = (reversed_bounds if scan.reversed else forward_bounds)(self.rest)
         if bounds is None:
@@ -84,7 +84,7 @@ class Cursor:
         start, stop = bounds
         self.begins_again = self.inside is not None
         self.surplus = int(scan.reversed and start == self.rest.stop)
-        # HBase refuses the filter that counts rows where it is to cut them.
+        # HBase refuses the filter that counts rows if rows are read in pieces.
         most = None if self.remaining is None or scan.cells is not None else self.remaining + self.surplus
         return Reading(self.table, start, stop, self.columns, self.filter, scan.reversed, self.wanted(), most, scan.cells, scan.before)
 
@@ -98,9 +98,9 @@ class Cursor:
         return rows + self.surplus if rows <= self.scan.batch_size else self.scan.batch_size
 
     def accept(self, rows: Sequence[Row]) -> None:
-        """Takes the rows of the oldest request under way."""
+        """Takes the rows of the oldest request in progress."""
         asked = self.asked.popleft()
-        exhausted = len(rows) < asked  # HBase's scanner stops short at its end only
+        exhausted = len(rows) < asked  # HBase's scanner returns fewer rows only at its end
         self.is_long = not exhausted
         self.surplus = 0
         if self.scan.reversed and rows:
@@ -118,7 +118,7 @@ class Cursor:
         self.finished = self.finished or self.ended
 
     def _behind(self, last: Row) -> None:
-        """The rest begins behind a row, or with it where it is a full piece: more of it may follow."""
+        """Lets the rest begin after a row, or with that row if it is a full piece: more of it may follow."""
         whole = self.scan.cells is None or len(last.columns) < self.scan.cells
         self.inside = None if whole else last.row
         if self.scan.reversed:
@@ -129,14 +129,14 @@ class Cursor:
     def _inside(self, rows: Sequence[Row]) -> Sequence[Row]:
         """The rows within the range: a reversed scan may begin and end a little outside (see `reversed_bounds`).
 
-        None too many: one more than wanted is asked for where the first may be outside.
+        At most as many as wanted: one more is asked for if the first one may be outside.
         """
         if rows[0].row not in self.rest or rows[-1].row not in self.rest:
             rows = [row for row in rows if row.row in self.rest]
         return rows if self.remaining is None else rows[: self.remaining]
 
     def give_up_scanner(self) -> None:
-        """Forgets the scanner and the requests under way; what was received stays."""
+        """Forgets the scanner and the requests in progress; received rows stay."""
         self.epoch += 1
         self.scanner = None
         self.opening = False

@@ -1,4 +1,4 @@
-"""Scans that share a connection to a gateway: several requests ahead, and each resumed exactly once when it breaks."""
+"""Scans that share a connection to a gateway: requests are sent ahead, and each scan is resumed exactly once when it breaks."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from hbmodel.store.values import Row
 logger = logging.getLogger("hbmodel")
 
 REQUESTS_AHEAD = 3
-"""Batches that a connection has asked for or holds, while its caller works on the last: with three, the gateway and HBase's
-client inside it always have something to do (one or two ahead measured slower)."""
+"""Batches that a connection has requested or holds while its caller works on the last one. With three, the gateway and HBase's
+client inside it always have something to do (one or two were measured to be slower)."""
 
 FIRST_BYTES = 64 * 1024
-"""Bytes of first requests that are sent, roughly, before a reply is read. A gateway that waits for its replies to be read reads
-no requests, so what is sent meanwhile must find room between the two."""
+"""Roughly the most bytes of first requests that are sent before a reply is read. A gateway that waits for its replies to be read
+reads no requests, so these requests must fit into the buffers between the two."""
 
 
 class Step(Enum):
@@ -40,24 +40,24 @@ class Step(Enum):
     CLOSE = "nothing any more"
 
 
-_UNWANTED = -1  # the epoch of requests whose reply nobody waits for
+_UNWANTED = -1  # the epoch of requests whose reply is not wanted
 
 
 class ScanMultiplexer:
     """One connection and the scans that share it.
 
-    Replies come in the order of the requests, whosever they are; a scan that waits for its own takes in those of the others on
-    the way. Each scan's batches that are asked for or received are bounded, so what a slow reader leaves behind is too.
-    A multiplexer's scanners live on its connection alone: when it breaks, each is opened again behind the last row it received.
+    Replies come in the order of the requests. A scan that waits for its own reply also takes in the replies of other scans before
+    it. For each scan the number of requested and received batches is bounded, also if its reader is slow. The scanners exist on
+    this connection only: when it breaks, each scan opens a new scanner after the last row that it received.
 
     Args:
-        calls: how the gateway is asked.
-        lease: of the connection; released when the last scan ends.
+        calls: the calls of the gateway.
+        lease: the lease of the connection; released when the last scan ends.
         cursors: the scans.
-        backoff: how long a broken scan is taken up again without a row of progress.
-        timeout: seconds to wait for a reply; doubled when a scan is taken up again after a timeout, since a filter that lets
-            few rows pass keeps a region server silent for long.
-        repeated: called each time that scans are taken up again.
+        backoff: how long a broken scan is resumed without receiving a row.
+        timeout: seconds to wait for a reply; doubled when a scan is resumed after a timeout, since a filter that lets few rows
+            pass keeps a region server silent for a long time.
+        repeated: called each time scans are resumed.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ScanMultiplexer:
         self._pid = os.getpid()
 
     def start(self) -> None:
-        """Sends the first request of each scan, without waiting. What fails here is told when rows are asked for."""
+        """Sends the first request of each scan, without waiting. Failures are raised when rows are asked for."""
         room = FIRST_BYTES
         with self._lock, _Later(self), self._joined():
             for cursor in self.cursors:
@@ -93,11 +93,11 @@ class ScanMultiplexer:
                 self._begin(cursor)
 
     def _joined(self) -> AbstractContextManager[None]:
-        """Around the requests of several scans."""
+        """A block for the requests of several scans; see `ThriftConnection.joined`."""
         return nullcontext() if len(self.cursors) == 1 else self._lease.connection().joined()
 
     def ask(self) -> None:
-        """Waits for scanners that are being opened and sends their first request for rows. Failures wait as in `start`."""
+        """Waits for scanners that are being opened and sends their first request for rows. Failures are raised later, as in `start`."""
         with self._lock, _Later(self):
             while self._under_way and self._under_way[0][2] is Step.OPEN:
                 self._take_in()
@@ -115,14 +115,14 @@ class ScanMultiplexer:
                     self._lost(error)
                 raise
             except BaseException as error:
-                # Interrupted anywhere, perhaps between receiving rows and taking note of it.
+                # Interrupted anywhere, perhaps between receiving rows and recording them.
                 cursor.error = StoreError("A scan was interrupted: start it again.", table=cursor.called)
                 cursor.finished = True
                 self._lost(error)
                 raise
 
     def end(self, cursor: Cursor) -> None:
-        """Closes a scan that is not wanted any more."""
+        """Closes a scan that is no longer wanted."""
         with self._lock:
             self._notice_fork()
             cursor.batches.clear()
@@ -131,7 +131,7 @@ class ScanMultiplexer:
                 try:
                     with _Later(self):
                         self._close(cursor)
-                except BaseException as error:  # interrupted, perhaps between sending a request and taking note of it
+                except BaseException as error:  # interrupted, perhaps between sending a request and recording it
                     self._lost(error)
                     raise
 
@@ -161,7 +161,7 @@ class ScanMultiplexer:
                 trouble = lost
                 self._lost(lost)
             self._wait(cursor, waits, trouble)
-            # The error holds this frame, and with it those of the callers: only the garbage collector would end what they hold.
+            # The error refers to this frame, and so to those of the callers: only the garbage collector would free what they hold.
             del trouble
         batch = cursor.batches.popleft()
         if cursor.scanner is not None:
@@ -172,7 +172,7 @@ class ScanMultiplexer:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def put_off(self, error: StoreError) -> None:
-        """Takes note of a failure that need not be told now: it is the first of whichever scan is asked for rows next."""
+        """Records a failure that need not be raised now: the scan that is asked for rows next handles it first."""
         self._lost(error)
         if isinstance(error, StoreUnavailable | UnknownOutcome):
             self._put_off = error
@@ -186,9 +186,9 @@ class ScanMultiplexer:
         self._under_way.append((cursor, _UNWANTED if step is Step.CLOSE else cursor.epoch, step))
 
     def _begin(self, cursor: Cursor) -> None:
-        """Asks for the rest of the rows, in one call where that may do, else by a scanner.
+        """Asks for the rest of the rows: in one call if that may be enough, otherwise through a scanner.
 
-        After a request that took too long it is a scanner: that it can be opened tells a slow filter from a gateway that is gone.
+        After a timeout it is a scanner: if the scanner can be opened, the filter is slow; otherwise the gateway is gone.
         """
         reading = cursor.reading()
         if reading is None:
@@ -208,7 +208,7 @@ class ScanMultiplexer:
             cursor.asked.append(rows)
 
     def _all_finished(self) -> bool:
-        """Whether no scan is left. Of many scans each is looked at once or twice in all, since none that has finished begins again."""
+        """Whether all scans have finished. Each is checked only once or twice in all, since a finished scan does not begin again."""
         cursors, ended = self.cursors, self._ended
         while ended < len(cursors) and cursors[ended].finished:
             ended += 1
@@ -221,7 +221,7 @@ class ScanMultiplexer:
         self._retire()
 
     def _give_up_later(self, cursor: Cursor) -> None:
-        """Closes the scanner of a scan that came to its end by itself behind the next request on the connection; any other one at once."""
+        """Closes a scanner: after the next request on the connection if its scan ended by itself, otherwise at once."""
         if cursor.scanner is None or not cursor.ended:
             self._give_up(cursor)
             return
@@ -238,9 +238,9 @@ class ScanMultiplexer:
     def _retire(self) -> None:
         """Releases the connection when all scans have ended.
 
-        Rows that were asked for in vain are read past without decoding. The scanner of a scan that came to its end is closed by a
-        request behind the next one on the connection, whoever makes that; any other one holds something on the server and is closed
-        at once. The replies are left to whoever uses the connection next.
+        Rows that are no longer wanted are read past without decoding. The scanner of a scan that ended by itself is closed by a
+        request after the next one on the connection, whoever sends that one. Any other scanner still holds resources on the server
+        and is closed at once. The next user of the connection reads the replies.
         """
         if not self._all_finished():
             return
@@ -264,7 +264,7 @@ class ScanMultiplexer:
         self._take_in()
 
     def _take_in(self) -> None:
-        """Reads one reply, for whomever it is."""
+        """Reads one reply, whichever scan it is for."""
         cursor, epoch, step = self._under_way.popleft()
         connection = self._lease.connection()
         if epoch != cursor.epoch and step is not Step.OPEN:
@@ -276,7 +276,7 @@ class ScanMultiplexer:
             if epoch == cursor.epoch:
                 self._failed(cursor, failure)
             return
-        if epoch != cursor.epoch:  # opened in vain
+        if epoch != cursor.epoch:  # the scanner is no longer wanted
             self._send(cursor, Step.CLOSE, self._calls.close(answer))
         elif step is Step.OPEN:
             cursor.opening = False
@@ -296,13 +296,13 @@ class ScanMultiplexer:
         name, table = cursor.table.decode(), cursor.called
         forgotten = cursor.scanner is not None and isinstance(failure, self._calls.forgotten)
         if forgotten or is_passing(failure, name):
-            # The gateway has forgotten the scanner ("scanner ID is invalid") or closed it under its own hands ("internal
-            # error"), or a region is on its way elsewhere. Requests that were sent ahead may get rows from behind a gap now,
-            # or none; giving the scanner up makes their replies unwanted.
+            # The gateway has forgotten the scanner ("scanner ID is invalid") or closed it during a request ("internal error"),
+            # or a region is moving. Requests that were sent ahead may now get rows after a gap, or none. Giving the scanner up
+            # makes their replies unwanted.
             gateway = self._lease.connection().gateway
             reason = first_line(failure)
             cursor.trouble = StoreUnavailable("HBase cannot continue a scan.", table=table, gateway=str(gateway), reason=reason)
-            if not (forgotten or gateway.alone):  # another one may be better connected to HBase
+            if not (forgotten or gateway.alone):  # another gateway may have a better connection to HBase
                 self._lost(cursor.trouble)
         else:
             cursor.error = store_error(failure, name, table=table)
@@ -319,9 +319,9 @@ class ScanMultiplexer:
             self._lost(None)
 
     def _lost(self, error: BaseException | None) -> None:
-        """The connection is gone, and the scanners that were open on it with it."""
+        """Drops the connection, and with it the scanners that were open on it."""
         if isinstance(error, UnknownOutcome) and error.timed_out and (error.answered or self._patience == self._timeout):
-            # A filter that passes few rows takes long, and longer where it begins anew. A gateway that says nothing at all is gone.
+            # A filter that passes few rows takes long, and longer if it starts again. A gateway that never answers is gone.
             self._patience *= 2
         self._lease.drop()
         self._under_way.clear()
@@ -347,7 +347,7 @@ class ScanMultiplexer:
 
 
 class _Later:
-    """Around requests whose failure need not be told now: scans go on when their rows are asked for."""
+    """A block for requests whose failure need not be raised now: scans are resumed when their rows are asked for."""
 
     __slots__ = ("_multiplexer",)
 
@@ -359,7 +359,7 @@ class _Later:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
         if not isinstance(error, StoreError) or isinstance(error, InvalidRequest):
-            return False  # else the connection is gone, the store closed, or an HTTP server refuses
+            return False  # in other cases the connection is gone, the store is closed, or an HTTP server refuses
         self._multiplexer.put_off(error)
         return True
 
@@ -381,7 +381,7 @@ class ScanIterator(Iterator[Sequence[Row]]):
         return batch
 
     def close(self) -> None:
-        """Ends the scan and, with the last one on its connection, gives that back. Closing twice is allowed."""
+        """Ends the scan; the last scan on a connection releases it. Closing twice is allowed."""
         if self._multiplexer is not None:
             self._multiplexer.end(self._cursor)
 

@@ -67,14 +67,14 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _question_overhead(self, columns: Sequence[bytes]) -> int:
-        """Bytes that such a call takes for each row, beside its key."""
+        """Bytes that such a call takes for each row, in addition to its key."""
 
     @abstractmethod
     def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
-        """The answer from the replies to those calls."""
+        """The answer of `get`, made from the replies to its calls."""
 
     def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
-        """Reads from each row what is asked of it; see `Store.get_each`."""
+        """Reads different columns of each row; see `Store.get_each`."""
         for get in gets:
             check_get(table, get)
         return self._get_each(table, gets) if gets else []
@@ -93,9 +93,9 @@ class GatewayStore(GatewayClient):
         """Carries out a read that was checked."""
 
     def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[Row]]]:
-        """Starts scans; see `Store.scan`. They are spread over the connections that are free; first requests go out at once.
+        """Starts scans; see `Store.scan`. They are spread over the free connections; first requests are sent at once.
 
-        A scan whose connection breaks, or whose scanner the gateway forgets, goes on behind the last row received. The
+        A scan whose connection breaks, or whose scanner the gateway forgets, continues after the last row received. The
         iterators have a `close()`.
         """
         check_scans(table, scans)
@@ -149,7 +149,7 @@ class GatewayStore(GatewayClient):
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
         """Begins a put; see `PipelinedStore.begin_put`.
 
-        It is sent at once if all timestamps are given, so that it may be sent again, and the pool has a connection to spare.
+        It is sent at once if all timestamps are given, so that it may be sent again, and if the pool has a connection to spare.
         """
         size, timed = check_puts(table, puts), _timed(puts)
         if not puts:
@@ -160,7 +160,7 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
-        """The calls that write rows, which have so many bytes in all (`put_size`)."""
+        """The calls that write rows; `size` is their `put_size` in all."""
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
         """Deletes; see `Store.delete`.
@@ -221,21 +221,21 @@ class GatewayStore(GatewayClient):
 
     def _carry_out(self, table: str, exchange: Exchange, timed: bool, begun: Lease[ThriftConnection] | None = None) -> None:
         def write(connection: ThriftConnection) -> None:
-            # A write into a missing or disabled table ends, for a batch after many seconds, in a message that does not say so.
+            # A write to a missing or disabled table fails, for a batch after many seconds, with a message that does not say so.
             if exchange.repeats:
                 self._check_table(connection, table)
             try:
                 exchange(connection)
             except self._failures as failure:
                 if is_passing(failure, self._name(table).decode()):
-                    with suppress(StoreUnavailable, UnknownOutcome):  # which would tell of this question only
+                    with suppress(StoreUnavailable, UnknownOutcome):  # these would be about this check only
                         self._check_table(connection, table)
                 raise
 
         self._caller.run(Idempotence.SAME if timed else Idempotence.ANEW, write, begun, table=table)
 
     def _check_table(self, connection: ThriftConnection, table: str) -> None:
-        """Raises what is wrong with a table, if anything is."""
+        """Raises an error if a table is missing or disabled."""
         connection.settle()
         if not connection.call("isTableEnabled", tableName=self._designation(self._name(table))):
             raise StoreError("The table is disabled: enable it in `hbase shell`.", table=table)
@@ -243,15 +243,15 @@ class GatewayStore(GatewayClient):
     # --- tables -------------------------------------------------------------------------------------------------------
 
     def tables(self) -> list[str]:
-        """Names of all tables, sorted; with a prefix, of those that have it, without it."""
+        """Names of all tables, sorted; if the store has a prefix, only of tables with it, and without it."""
         return sorted(own for name in self._table_names() if (own := name_in_port(self._prefix, name)) is not None)
 
     @abstractmethod
     def _table_names(self) -> Iterable[str]:
-        """The names of all tables, with their namespaces but for the default one."""
+        """The names of all tables, with their namespaces, except the default one."""
 
     def families(self, table: str) -> list[Family]:
-        """The column families of a table, sorted by name, with those options that the gateway tells."""
+        """The column families of a table, sorted by name, with the options that the gateway reports."""
         return sorted(self._found_families(table), key=lambda family: family.name)
 
     @abstractmethod
@@ -262,8 +262,7 @@ class GatewayStore(GatewayClient):
         """Creates a table; see `Store.create_table`. The order of the split keys does not matter.
 
         Raises:
-            CapabilityError: the gateway has no place for what is asked for; `shell` is the line that does it in HBase's own
-                shell.
+            CapabilityError: the gateway does not support what is asked for; `shell` is the command that does it in `hbase shell`.
         """
         name = name_in_store(self._prefix, table)
         check_new_table(name if table else "", families, split_keys)
@@ -274,7 +273,7 @@ class GatewayStore(GatewayClient):
         """The call that creates a table."""
 
     def add_family(self, table: str, family: Family) -> None:
-        """Adds a column family; see `Store.add_family`. The `shell` of a `CapabilityError` does it in HBase's own shell."""
+        """Adds a column family; see `Store.add_family`. The `shell` of a `CapabilityError` does it in `hbase shell`."""
         check_family(table, family)
         self._administrate(self._add_family_request(table, family), table=table)
 
@@ -300,7 +299,7 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _namespace_names(self) -> Iterable[str]:
-        """The names of all namespaces, HBase's own among them or not."""
+        """The names of all namespaces, with or without HBase's own."""
 
     def create_namespace(self, namespace: str) -> None:
         """Creates a namespace; see `Store.create_namespace`, and `add_family`."""
@@ -321,7 +320,7 @@ class GatewayStore(GatewayClient):
         """The call that deletes a namespace."""
 
     def delete_table(self, table: str) -> None:
-        """Disables and drops a table; one that is disabled already is dropped."""
+        """Disables and drops a table; a table that is already disabled is only dropped."""
         designation = self._designation(self._name(table))
         try:
             self._administrate(("disableTable", {"tableName": designation}), table=table)
@@ -340,7 +339,7 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _designation(self, name: bytes) -> Any:
-        """The argument by which calls about tables name one."""
+        """The argument that names a table in calls about tables."""
 
     def _administrate(self, request: Request, **details: object) -> None:
         api, arguments = request
@@ -357,18 +356,18 @@ class GatewayStore(GatewayClient):
 
 @frozen
 class _BegunPut:
-    """See `BegunPut`: what ends the put, and the connection on which it was begun, if it was."""
+    """See `BegunPut`: the function that ends the put, and the connection on which it was begun, if any."""
 
     end: Callable[[], None]
     lease: Lease[ThriftConnection] | None
 
     def abandon(self) -> None:
-        """Gives the connection up, with the answer that is under way on it."""
+        """Closes the connection, without reading the answer on it."""
         if self.lease is not None:
             self.lease.drop()
             self.lease.release()
 
 
 def _timed(mutations: Iterable[Put | Delete]) -> bool:
-    """Whether applying them again leaves the same."""
+    """Whether applying the mutations again leaves the same cells."""
     return None not in [mutation.timestamp for mutation in mutations]

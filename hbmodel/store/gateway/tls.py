@@ -15,7 +15,7 @@ logger = logging.getLogger("hbmodel")
 
 T = TypeVar("T")
 
-# What a server says of a client certificate that it misses or does not accept, by OpenSSL's names.
+# The alerts of a server about a client certificate that is missing or that it does not accept, by OpenSSL's names.
 _OF_CLIENT_CERTIFICATES = (
     "CERTIFICATE_REQUIRED",
     "BAD_CERTIFICATE",
@@ -29,19 +29,19 @@ _OF_CLIENT_CERTIFICATES = (
 
 
 class Tls:
-    """Whom to trust, and how to say who one is.
+    """The authorities to trust, and the client's own certificate.
 
-    The files are read at once, so that a mistake is told early, and again when they have changed: client certificates are
-    replaced under running programs.
+    The files are read at once, so that a mistake is reported early, and again when they have changed: client certificates are
+    replaced while programs run.
 
     Args:
         ca_file: certificates of the authorities to trust, PEM; None trusts the system's.
         cert_file: the client's certificate and those up to its authority, PEM; None sends none.
         key_file: its private key, PEM; None if it is in `cert_file`.
-        key_password: opens the private key.
+        key_password: the password of the private key.
 
     Raises:
-        InvalidRequest: a file cannot be read or holds something else; `option` says which.
+        InvalidRequest: a file cannot be read or contains something else; `option` names it.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ def secured(opened: socket.socket, context: ssl.SSLContext, host: str, gateway: 
 
     Args:
         opened: the connection; its time limit holds for the handshake.
-        context: whom to trust.
-        host: whose certificate is expected.
+        context: the TLS context.
+        host: the host name that the certificate must have.
         gateway: its address, for errors.
 
     Raises:
@@ -137,9 +137,9 @@ def secured(opened: socket.socket, context: ssl.SSLContext, host: str, gateway: 
 
 
 def refused_certificate(error: BaseException, gateway: str) -> CertificateRefused | None:
-    """What it means if the other side ended TLS because of this side's certificate; None if it was anything else.
+    """The error for TLS that the other side ended because of this side's certificate; None for any other error.
 
-    It may say so only after this side believes the handshake to be over, and then it has read no request.
+    The other side's alert may come only after the handshake has ended for this side. Then the other side has read no request.
     """
     reason = error.reason or "" if isinstance(error, ssl.SSLError) else ""
     if "ALERT" not in reason or not any(name in reason for name in _OF_CLIENT_CERTIFICATES):
