@@ -221,28 +221,14 @@ def test_rekey(url: str) -> None:
     assert "always found them" in done.stdout
 
 
-def check_changing_the_key(*arguments: str) -> None:
-    done = run("changing_the_key", *arguments)
+@pytest.mark.lengthy
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
+def test_changing_the_key(url: str) -> None:
+    done = run("changing_the_key", "--store", url)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     page = (EXAMPLES.parent / "docs" / "migrating.md").read_text(encoding="utf-8")
     assert f"```text\n{done.stdout}```" in page
-
-
-@pytest.mark.lengthy
-def test_changing_the_key() -> None:
-    check_changing_the_key()
-
-
-@pytest.mark.slow
-@pytest.mark.hbase
-def test_changing_the_key_on_a_running_hbase(local_hbase: object) -> None:
-    url = f"{local_hbase.thrift2_url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]
-    try:
-        check_changing_the_key("--store", url)
-    finally:
-        with hb.connect(url) as store:
-            drop_left(store)
 
 
 def cells_of_tables(text: str) -> list[tuple[str, ...]]:

@@ -91,6 +91,13 @@ def test_the_navigation_has_every_page_once() -> None:
     assert {name for name in listed if "/" in name} <= made
 
 
+def test_the_page_that_leads_to_a_design_has_all_of_them() -> None:
+    (designs,) = [entry["Designs"] for entry in CONFIGURATION["nav"] if "Designs" in entry]
+    leading = (DOCS / "which-design.md").read_text(encoding="utf-8").partition("## All designs")[2]
+    assert len(designs) >= 11
+    assert [page for page in in_navigation(designs) if f"]({page})" not in leading] == []
+
+
 def test_the_reference_has_every_public_name_once() -> None:
     listed = [name for text in MADE["references"]().values() for name in re.findall(r"^::: (\S+)", text, re.MULTILINE)]
     assert len(listed) == len(set(listed))

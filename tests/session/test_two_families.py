@@ -12,6 +12,7 @@ import hbmodel as hb
 from hbmodel.errors import SchemaMismatch
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples
+from tests.support.proxy import Proxy
 
 TABLE = "two_families"
 
@@ -140,6 +141,38 @@ def test_a_query_reads_the_families_that_it_needs(bed: Bed) -> None:
     assert session.query(Picture).where(Picture.name == "n1").exists()
     session.get(Person, name="n1")
     assert sum(call.bytes for call in calls if call.table == TABLE) < 2_000
+
+
+@hb.model(table="one_family", family="p")
+class Both:
+    name: hb.Key[str] = hb.key()
+    mail: hb.Column[str] = hb.column("m")
+    image: hb.Column[bytes] = hb.column("b")
+
+
+@pytest.mark.hbase
+@pytest.mark.parametrize("gateway", ["thrift1", "thrift2"])
+def test_what_a_query_does_not_need_is_not_sent(local_hbase: Any, gateway: str) -> None:
+    options = f"?table_prefix=wire{gateway[-1]}"
+    with Proxy(local_hbase.url if gateway == "thrift1" else local_hbase.thrift2_url) as proxy, hb.connect(proxy.url + options) as store:
+        hb.create_tables(store, *MODELS, Both)
+        session = hb.Session(store)
+        names = [f"n{n}" for n in range(5)]
+        session.add_all(each for name in names for each in (person(name), picture(name, 10_000)))
+        session.add_all(Both(name=name, mail=f"{name}@example.org", image=bytes(10_000)) for name in names)
+        session.commit()
+
+        def received(query: Any) -> int:
+            before = proxy.reply_bytes
+            assert len(query.allow_full_scan().all()) == 5
+            return proxy.reply_bytes - before
+
+        assert received(session.query(Both)) > 50_000
+        assert received(session.query(Picture)) > 50_000
+        assert received(session.query(Person)) < 3_000
+        assert received(session.query(Picture).select(Picture.kind)) < 3_000
+        assert received(session.query(Both).select(Both.mail)) < 3_000
+        hb.drop_tables(store, *MODELS, Both)
 
 
 KEYS = st.sampled_from(["a", "b"])

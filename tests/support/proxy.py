@@ -30,6 +30,7 @@ class Proxy:
         self._every_link: list[Link] = []
         self._listener: socket.socket | None = None
         self.connections = 0
+        self.reply_bytes = 0
         self._cut_after: int | None = None
         self._reactions: dict[bytes, list[str]] = {}
         self.port = 0
@@ -226,6 +227,7 @@ class Link:
             self._proxy.refuse()
             self._client.sendall(data)
             return False
+        self._proxy.reply_bytes += len(data)
         allowed = self._proxy._allowance(len(data))
         self._client.sendall(data if allowed is None else data[:allowed])
         return allowed is None

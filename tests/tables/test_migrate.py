@@ -495,40 +495,39 @@ class Numbered:
     by_owner = hb.index("owner")
 
 
-@pytest.mark.parametrize("where", ["memory", "file"])
-def test_objects_that_change_move_in_a_maintenance_window(where: str, tmp_path: Path) -> None:
-    with hb.connect("memory:" if where == "memory" else f"embedded:{tmp_path / 'store.db'}") as store:
-        hb.create_tables(store, Account)
-        with hb.Session(store) as session:
-            session.add_all(Account(region=f"r{n % 3}", number=n, owner=f"o{n % 4}") for n in range(20))
-            session.commit()
-            session.increment(Account(region="r1", number=4, owner=""), Account.visits, 7)
-            session.delete_key(Account, region="r0", number=0)
-        with pytest.raises(hb.CapabilityError, match="maintenance window"):
-            migration(store, Numbered)
-        early = hb.Session(store)
-        with pytest.raises(hb.SchemaMismatch):
-            early.get(Numbered, number=4, region="r1")
-        moving = migration(store, Numbered, offline=True)
-        assert moving.start().phase == CLOSED
-        for model in (Account, Numbered):
-            with pytest.raises(hb.SchemaMismatch):
-                hb.Session(store).get(model, number=4, region="r1")
-        assert moving.verify().sound
-        assert moving.roll_back().phase == BEFORE
-        assert hb.Session(store).query(Account).allow_full_scan().count() == 19
-        moving.start()
-        assert moving.cut_over().phase == DONE
-        session = session_of(store)
-        found = session.get(Numbered, number=4, region="r1")
-        assert found is not None
-        assert (found.owner, found.visits) == ("o0", 7)
-        session.update(found, owner="o9")
-        session.increment(found, Numbered.visits)
+def test_objects_that_change_move_in_a_maintenance_window(anywhere: hb.Store) -> None:
+    times = QUICK if isinstance(anywhere, EmbeddedStore) else TIMES
+    hb.create_tables(anywhere, Account)
+    with hb.Session(anywhere) as session:
+        session.add_all(Account(region=f"r{n % 3}", number=n, owner=f"o{n % 4}") for n in range(20))
         session.commit()
-        assert numbers(session.query(Numbered).where(Numbered.owner == "o0").all()) == [8, 12, 16]
-        assert [(one.number, one.visits) for one in session.query(Numbered).where(Numbered.owner == "o9")] == [(4, 8)]
-        assert hb.verify_index(store, Numbered, "by_owner", times=TIMES).sound
+        session.increment(Account(region="r1", number=4, owner=""), Account.visits, 7)
+        session.delete_key(Account, region="r0", number=0)
+    with pytest.raises(hb.CapabilityError, match="maintenance window"):
+        hb.migrate(anywhere, Numbered, times=times)
+    early = hb.Session(anywhere)
+    with pytest.raises(hb.SchemaMismatch):
+        early.get(Numbered, number=4, region="r1")
+    moving = hb.migrate(anywhere, Numbered, times=times, offline=True)
+    assert moving.start().phase == CLOSED
+    for model in (Account, Numbered):
+        with pytest.raises(hb.SchemaMismatch):
+            hb.Session(anywhere).get(model, number=4, region="r1")
+    assert moving.verify().sound
+    assert moving.roll_back().phase == BEFORE
+    assert hb.Session(anywhere).query(Account).allow_full_scan().count() == 19
+    moving.start()
+    assert moving.cut_over().phase == DONE
+    session = session_of(anywhere)
+    found = session.get(Numbered, number=4, region="r1")
+    assert found is not None
+    assert (found.owner, found.visits) == ("o0", 7)
+    session.update(found, owner="o9")
+    session.increment(found, Numbered.visits)
+    session.commit()
+    assert numbers(session.query(Numbered).where(Numbered.owner == "o0").all()) == [8, 12, 16]
+    assert [(one.number, one.visits) for one in session.query(Numbered).where(Numbered.owner == "o9")] == [(4, 8)]
+    assert hb.verify_index(anywhere, Numbered, "by_owner", times=times).sound
 
 
 # --- declarations -----------------------------------------------------------------------------------------------------
