@@ -279,7 +279,7 @@ def test_the_wrong_transport_is_told(gateways: Gateways) -> None:
 def on_spare(gateways: Gateways) -> Any:
     """A store that uses the spare gateway, and can go to another one."""
     while True:
-        store: Any = hb.connect(gateways.pair + "&pool=1&timeout=2")
+        store: Any = hb.connect(gateways.pair + "&pool=1&timeout=4")
         with store._pool.lease() as lease:
             if lease.connection().gateway.port == gateways.spare.port:
                 return store
