@@ -232,7 +232,7 @@ def main(store: str, count: int) -> None:
             try:
                 book = fill(session, numbers, count)
             except hb.CapabilityError as error:  # the Thrift1 gateway has no check-and-mutate
-                console.print(error.message)
+                console.print(error.message, soft_wrap=True)
                 return
             console.print(f"{count} orders placed")
             repeat_request(console, session, numbers, book)

@@ -1,7 +1,7 @@
 """200,000 points of fifty sensors: the latest ones, hourly means, high values, an export by several workers, and old points deleted.
 
     python examples/points.py                              # in one temporary file
-    python examples/points.py --points 6000                # fewer points
+    python examples/points.py --points 6000 --export .     # fewer points, and the exported files are kept
     python examples/points.py --store hbase                # on a real HBase that is started for it
     python examples/points.py --store hbase://host:9090    # in a cluster of your own
 
@@ -196,12 +196,14 @@ def in_order(points: list[Point]) -> list[Point]:
     return sorted(points, key=lambda point: (point.sensor, START - point.at))
 
 
-def report(console: Console, store: hb.Store, count: int) -> None:
+def report(console: Console, store: hb.Store, count: int, directory: Path) -> None:
     """Loads, asks, exports and deletes."""
     points = in_order(list(measured(count)))
     questions = Questions()
     hb.create_tables(store, Point, splits=hb.ByBucket() if store.capabilities.presplit else None)
-    with hb.Session(store) as session, tempfile.TemporaryDirectory() as directory:
+    with hb.Session(store) as session:
+        if session.query(Point).exists():
+            raise click.ClickException("The table sensor_points has points already.")
         with console.status("loading points") as status:
 
             def loaded() -> int:
@@ -211,7 +213,7 @@ def report(console: Console, store: hb.Store, count: int) -> None:
         show_latest(console, questions, session, points)
         show_hours(console, questions, session, points)
         ask_high(questions, session, points)
-        questions.ask(f"points exported by {WORKERS} workers", lambda: exported(export(store, session, Path(directory))), points)
+        questions.ask(f"points exported by {WORKERS} workers", lambda: exported(export(store, session, directory)), points)
         delete_old(questions, session, points)
         let_expire(console, session)
     console.print(questions.table)
@@ -220,12 +222,13 @@ def report(console: Console, store: hb.Store, count: int) -> None:
 @click.command()
 @click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
 @click.option("--points", "count", type=click.IntRange(1), default=200_000, show_default=True, help="So many points.")
-def main(store: str, count: int) -> None:
+@click.option("--export", "directory", type=click.Path(exists=True, file_okay=False), help="Keep the exported files here.")
+def main(store: str, count: int, directory: str | None) -> None:
     """Load the points of fifty sensors, and ask, export and delete."""
     console = Console(highlight=False)
     try:
-        with opened(console, store) as found:
-            report(console, found, count)
+        with opened(console, store) as found, tempfile.TemporaryDirectory() as temporary:
+            report(console, found, count, Path(directory or temporary))
     except hb.HbmodelError as error:
         raise click.ClickException(str(error)) from error
 
