@@ -99,7 +99,7 @@ def by_versions(session: hb.Session, at: datetime) -> list[Decimal | None]:
 def by_stamps(session: hb.Session, at: datetime) -> list[Decimal | None]:
     """The same by the stamps of rows: the first price of each product that is not younger."""
     found = session.query(Price).where(Price.since <= at).first_of_each(Price.sku, SKUS)
-    return [each and each.price for each in found]
+    return [None if each is None else each.price for each in found]
 
 
 def bytes_of(store: hb.Store, table: str) -> tuple[int, int]:

@@ -114,13 +114,14 @@ def _last(session: hb.Session, model: Any) -> Any:
 def change(session: hb.Session, console: Console) -> None:
     """An upgrade, and the end of an installation: with an index one call, with two tables one for each."""
     session.update(Install(user_id=42, app="chat", version=0), version=99)
-    for model in (AppOfUser, UserOfApp):
+    models: tuple[Any, ...] = (Install, AppOfUser, UserOfApp)
+    for model in models[1:]:
         session.update(model(user_id=42, app="chat", version=0), version=99)
-    for model in (Install, AppOfUser, UserOfApp):
+    for model in models:
         session.delete_key(model, user_id=LARGEST, app="mail")
     session.commit()
-    versions = [getattr(session.get(model, user_id=42, app="chat"), "version", None) for model in (Install, AppOfUser, UserOfApp)]
-    gone = [session.get(model, user_id=LARGEST, app="mail") for model in (Install, AppOfUser, UserOfApp)]
+    versions = [getattr(session.get(model, user_id=42, app="chat"), "version", None) for model in models]
+    gone = [session.get(model, user_id=LARGEST, app="mail") for model in models]
     console.print(f"versions after the upgrade: {shown(versions)}; deleted: {all(each is None for each in gone)}")
 
 

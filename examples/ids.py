@@ -98,7 +98,8 @@ def measure(store: hb.Store, console: Console, count: int) -> None:
     session = hb.Session(store)
     since = START + timedelta(seconds=10)
     answers = []
-    for model in (Point, NamedPoint):
+    models: tuple[Any, ...] = (Point, NamedPoint)
+    for model in models:
         of_one = session.query(model).where(model.metric == METRICS[3], model.at >= since).limit(3)
         answers.append([(point.metric, point.at, point.value) for point in of_one])
     console.print("equal answers" if answers[0] == answers[1] else "different answers")

@@ -9,7 +9,7 @@ The figures are those of the stored cells, before compression and block encoding
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -47,12 +47,15 @@ class Short:
     duration: hb.Column[int] = hb.column("d", hb.UInt32)
 
 
+USER_IDS: Mapping[type[Any], Callable[[int], int | str]] = {Long: str, Short: int}
+"""The type of the user's id in each model."""
+
+
 def actions(model: Any, count: int) -> Iterator[Any]:
     """Actions of a few users."""
     for number in range(count):
-        user = 7_000_000 + number % 50
         yield model(
-            user_id=user if model is Short else str(user),
+            user_id=USER_IDS[model](7_000_000 + number % 50),
             at=FIRST + timedelta(seconds=number),
             action_name=NAMES[number % len(NAMES)],
             duration=number * 37 % 5_000,

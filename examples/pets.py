@@ -148,7 +148,9 @@ def ask_slices(console: Console, session: hb.Session) -> None:
 def ask_pages(console: Console, session: hb.Session) -> None:
     """Pages of a row; each token says where the next one begins."""
     visits = session.query(Visit).where(Visit.owner == owner_of(2))
-    token, sizes, seen = None, [], []
+    token: str | None = None
+    sizes: list[int] = []
+    seen: list[Visit] = []
     while True:
         page = visits.page(25, after=token)
         sizes.append(len(page.items))
@@ -199,7 +201,7 @@ def move_money(console: Console, store: hb.Store, session: hb.Session) -> None:
         food, vet = group.get(Budget, use="food"), group.get(Budget, use="vet")
         assert food is not None
         assert vet is not None
-        number = group.query(Transfer).count() + 1
+        number: int = group.query(Transfer).count() + 1
         group.update(food, amount=food.amount - 2_500)
         group.update(vet, amount=vet.amount + 2_500)
         group.add(Transfer(owner="ann", number=number, amount=2_500))

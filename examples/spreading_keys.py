@@ -153,7 +153,7 @@ def rows_by_region(store: hb.Store, model: Any, since: int = 0) -> list[int]:
     counts = [0] * (len(starts) + 1)
     (batches,) = store.scan(hb.schema_of(model).table, [Scan()])
     for row in (row for batch in batches for row in batch):
-        found = hb.decode(model, row)
+        found: Any = hb.decode(model, row)
         counts[bisect_right(starts, row.row)] += found.number >= since
     return counts
 

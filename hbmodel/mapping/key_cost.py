@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from enum import Enum
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -18,7 +18,7 @@ from hbmodel.mapping.key_order import source_of
 from hbmodel.mapping.prefix_counts import PrefixCounts, prefix_counts
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.mapping.tall_or_wide import CELL_BYTES, Sample, of_sample, read_sample
-from hbmodel.store.port import Store, check_store
+from hbmodel.store.port import HasStore, Store, store_of
 
 
 @frozen
@@ -60,14 +60,7 @@ class Description:
         return "\n".join([own, *(str(index) for index in self.indexes), *sampled, *map(str, self.prefixes)])
 
 
-class _HasStore(Protocol):
-    """A session."""
-
-    @property
-    def store(self) -> Store: ...
-
-
-def describe(model: type[Any], sample: Store | _HasStore | None = None) -> Description:
+def describe(model: type[Any], sample: Store | HasStore | None = None) -> Description:
     """Reports the bytes per row that the keys and names of a model cost.
 
     Args:
@@ -80,8 +73,7 @@ def describe(model: type[Any], sample: Store | _HasStore | None = None) -> Descr
     described = _described(schema)
     if sample is None:
         return described
-    store: Any = getattr(sample, "store", sample)
-    check_store(store)
+    store = store_of(sample)
     rows = read_sample(schema, store)
     cost = byte_cost(schema, rows)
     return evolve(described, sample=of_sample(schema, rows), prefixes=prefix_counts(schema, store), bytes=cost)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from math import isnan
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, overload
 
 from attrs import frozen
 
@@ -52,7 +52,11 @@ class TimeSpan(Generic[V]):
         return total / self.count
 
 
-def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: FieldExpression[V | None]) -> Iterator[TimeSpan[V]]:
+@overload
+def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: FieldExpression[V | None]) -> Iterator[TimeSpan[V]]: ...
+@overload
+def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: FieldExpression[V]) -> Iterator[TimeSpan[V]]: ...
+def downsample(query: Query[Any], at: FieldExpression[Any], every: Any, value: FieldExpression[Any]) -> Iterator[TimeSpan[Any]]:
     """Aggregates the values of a query per span of time, one span in memory at a time.
 
     Spans without a value are omitted, and values that are None or NaN are ignored. Only the two fields are read. The spans are in the

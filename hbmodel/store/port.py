@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, Self, cast, runtime_checkable
 
 from attrs import frozen
 
@@ -247,6 +247,22 @@ class PipelinedStore(Protocol):
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
         """Begins a `put`; raises `InvalidRequest` and `StoreClosed` at once, and all other errors when the put is ended."""
         ...
+
+
+class HasStore(Protocol):
+    """What calls for a store accept in its place: a session."""
+
+    @property
+    def store(self) -> Store:
+        """Its store."""
+        ...
+
+
+def store_of(given: Store | HasStore) -> Store:
+    """The store that is given, or that of the session that is given; anything else raises `DeclarationError`."""
+    store = cast("Store", getattr(given, "store", given))
+    check_store(store)
+    return store
 
 
 def check_store(store: object) -> None:

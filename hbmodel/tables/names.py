@@ -13,7 +13,7 @@ from hbmodel.errors import DeclarationError, DecodingError, UnknownName
 from hbmodel.mapping.dictionary_tables import tables_of
 from hbmodel.mapping.schema import schema_of
 from hbmodel.protocol.name_claim import claim_name
-from hbmodel.store.port import Store, check_store
+from hbmodel.store.port import HasStore, Store, store_of
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row, Scan
 from hbmodel.tables.name_cache import NameCache
@@ -54,9 +54,8 @@ class Names:
         cache: to share with others.
     """
 
-    def __init__(self, store: Store, *, registry: str = REGISTRY_TABLE, cache: NameCache | None = None) -> None:
-        self._store: Store = getattr(store, "store", store)
-        check_store(self._store)
+    def __init__(self, store: Store | HasStore, *, registry: str = REGISTRY_TABLE, cache: NameCache | None = None) -> None:
+        self._store = store_of(store)
         self._registry = Registry(self._store, registry)
         self._cache = NameCache() if cache is None else cache
 

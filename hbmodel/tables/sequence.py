@@ -13,7 +13,7 @@ from hbmodel.errors import DeclarationError
 from hbmodel.mapping.dictionary_tables import SEQUENCES, Counter, counter_of, sequence_model
 from hbmodel.protocol.id_block import take_block
 from hbmodel.store.checks.numbers import whole_number
-from hbmodel.store.port import Store, check_store
+from hbmodel.store.port import HasStore, Store, store_of
 from hbmodel.tables.repeating import drive_repeating
 
 LARGEST_BLOCK = 2**31
@@ -58,15 +58,13 @@ class Sequence:
         """The model of the table of counters."""
         return (sequence_model(self.table),)
 
-    def on(self, store: Store) -> SequenceIds:
+    def on(self, store: Store | HasStore) -> SequenceIds:
         """The ids, from the counter in a store.
 
         Args:
             store: that holds the table of counters, or a session.
         """
-        given: Store = getattr(store, "store", store)
-        check_store(given)
-        return SequenceIds(given, counter_of(self.table, self.name), self.block)
+        return SequenceIds(store_of(store), counter_of(self.table, self.name), self.block)
 
 
 class SequenceIds:

@@ -263,6 +263,92 @@ def test_limit_and_offset(url: str) -> None:
     assert done.stdout.partition("┏")[0] in page
 
 
+@pytest.mark.lengthy
+@pytest.mark.parametrize("url", MOST_STORES, indirect=True)
+def test_points(url: str, tmp_path: Path) -> None:
+    done = run("points", "--store", url, "--points", "6000", "--export", str(tmp_path), COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    latest, means, answers = (cells_of_tables(table) for table in re.split(r"^(?=┏)", done.stdout, flags=re.MULTILINE)[1:])
+    assert latest[1:] == [
+        ("hall47", "01 Mar 01:59", "15.34"),
+        ("hall48", "01 Mar 01:59", "15.95"),
+        ("hall49", "01 Mar 01:59", "20.28"),
+        ("hall99", "-", "-"),
+    ]
+    assert means[1:] == [("01 Mar 00:00", "24.24"), ("01 Mar 01:00", "24.86")]
+    assert [answer[:2] for answer in answers[1:]] == [
+        ("points loaded", "6,000"),
+        ("the latest point of each sensor", "51"),
+        ("an hour of hall07", "60"),
+        ("the hourly means of hall07", "2"),
+        ("points above 24.9", "364"),
+        ("points above 24.9 in the last hour", "175"),
+        ("points exported by 4 workers", "6,000"),
+        ("old points deleted", "3,000"),
+        ("points that are left", "3,000"),
+    ]
+    assert "a point with a TTL of 1 s has expired" in done.stdout
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in tmp_path.glob("points-?.csv")) == 6_000
+    with hb.connect(url) as store:
+        regions = store.regions("sensor_points") if "sensor_points" in store.tables() else []
+    assert len(regions) == {"memory": 0, "hbase": 1}.get(url.partition(":")[0], 8)  # a memory store ends with its program
+
+
+@pytest.mark.slow
+def test_points_all() -> None:
+    done = run("points")
+    assert done.returncode == 0, done.stderr
+    answers = re.findall(r"^[|│] ([a-z][^|│]*?) +[|│] ([\d,]+) +[|│] [\d,.]+ +[|│]$", done.stdout, re.MULTILINE)
+    assert [items for _, items in answers] == ["200,000", "51", "60", "67", "12,373", "174", "200,000", "100,000", "100,000"]
+
+
+def test_points_of_few_sensors() -> None:
+    done = run("points", "--store", "memory:", "--points", "1")
+    assert done.returncode == 0, done.stderr
+    answers = re.findall(r"^[|│] ([a-z][^|│]*?) +[|│] ([\d,]+) +[|│] [\d,.]+ +[|│]$", done.stdout, re.MULTILINE)
+    assert [items for _, items in answers] == ["1", "51", "0", "0", "0", "0", "1", "0", "1"]
+
+
+def test_orders(url: str) -> None:
+    done = run("orders", "--store", url, COLUMNS="120")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    if url.startswith("hbase:"):
+        assert "need a store with check-and-mutate" in done.stdout
+        return
+    told, (_, *waiting), checked = done.stdout.partition("┏")[0], cells_of_tables(done.stdout), done.stdout.rpartition("┘")[2]
+    pages = "[[57, 53, 49, 45], [41, 37, 33, 29], [25, 21, 17, 13], [9, 5, 1]]"
+    assert told.splitlines() == [
+        "60 orders placed",
+        "refused: ('by_reference', 'pay-00000')",
+        "the order with that reference: 1",
+        "under the new number: None",
+        "Fay's change is refused: the order has Eve's version: True",
+        "total after two clerks have added five cups each: 107.9",
+        "order 1 shipped, and again: [True, False]",
+        f"pages of ann's orders, forwards: {pages}",
+        f"pages of ann's orders, backwards: {pages}",
+        "read from: open_orders",
+        f"open orders: {list(range(4, 61, 3))}",
+    ]
+    assert waiting == [
+        ("4", "01 Mar 09:45", "dora", "14.10"),
+        ("7", "01 Mar 10:30", "cid", "39.80"),
+        ("10", "01 Mar 11:15", "bob", "14.10"),
+    ]
+    assert "all orders and lines are right: True" in checked
+
+
+@pytest.mark.parametrize("example", ["points", "orders"])
+def test_what_is_there_already_is_not_mixed_with_new_objects(example: str, tmp_path: Path) -> None:
+    url = f"embedded:{tmp_path / 'example.db'}"
+    first, second = (run(example, "--store", url, f"--{example}", "1") for _ in range(2))
+    assert first.returncode == 0, first.stderr
+    assert second.returncode == 1
+    assert re.fullmatch(rf"Error: The table \w+_{example} has {example} already\.\n", second.stderr)
+
+
 @pytest.mark.hbase
 def test_flights_on_a_running_hbase(local_hbase: object) -> None:
     url = f"{local_hbase.url}?table_prefix=e{uuid4().hex[:8]}"  # type: ignore[attr-defined]

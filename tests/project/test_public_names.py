@@ -329,7 +329,7 @@ OPAQUE = {
     "Registry",
     "ServerClock",
     "Source",
-    "_HasStore",
+    "HasStore",
 }
 """Types in public signatures that no program names: what declarations return, and what the library hands to itself."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, assert_type
 
@@ -75,6 +75,9 @@ assert_type(query.select(Action.initial).all(), list[tuple[str | None]])
 for action in query:
     assert_type(action.initial, str | None)
     assert_type(action.words, list[str])
+
+assert_type(hb.downsample(query, Action.at, timedelta(hours=1), Action.user_id), Iterator[hb.TimeSpan[int]])
+assert_type(hb.downsample(query, Action.at, timedelta(hours=1), Action.amount), Iterator[hb.TimeSpan[Decimal]])
 
 query.where(Action.user_id == "1")  # E: arg-type reportArgumentType
 query.where(Action.user_id != "1")  # E: arg-type reportArgumentType

@@ -1,0 +1,249 @@
+"""A shop's order book: versioned orders with their lines, changed by several clerks, listed by customer in pages and by state.
+
+    python examples/orders.py                              # in one temporary file
+    python examples/orders.py --store hbase                # on a real HBase that is started for it
+    python examples/orders.py --store hbase://host:9090    # in a cluster of your own: a Thrift2 gateway, hbase+thrift2:
+
+Every answer is compared with a book that is kept in plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+
+import attrs
+import click
+from rich.console import Console
+from rich.table import Table
+from stores import opened
+
+import hbmodel as hb
+
+FIRST = datetime(2026, 3, 1, 9, tzinfo=UTC)
+CUSTOMERS = ("ann", "bob", "cid", "dora")
+PRICES = {"cup": Decimal("4.50"), "pot": Decimal("19.90"), "tea": Decimal("3.20")}
+PAGE = 4
+
+
+# --- the model --------------------------------------------------------------------------------------------------------
+#
+# Clerks ask for an order by its number, so that is the row key. A shop has few orders a second: numbers that increase are no burden
+# for the region that holds the end of the table. Shops with thousands would take hb.Reversed(hb.UInt64).
+#
+# The lines are a map column, so an order and its lines are one row, which one commit changes as a whole. The version is that of the
+# row: a clerk who adds a line is in conflict with one who changes the state.
+
+
+class State(Enum):
+    """What has become of an order."""
+
+    OPEN = "open"
+    SHIPPED = "shipped"
+
+
+@attrs.frozen
+class Line:
+    """A line of an order: how many, and the price of one at the time of the order."""
+
+    quantity: int
+    price: Decimal
+
+
+@hb.model(table="shop_orders", family="d")
+class Order:
+    """An order of a customer."""
+
+    number: hb.Key[int] = hb.key(hb.UInt64)
+    customer: hb.Column[str] = hb.column("c")
+    placed: hb.Column[datetime] = hb.column("p", hb.Datetime("s"))
+    reference: hb.Column[str] = hb.column("r")  # from the payment service
+    total: hb.Column[Decimal] = hb.column("t")
+    state: hb.Column[State] = hb.column("s", default=State.OPEN)
+    lines: hb.Columns[str, Line] = hb.columns("l", value=hb.Json(Line), factory=dict)  # by article
+    version: hb.Column[int] = hb.version()
+
+    by_customer = hb.index("customer", hb.desc("placed"))
+    open_orders = hb.index("placed", where=lambda order: order.state == State.OPEN)
+    by_reference = hb.index("reference", unique=True)
+
+
+NUMBERS = hb.Sequence("shop_orders", block=10)
+
+
+# --- what clerks do ---------------------------------------------------------------------------------------------------
+
+
+def total_of(lines: Mapping[str, Line]) -> Decimal:
+    """The price of all lines."""
+    return sum((line.quantity * line.price for line in lines.values()), Decimal(0))
+
+
+def place(session: hb.Session, order: Order) -> Order:
+    """A new order; or the one that has its reference, if the same request came before."""
+    try:
+        return session.insert(order)
+    except hb.UniqueViolation:
+        return session.query(Order).where(Order.reference == order.reference).one()
+
+
+def adding(number: int, article: str) -> Callable[[hb.Session], Order]:
+    """For `session.retry`: one more of an article. It reads the order first, and then the line that its version guards."""
+
+    def change(session: hb.Session) -> Order:
+        order = session.query(Order).where(Order.number == number).one()
+        line = session.columns(Order.lines, number=number).get(article) or Line(0, PRICES[article])
+        line = attrs.evolve(line, quantity=line.quantity + 1)
+        return session.update(order, total=order.total + line.price, lines={article: line})
+
+    return change
+
+
+def ship(session: hb.Session, number: int) -> bool:
+    """Ships an order that is open; what else has changed in it does not matter."""
+    try:
+        session.update_key(Order, number=number, if_=Order.state == State.OPEN, state=State.SHIPPED)
+        session.commit()
+    except hb.ConditionFailed:
+        return False
+    return True
+
+
+# --- the program ------------------------------------------------------------------------------------------------------
+
+
+def check(console: Console, what: str, found: object, expected: object) -> None:
+    """Prints an answer, and ends the program if it is wrong."""
+    if found != expected:
+        raise click.ClickException(f"{what}: {found!r} was found where {expected!r} was expected")
+    console.print(f"{what}: {found}", soft_wrap=True)
+
+
+def fill(session: hb.Session, numbers: hb.SequenceIds, count: int) -> dict[int, Order]:
+    """Places orders, one every quarter of an hour; two of three have been shipped."""
+    book = {}
+    for at in range(count):
+        lines = {article: Line(1 + (at + place) % 3, PRICES[article]) for place, article in enumerate(PRICES) if (at + place) % 2}
+        customer, placed = CUSTOMERS[at % len(CUSTOMERS)], FIRST + at * timedelta(minutes=15)
+        order = Order(number=numbers.next(), customer=customer, placed=placed, reference=f"pay-{at:05}", total=total_of(lines), lines=lines)
+        book[order.number] = place(session, hb.evolve(order, state=State.SHIPPED if at % 3 else State.OPEN))
+    return book
+
+
+def repeat_request(console: Console, session: hb.Session, numbers: hb.SequenceIds, book: dict[int, Order]) -> None:
+    """The shop's site sends an order twice: its reference is refused under another number, and the order of the first time is found."""
+    first = next(iter(book.values()))
+    again = hb.evolve(first, number=numbers.next())
+    try:
+        session.insert(again)
+    except hb.UniqueViolation as error:
+        check(console, "refused", (error.index, error.value), ("by_reference", first.reference))
+    check(console, "the order with that reference", place(session, again).number, first.number)
+    check(console, "under the new number", session.get(Order, number=again.number), None)
+
+
+def change_together(console: Console, store: hb.Store, book: dict[int, Order]) -> None:
+    """Clerks change one order at once. No change is lost: one that is refused is made anew of what is there now."""
+    number = next(iter(book))
+    with hb.Session(store) as eve, hb.Session(store) as fay:
+        changed = adding(number, "pot")(eve)
+        adding(number, "tea")(fay)
+        eve.commit()
+        try:
+            fay.commit()
+        except hb.ConflictError as error:
+            check(console, "Fay's change is refused: the order has Eve's version", error.found == changed.version, True)
+        fay.retry(adding(number, "tea"))
+
+    def clerk(_: int) -> Order:
+        with hb.Session(store) as session:
+            return [session.retry(adding(number, "cup")) for _ in range(5)][-1]
+
+    with ThreadPoolExecutor(2) as clerks:
+        last = max(clerks.map(clerk, range(2)), key=lambda order: order.version)
+    book[number] = expected = more(book[number], "pot", "tea", *["cup"] * 10)
+    check(console, "total after two clerks have added five cups each", last.total, expected.total)
+
+
+def more(order: Order, *articles: str) -> Order:
+    """An order as it should be with one more of each of these."""
+    lines = dict(order.lines)
+    for article in articles:
+        lines[article] = Line(lines[article].quantity + 1 if article in lines else 1, PRICES[article])
+    return hb.evolve(order, lines=lines, total=total_of(lines))
+
+
+def ship_once(console: Console, session: hb.Session, book: dict[int, Order]) -> None:
+    """An order is shipped once, whoever tries."""
+    number = next(number for number, order in book.items() if order.state is State.OPEN)
+    check(console, f"order {number} shipped, and again", [ship(session, number), ship(session, number)], [True, False])
+    book[number] = hb.evolve(book[number], state=State.SHIPPED)
+
+
+def turn_pages(console: Console, session: hb.Session, book: dict[int, Order]) -> None:
+    """A customer's orders, newest first, in pages to the end and back to the beginning."""
+    query = session.query(Order).where(Order.customer == CUSTOMERS[0])
+    pages = [query.page(PAGE)]
+    while (token := pages[-1].next_token) is not None:
+        pages.append(query.page(PAGE, after=token))
+    back = [pages[-1]]
+    while (token := back[-1].previous_token) is not None:
+        back.append(query.page(PAGE, before=token))
+    newest = [number for number, order in reversed(book.items()) if order.customer == CUSTOMERS[0]]
+    expected = [newest[at : at + PAGE] for at in range(0, len(newest), PAGE)]
+    for way, turned in (("forwards", pages), ("backwards", back[::-1])):
+        check(console, f"pages of {CUSTOMERS[0]}'s orders, {way}", [[order.number for order in page] for page in turned], expected)
+
+
+def list_open(console: Console, session: hb.Session, book: dict[int, Order]) -> None:
+    """What is to be shipped, the oldest first: the index has no other orders, so all of it is read."""
+    waiting = session.query(Order).where(Order.state == State.OPEN)
+    check(console, "read from", waiting.explain().path, "open_orders")
+    expected = [number for number, order in book.items() if order.state is State.OPEN]
+    check(console, "open orders", [order.number for order in waiting], expected)
+    table = Table("open", "placed", "customer", "total")
+    for order in waiting.limit(3):
+        table.add_row(str(order.number), f"{order.placed:%d %b %H:%M}", order.customer, f"{order.total:.2f}")
+    console.print(table)
+
+
+def compare(console: Console, session: hb.Session, book: dict[int, Order]) -> None:
+    """All orders with all their lines."""
+    found = session.query(Order).allow_full_scan().load(Order.lines).all()
+    lines = [order.lines for order in book.values()]
+    check(console, "all orders and lines are right", (found, [order.lines for order in found]) == ([*book.values()], lines), True)
+
+
+@click.command()
+@click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
+@click.option("--orders", "count", type=click.IntRange(1), default=60, show_default=True, help="So many orders.")
+def main(store: str, count: int) -> None:
+    """Place orders, change them by several clerks, and list them."""
+    console = Console(highlight=False)
+    try:
+        with opened(console, store) as shop, hb.Session(shop) as session:
+            hb.create_tables(shop, NUMBERS, Order)
+            if session.query(Order).exists():
+                raise click.ClickException("The table shop_orders has orders already.")
+            numbers = NUMBERS.on(shop)
+            try:
+                book = fill(session, numbers, count)
+            except hb.CapabilityError as error:  # the Thrift1 gateway has no check-and-mutate
+                console.print(error.message, soft_wrap=True)
+                return
+            console.print(f"{count} orders placed")
+            repeat_request(console, session, numbers, book)
+            change_together(console, shop, book)
+            ship_once(console, session, book)
+            turn_pages(console, session, book)
+            list_open(console, session, book)
+            compare(console, session, book)
+    except hb.HbmodelError as error:
+        raise click.ClickException(str(error)) from error
+
+
+if __name__ == "__main__":
+    main()
