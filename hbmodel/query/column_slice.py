@@ -149,13 +149,13 @@ class ColumnSlice(Generic[K, V]):
     not a snapshot.
     """
 
-    reader: EntryReader
+    _reader: EntryReader
     range: KeyRange = EVERY_KEY
     maximum: int | None = None
 
     def __repr__(self) -> str:
         limit = "" if self.maximum is None else f", limit {self.maximum}"
-        return f"ColumnSlice({self.reader.schema.model.__name__}.{self.reader.of.name}{limit})"
+        return f"ColumnSlice({self._reader.schema.model.__name__}.{self._reader.of.name}{limit})"
 
     def between(self, low: K | None, high: K | None) -> ColumnSlice[K, V]:
         """Keys from `low` to `high`, both included; None means no bound on that side.
@@ -171,16 +171,16 @@ class ColumnSlice(Generic[K, V]):
         Raises:
             QueryError: the keys do not support a search by prefix.
         """
-        kind = self.reader.of.key.python_type
+        kind = self._reader.of.key.python_type
         if kind not in {str, bytes} or not isinstance(prefix, str | bytes) or not isinstance(prefix, kind):
-            raise QueryError("startswith needs text keys and text, or bytes keys and bytes.", field=self.reader.of.name)
+            raise QueryError("startswith needs text keys and text, or bytes keys and bytes.", field=self._reader.of.name)
         return self._within(Bounds(prefix=prefix)) if prefix else self
 
     def _within(self, bounds: Bounds) -> ColumnSlice[K, V]:
         try:
-            found = self.reader.of.layout.range_of((), bounds)
+            found = self._reader.of.layout.range_of((), bounds)
         except (EncodingError, QueryError) as error:
-            raise type(error)(error.message, **{**error.details, "field": self.reader.of.name}) from None
+            raise type(error)(error.message, **{**error.details, "field": self._reader.of.name}) from None
         return evolve(self, range=self.range.intersect(found))
 
     def limit(self, count: int) -> ColumnSlice[K, V]:
@@ -190,13 +190,13 @@ class ColumnSlice(Generic[K, V]):
     def __iter__(self) -> Iterator[tuple[K, V]]:
         with closing(self._found()) as found:
             for entry in found:
-                yield self.reader.decoded(entry)
+                yield self._reader.decoded(entry)
 
     def _found(self) -> Generator[Found, None, None]:
         if self.maximum is None:
-            yield from self.reader.found(self.range)
+            yield from self._reader.found(self.range)
         elif self.maximum:
-            with closing(self.reader.found(self.range, self.maximum)) as found:
+            with closing(self._reader.found(self.range, self.maximum)) as found:
                 yield from islice(found, self.maximum)
 
     def all(self) -> dict[K, V]:
@@ -205,8 +205,8 @@ class ColumnSlice(Generic[K, V]):
 
     def get(self, key: K, default: D | None = None) -> V | D | None:
         """The value under a key of the slice, or the default."""
-        found = self.range.intersect(KeyRange.exactly(self.reader.of.key_bytes(key)))
-        return next((self.reader.decoded(entry)[1] for entry in list(self.reader.found(found, 1))), default)
+        found = self.range.intersect(KeyRange.exactly(self._reader.of.key_bytes(key)))
+        return next((self._reader.decoded(entry)[1] for entry in list(self._reader.found(found, 1))), default)
 
     def first(self) -> tuple[K, V] | None:
         """The first entry, or None."""
@@ -215,9 +215,9 @@ class ColumnSlice(Generic[K, V]):
     def last(self) -> tuple[K, V] | None:
         """The last entry, or None; found by bisection, so its cost hardly depends on the number of entries."""
         if self.maximum is not None:
-            raise QueryError("last() cannot be combined with limit().", field=self.reader.of.name)
-        found = self.reader.last(self.range)
-        return None if found is None else self.reader.decoded(found)
+            raise QueryError("last() cannot be combined with limit().", field=self._reader.of.name)
+        found = self._reader.last(self.range)
+        return None if found is None else self._reader.decoded(found)
 
     def count(self) -> int:
         """The number of entries; they are read, since removed ones do not count, but not kept in memory."""
@@ -237,7 +237,7 @@ class ColumnSlice(Generic[K, V]):
             TokenError: the token is damaged, belongs to another slice, or was passed as the wrong one of `after` and `before`.
         """
         most, keys = whole(size, "page", 1), self.range
-        reader, digest = self.reader, self.reader.digest(keys)
+        reader, digest = self._reader, self._reader.digest(keys)
         at, backwards = given_token(after, before)
         token = None if at is None else check_direction(decode_token(at, digest, reader.seal), backwards)
         if token is not None and token.path != reader.of.name:

@@ -65,10 +65,10 @@ class Source(Protocol):
 class Query(Generic[R_co]):
     """A query on one model; every method that refines it returns a new one.
 
-    `terms` is what it asks for, as the modules that plan and run queries read it.
-
     Iterating over it streams the items in bounded memory. Without `order_by` the items have the order of the chosen path, which is
     not guaranteed.
+
+    The attribute `terms` is not part of the public API: only the modules that plan and run queries read it.
     """
 
     terms: QueryTerms
@@ -76,6 +76,10 @@ class Query(Generic[R_co]):
 
     def __repr__(self) -> str:
         return f"Query({self.terms})"
+
+    def __dir__(self) -> list[str]:
+        """What completion shows of a query: everything but `terms`."""
+        return [name for name in super().__dir__() if name != "terms"]
 
     def _of(self, terms: QueryTerms) -> Query[R_co]:
         """A query with these terms."""
