@@ -8,7 +8,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.store.gateway.connection import ThriftConnection
-from tests.support.beds import Bed
+from tests.support.beds import ATOMIC, Bed
 from tests.support.models import DAY, Fact, Hit, Order, Sample, day, order
 from tests.support.orders import filled, numbers
 
@@ -235,3 +235,24 @@ def test_explain_tells_the_calls_to_a_gateway_up_to_the_first_item(hbase_bed: Be
         called = [api for api in sent if "lose" not in api]
         assert len(called) == told.calls, f"{told}\n{called}"
         assert bool(told.calls_saved) == (hbase_bed.kind == "thrift1" and told.access != "get")
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)  # where the first batch of a scan is one call
+def test_a_query_makes_at_least_the_calls_that_are_explained(bed: Bed) -> None:
+    session = bed.use(Sample)
+    session.load(Sample(station="s", label=f"{n:03}", level=7 if n < 199 else 8) for n in range(200))
+    session.load(Sample(station=station, label="a", level=1) for station in ("t", "v"))
+    calls: list[hb.Call] = []
+    query = hb.Session(bed.store, on_call=calls.append).query(Sample)
+    for asked, at_least, more in (
+        (query.where(Sample.station == "s", Sample.level != 7), True, True),  # the client drops all rows but the last
+        (query.where(Sample.station == "s", Sample.level != 8), True, False),
+        (query.where(Sample.station.in_(["r", "t"])), True, True),  # the first range is empty
+        (query.where(Sample.station.in_(["t", "v"])), True, False),
+        (query.where(Sample.station == "s", Sample.level == 8), False, False),  # the server drops the others
+    ):
+        told = asked.explain()
+        assert told.at_least == at_least
+        calls.clear()
+        assert asked.first() is not None
+        assert len(calls) > told.calls if more else len(calls) == told.calls, f"{told}\n{calls}"
