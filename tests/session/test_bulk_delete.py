@@ -179,6 +179,47 @@ def test_a_failure_says_how_many_are_deleted_and_repeating_is_safe(mode: Any) ->
     assert {certain for kind, certain in reported if kind is hb.PartialWrite} >= {4, 8}
 
 
+@pytest.mark.parametrize(("failing", "deleted", "key"), [(1, 0, 0), (2, 4, None), (3, 4, 4)])
+def test_a_failed_delete_names_the_first_key_and_the_reason(failing: int, deleted: int, key: int | None) -> None:
+    """Each page is a scan and a delete; where a scan fails no key is to blame."""
+    with FaultyStore(hb.connect("memory:"), mode="first half") as store:
+        hb.create_tables(store, Entry)
+        session = hb.Session(store)
+        session.load(Entry(day=1, number=n) for n in range(10))
+        query = session.query(Entry).where(Entry.day == 1)
+        query.count()
+        store.at = len(store.calls) + failing
+        with pytest.raises(hb.PartialWrite) as caught:
+            query.delete(batch_size=4)
+        assert str(store.calls[-1]) == ("scan deleted_log" if key is None else "delete deleted_log")
+        error, reason = caught.value, str(caught.value.__cause__).partition("reason: ")[2] or str(caught.value.__cause__)
+        assert error.deleted == deleted
+        assert error.reason == reason
+        assert reason.startswith("The gateway is away" if key is None else "The connection broke")
+        row = None if key is None else hb.row_key(Entry, day=1, number=key)
+        assert error.key == row
+        head, last = str(error).splitlines()
+        assert last == f"reason: {reason}"
+        assert head.endswith(f"deleted={deleted}]")
+        assert f"key={row!r}" in head if row is not None else "key=" not in head
+
+
+def test_a_failed_delete_names_the_row_that_was_refused() -> None:
+    with fresh(Order) as store:
+        session = hb.Session(store)
+        session.load(order(n, "odd") for n in range(10))
+        row = hb.row_key(Order, customer=1, at=order(3).at, number=3)
+        store.put("orders", [hb.store.Put(row, {b"d:n": b"from the future"}, 2**62)])
+        with pytest.raises(hb.PartialWrite) as caught:
+            session.query(Order).where(Order.state == "odd").delete(batch_size=4)
+        error = caught.value
+        assert (error.key, error.deleted, len(error.applied)) == (row, 4, 3)
+        head, last = str(error).splitlines()
+        assert f"applied=3, pending=0, failures=1, key={row!r}, deleted=4]" in head
+        assert last.startswith("reason: The row has a cell whose timestamp is further in the future than the clock bound")
+        assert [found.number for found in session.query(Order).where(Order.state == "odd")] == [3, 1, 0]
+
+
 def test_what_is_refused() -> None:
     with fresh(Entry) as store:
         session = hb.Session(store)
