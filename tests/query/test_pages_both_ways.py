@@ -22,9 +22,9 @@ from tests.query.test_part import filled, keys_of
 from tests.support.beds import Bed
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
-from tests.support.page_walks import check_walk, neighbour, steps
+from tests.support.page_walks import check_walk, neighbour, sizes, steps
 from tests.support.random_queries import conditions, models, stored_objects
-from tests.support.things import DRAWN, KEYS, MUTABLE, PLAIN, Asked, Key, Values, asked, key_of, things, values_of
+from tests.support.things import DRAWN, HASHED, KEYS, MUTABLE, PLAIN, Asked, Key, Values, asked, key_of, things, values_of
 
 SLOW_TO_MAKE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
@@ -44,6 +44,25 @@ class Wide:
     by_tag = hb.index("tag")
     by_size = hb.index(hb.desc("size"), "tag", salt=hb.HashSalt(2))
     by_title = hb.index("title", "size")
+    by_rank = hb.index(hb.asc("rank"), hb.desc("title"))
+
+
+@hb.model(table="pages_versioned", family="d", salt=hb.HashSalt(3))
+class Versioned:
+    """A `Thing` with a version."""
+
+    owner: hb.Key[str] = hb.key()
+    rank: hb.Key[int | None] = hb.key(hb.Int8, desc=True, nullable=True)
+    serial: hb.Key[bytes] = hb.key()
+    tag: hb.Column[str | None] = hb.column("t", default=None)
+    size: hb.Column[int | None] = hb.column("s", hb.Int8, nullable=True, default=None)
+    title: hb.Column[str] = hb.column("n")
+    blob: hb.Column[bytes | None] = hb.column("b", default=None)
+    version: hb.Column[int] = hb.version()
+
+    by_tag = hb.index("tag", covers=("blob",))
+    by_size = hb.index(hb.desc("size"), "tag", salt=hb.HashSalt(2))
+    by_title = hb.index("title", "size", covers=("tag",))
     by_rank = hb.index(hb.asc("rank"), hb.desc("title"))
 
 
@@ -154,14 +173,12 @@ def check_changing(session: hb.Session, model: Any, universe: Sequence[Values], 
         page, reached = found, set(alive)
 
 
-changing = st.lists(
-    st.tuples(st.tuples(st.booleans(), st.integers(1, 4)), st.lists(st.integers(0, 19), max_size=6)), min_size=2, max_size=8
-)
+changing = st.lists(st.tuples(st.tuples(st.booleans(), sizes), st.lists(st.integers(0, 19), max_size=6)), min_size=2, max_size=8)
 
 
 @settings(max_examples=examples(80), deadline=None, suppress_health_check=SLOW_TO_MAKE)
 @given(
-    model=st.sampled_from([*MUTABLE, DRAWN, Wide]),
+    model=st.sampled_from([*MUTABLE, DRAWN, Wide, Versioned]),
     universe=st.lists(things, min_size=1, max_size=20, unique_by=key_of),
     question=asked,
     filling=st.sets(st.integers(0, 19)),
@@ -176,11 +193,17 @@ def test_pages_between_writes(model: Any, universe: list[Values], question: Aske
 
 
 def test_pages_between_writes_on_hbase(hbase_bed: Bed) -> None:
-    @settings(max_examples=3, deadline=None, suppress_health_check=SLOW_TO_MAKE)
-    @given(universe=st.lists(things, min_size=4, max_size=12, unique_by=key_of), question=asked, walk=changing)
-    def example(universe: list[Values], question: Asked, walk: Any) -> None:
+    @settings(max_examples=4, deadline=None, suppress_health_check=SLOW_TO_MAKE)
+    @given(
+        model=st.sampled_from([HASHED, PLAIN]),
+        universe=st.lists(things, min_size=4, max_size=12, unique_by=key_of),
+        question=asked,
+        walk=changing,
+    )
+    def example(model: Any, universe: list[Values], question: Asked, walk: Any) -> None:
+        event(hb.schema_of(model).table)
         first, turned = walk[0]
-        check_changing(hbase_bed.use(PLAIN), PLAIN, universe, question, [(first, [*range(len(universe)), *turned]), *walk[1:]])
+        check_changing(hbase_bed.use(model), model, universe, question, [(first, [*range(len(universe)), *turned]), *walk[1:]])
 
     example()
 

@@ -12,7 +12,13 @@ import hbmodel as hb
 Step = tuple[bool, int]
 """Whether a page is the one before, and its size."""
 
-steps = st.lists(st.tuples(st.booleans(), st.integers(1, 5)), min_size=1, max_size=8)
+MANY = 100
+"""More than the rows that the walks of tests meet."""
+
+sizes = st.one_of(*[st.integers(1, 5)] * 3, st.integers(MANY, MANY + 5))
+"""Sizes of pages: most are small, so that walks have several pages, and some are above the number of rows."""
+
+steps = st.lists(st.tuples(st.booleans(), sizes), min_size=1, max_size=8)
 
 
 def neighbour(asked: Any, page: hb.Page[Any] | None, step: Step) -> hb.Page[Any] | None:
