@@ -1,86 +1,29 @@
-"""The site: its navigation has every page, its reference every public name, and no page names what does not exist."""
+"""The site: its navigation has every page, and its reference every public name."""
 
 from __future__ import annotations
 
 import re
 import runpy
 from collections.abc import Iterator
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-import click
 import griffe
-import pytest
 import yaml
 
 import hbmodel as hb
 from hbmodel import localhbase, store
-from hbmodel.tools.cli import main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 CONFIGURATION: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 MADE: dict[str, Any] = runpy.run_path(str(DOCS / "made_pages.py"))
-
-FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
-SPAN = re.compile(r"`([^`\n]+)`")
-NAME = re.compile(r"(?<![\w./])(hb|session|query|store|page|group)((?:\.[A-Za-z_]\w*)+)")
-OWNERS = {"hb": hb, "session": hb.Session, "query": hb.Query, "store": hb.Store, "page": hb.Page, "group": hb.RowGroup}
-SHELL = re.compile(r"^ *```(?:console|shell|sh)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-COMMAND = re.compile(r"\bhbmodel((?: [a-z][a-z-]*)+)")
-
-
-def spans(page: Path) -> Iterator[str]:
-    """What stands in code spans; blocks of code are run by other tests."""
-    yield from SPAN.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
 
 
 def in_navigation(entries: Any) -> Iterator[str]:
     for entry in entries:
         for target in entry.values():
             yield from [target] if isinstance(target, str) else in_navigation(target)
-
-
-def missing(owner: Any, path: str) -> bool:
-    """Whether an attribute cannot be found; fields of attrs classes are attributes of their instances alone."""
-    first, _, rest = path.partition(".")
-    if any(field.name == first for field in getattr(owner, "__attrs_attrs__", ())) and not rest:
-        return False
-    try:
-        attrgetter(path)(owner)
-    except AttributeError:
-        return True
-    return False
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_no_page_names_what_does_not_exist(page: Path) -> None:
-    named = {found for span in spans(page) for found in NAME.findall(span)}
-    assert [owner + path for owner, path in named if missing(OWNERS[owner], path[1:])] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_no_page_names_a_command_that_does_not_exist(page: Path) -> None:
-    lines = [*spans(page), *SHELL.findall(page.read_text(encoding="utf-8"))]
-    for words in (match.split() for match in COMMAND.findall("\n".join(lines))):
-        command: click.Command = main
-        for word in words:
-            if not isinstance(command, click.Group):
-                break  # an argument
-            assert word in command.commands, f"hbmodel {' '.join(words)}"
-            command = command.commands[word]
-
-
-def test_a_name_that_does_not_exist_is_found() -> None:
-    assert missing(hb, "Sesion")
-    assert missing(hb.Query, "wheer")
-    assert not missing(hb.Page, "next_token")
-    assert NAME.findall("hb.create_tables(store, Model), session.get, but not docs/query.md nor my.session.x") == [
-        ("hb", ".create_tables"),
-        ("session", ".get"),
-    ]
 
 
 def test_the_navigation_has_every_page_once() -> None:
