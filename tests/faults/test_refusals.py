@@ -50,7 +50,7 @@ VALUES = [
     ),
     refused(
         hb.EncodingError,
-        r"A time is more precise than a microsecond.*hb\.Datetime\(\"us\", round=True\)",
+        r"A time is more precise than a microsecond.*with round=True, as in hb\.Datetime\(\"us\", round=True\)",
         lambda: hb.Timestamp.encode(fine()),
     ),
     refused(hb.QueryError, "Values of this codec cannot be searched by prefix: only text and bytes", lambda: hb.Int8.encode_prefix(1)),
