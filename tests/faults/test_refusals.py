@@ -72,7 +72,7 @@ def fine() -> datetime:
 
 
 STORED = [
-    refused(hb.DecodingError, "Stored bytes are not an IP address", lambda: hb.IPAddress.decode(b"\x05abcd")),
+    refused(hb.DecodingError, r"Stored bytes are not an IP address\.", lambda: hb.IPAddress.decode(b"\x05abcd")),
     refused(hb.DecodingError, "Stored bytes are not an IP address of this version", lambda: hb.IPv4.decode(b"\x06" + bytes(16))),
     refused(hb.DecodingError, "Stored bytes do not have the length that", lambda: hb.Int8.decode(b"12")),
     refused(hb.DecodingError, "A stored bool is 00 or 01", lambda: hb.Bool.decode(b"\x02")),
