@@ -291,7 +291,7 @@ class RowSalt(Salt):
             )
         known = layout.names[: layout.rows]
         if not known:
-            raise DeclarationError("A constant row cannot have a salt.", salt=type(salt).__name__)
+            raise DeclarationError("A constant row cannot have a salt: leave out the salt or row=.", salt=type(salt).__name__)
         wrong = [name for name in salt.by if name not in known]
         if wrong:
             raise DeclarationError("The salt of a wide model must be computed from fields of the row key.", unknown=wrong, fields=known)

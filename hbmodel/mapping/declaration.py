@@ -113,7 +113,12 @@ def build_schema(
     for index, spec in indexes.items() if maps else ():
         entries = {of.name for of in maps} & {*(part.name for part in spec.parts), *(spec.covers or ())}
         if entries:
-            raise DeclarationError("A map column cannot be in an index or covered by one.", model=name, index=index, field=entries.pop())
+            raise DeclarationError(
+                "A map column cannot be in an index or covered by one: name an ordinary column.",
+                model=name,
+                index=index,
+                field=entries.pop(),
+            )
 
     def index_of(index: str, spec: IndexSpec) -> Index:
         found = _build_index(name, index, spec, by_name, layout, salt, options)
@@ -183,7 +188,7 @@ def check_options(model: str, options: ModelOptions) -> None:
         check_family(family, model=model)
         names.append(family.name.decode())
     if len(set(names)) < len(names):
-        raise DeclarationError("A column family is declared twice.", model=model, option="families", families=names)
+        raise DeclarationError("A column family is declared twice: remove one.", model=model, option="families", families=names)
     if options.salt is not None and not isinstance(options.salt, Salt):
         raise DeclarationError("A salt must be a Salt, such as hb.HashSalt(16).", model=model, found=repr(options.salt))
     if options.exists is not None:
@@ -213,13 +218,21 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
         if f.null not in {"marker", "delete"}:
             raise DeclarationError('null must be "marker" or "delete".', model=model, field=f.name, found=repr(f.null))
         if f.null == "delete" and indexed:
-            raise DeclarationError('null="delete" cannot be used on a model with indexes or a version.', model=model, field=f.name)
+            raise DeclarationError(
+                'null="delete" cannot be used on a model with indexes or a version: leave it out, so that None is stored as an empty cell.',
+                model=model,
+                field=f.name,
+            )
         if f.null == "delete" and not f.nullable:
             raise DeclarationError('null="delete" needs an annotation that allows None.', model=model, field=f.name)
         if f.null == "delete" and f.default is not None:
             raise DeclarationError('null="delete" needs default=None: a deleted cell reads as the default.', model=model, field=f.name)
         if f.kind == "counter" and options.immutable and indexed:
-            raise DeclarationError("An immutable model with indexes cannot have counters.", model=model, field=f.name)
+            raise DeclarationError(
+                "An immutable model with indexes cannot have counters: leave out immutable=True, or declare a column of integers.",
+                model=model,
+                field=f.name,
+            )
     if not taken:
         raise DeclarationError("A model needs at least one hb.column or exists=hb.flag(...): HBase stores no empty rows.", model=model)
 
@@ -234,7 +247,9 @@ def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -
             "A model can have only one version: remove the other hb.version().", model=model, field=found[1], other=found[0]
         )
     if options.immutable:
-        raise DeclarationError("Rows of an immutable model never change, so they cannot have a version.", model=model, field=found[0])
+        raise DeclarationError(
+            "Rows of an immutable model never change, so they cannot have a version: leave out one of the two.", model=model, field=found[0]
+        )
     if options.foreign:
         raise DeclarationError("A foreign table cannot have versions: its other writers would not count them.", model=model, field=found[0])
     families = [family for family in (options.family, *options.families) if isinstance(family, Family)]
@@ -316,7 +331,7 @@ def _build_index(
     parts: list[IndexPart] = []
     for declared_part in spec.parts:
         if declared_part.name not in fields:
-            raise mistake("The index names an unknown field.", field=declared_part.name, known=sorted(fields))
+            raise mistake("The index names an unknown field: name one of the model.", field=declared_part.name, known=sorted(fields))
         if any(declared_part.name == earlier.name for earlier in spec.parts[: len(parts)]):
             raise mistake("The index names a field twice: name it once.", field=declared_part.name)
         try:

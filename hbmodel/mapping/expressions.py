@@ -52,7 +52,9 @@ class FieldExpression(Generic[T]):
 
     def _not_a_field(self, value: object) -> None:
         if isinstance(value, FieldExpression):
-            raise QueryError("A field can be compared with values only, not with another field.", field=self.of.name)
+            raise QueryError(
+                "A field can be compared with values only, not with another field: compare two fields in the program.", field=self.of.name
+            )
 
     def _compare(self, operator: Comparator, value: Any) -> Predicate:
         if value is None and operator not in {"=", "!="}:

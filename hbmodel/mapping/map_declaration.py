@@ -195,7 +195,7 @@ def map_of(schema: TableSchema, of: object) -> MapField:
     if not isinstance(of, MapColumns):
         raise QueryError("Give a map column as an attribute of the model class: Model.field.", table=schema.table, found=type(of).__name__)
     if schema.maps_by_name.get(of.of.name) is not of.of:
-        raise UnknownField("The map column belongs to another model.", table=schema.table, field=of.of.name)
+        raise UnknownField("The map column belongs to another model: give one of this model.", table=schema.table, field=of.of.name)
     return of.of
 
 
@@ -243,7 +243,9 @@ def check_maps(
         )
     if any(not f.is_key and not f.qualifier for f in fields):
         raise DeclarationError(
-            "A model whose column has an empty alias has no other cells, so it cannot have map columns.", model=model, field=name
+            "A model whose column has an empty alias has no other cells, so it cannot have map columns: give the column an alias.",
+            model=model,
+            field=name,
         )
     taken = [(f.column, f.name) for f in fields if not f.is_key]
     taken += [] if flag is None else [(flag, "exists")]

@@ -54,9 +54,11 @@ def check_movable(schema: TableSchema, of: TableSchema) -> None:
     if of.wide is not None or of.maps:
         raise _mistake(schema, "Objects that share rows or have map columns cannot be moved: each object must have its own row.")
     if of.salt.random:
-        raise _mistake(schema, "A table with a random salt cannot be moved: a repeated copy would be in another bucket.")
+        raise _mistake(
+            schema, "A table with a random salt cannot be moved this way, because a repeated copy would be in another bucket: " + _OFFLINE
+        )
     if of.dictionaries:
-        raise _mistake(schema, "A table with fields of a dictionary cannot be moved.")
+        raise _mistake(schema, "A table with fields of a dictionary cannot be moved this way: " + _OFFLINE)
     if not of.immutable and any((family.max_versions or 1) > 1 for family in of.families):
         raise _mistake(schema, "A table whose cells keep several versions cannot be moved: only the newest versions would be copied.")
     if of.foreign:
@@ -65,16 +67,18 @@ def check_movable(schema: TableSchema, of: TableSchema) -> None:
 
 def _check_versioned(schema: TableSchema, of: TableSchema) -> None:
     """Raises `DeclarationError` for a versioned layout whose rows cannot be sealed and moved one by one."""
-    offline = "stop the programs that write it, read every object, add it with the new model, and start the programs with the new model."
     if any(index.unique for index in of.indexes.values()):
         raise _mistake(
             schema,
             "The key of a versioned model with a unique index cannot be changed this way: drop the index with hb.drop_index(), move the "
             "objects with models that do not declare it, and build it again with hb.build_index(). Until then no value is checked, and the "
-            "build lists rows that share one. Or " + offline,
+            "build lists rows that share one. Or " + _OFFLINE,
         )
     if any(column.kind == "counter" for column in of.columns):
-        raise _mistake(schema, "The key of a versioned model with counters cannot be changed this way: " + offline)
+        raise _mistake(schema, "The key of a versioned model with counters cannot be changed this way: " + _OFFLINE)
+
+
+_OFFLINE = "stop the programs that write it, read every object, add it with the new model, and start the programs with the new model."
 
 
 def _mistake(schema: TableSchema, message: str, **details: Any) -> DeclarationError:

@@ -152,7 +152,11 @@ def wide_rows(
         )  # fmt: skip
     for f in cells:
         if f.null == "delete":
-            raise DeclarationError('null="delete" cannot be used on a wide model.', model=model, field=f.name)
+            raise DeclarationError(
+                'null="delete" cannot be used on a wide model: leave it out, so that None is stored as an empty cell.',
+                model=model,
+                field=f.name,
+            )
     form = PlaceForm(salt.width, row, kind or b"")
     return WideLayout(form, families[0].name, QualifierLayout(form.kind, place.columns))
 

@@ -152,7 +152,11 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[lis
             version = None if row is None else row.columns.get(schema.version_column)
             if version is None or version.value != plan.put.cells[schema.version_column]:
                 if planner.old(row).live:
-                    raise RowExists("There is a row under this key already.", table=schema.table, key=write.row)
+                    raise RowExists(
+                        "A row with this key exists already: change it with update(), or overwrite it with add().",
+                        table=schema.table,
+                        key=write.row,
+                    )
                 continue
         verifications = planner.verifications(plan.entries)
         while not (yield CheckLease(now)):

@@ -239,6 +239,6 @@ def _violation(planner: VersionedRowPlanner, row: bytes, claim: Claim, owner: by
     index = claim.index
     value = claim.values[0] if len(claim.values) == 1 else tuple(claim.values)
     return UniqueViolation(
-        "Another row holds the value of a unique index.",
+        "Another row holds the value of a unique index: choose another value, or change that row (`owner`) first.",
         table=planner.schema.table, key=row, index=index.name, fields=list(index.fields), owner=owner, value=value,
     )  # fmt: skip

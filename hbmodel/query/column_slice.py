@@ -215,7 +215,7 @@ class ColumnSlice(Generic[K, V]):
     def last(self) -> tuple[K, V] | None:
         """The last entry, or None; found by bisection, so its cost hardly depends on the number of entries."""
         if self.maximum is not None:
-            raise QueryError("last() cannot be combined with limit().", field=self._reader.of.name)
+            raise QueryError("last() cannot be combined with limit(): leave it out.", field=self._reader.of.name)
         found = self._reader.last(self.range)
         return None if found is None else self._reader.decoded(found)
 

@@ -281,7 +281,7 @@ class Query(Generic[R_co]):
     def last(self) -> R_co | None:
         """The last item, or None, by a reversed scan."""
         if self.terms.limit is not None or self.terms.offset:
-            raise QueryError("last() cannot be combined with limit() or offset().")
+            raise QueryError("last() cannot be combined with limit() or offset(): leave them out.")
         return self.reversed().first()
 
     @overload
@@ -305,7 +305,9 @@ class Query(Generic[R_co]):
         """
         terms = self.terms
         if terms.limit is not None or terms.offset or terms.part is not None or terms.row_bounds:
-            raise QueryError("first_of_each() cannot be combined with limit(), offset(), before() or after(), nor read from a part.")
+            raise QueryError(
+                "first_of_each() cannot be combined with limit(), offset(), before() or after(), nor read from a part: leave them out."
+            )
         alone = not isinstance(fields, list | tuple)
         chosen = [field_of(part) for part in ((fields,) if alone else fields)]
         for part in chosen:

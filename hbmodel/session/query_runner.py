@@ -123,7 +123,10 @@ class QueryRunner:
             with closing(PlanExecutor(self._store(terms), made, wanted, self._check(terms, made, binding)).items(after)) as found:
                 for item in found:
                     if self._guard.closed:
-                        raise SessionClosed("The session was closed while a query was being read.")
+                        raise SessionClosed(
+                            "The session was closed while a query was being read: read the items before it is closed, for example with "
+                            "all()."
+                        )
                     yield item
         except _Outdated:
             raise SchemaMismatch("The indexes of the table changed during a query; ask again.", table=terms.schema.table) from None
@@ -149,7 +152,10 @@ class QueryRunner:
                             skip -= 1
                             continue
                         if self._guard.closed:
-                            raise SessionClosed("The session was closed while a query was being read.")
+                            raise SessionClosed(
+                                "The session was closed while a query was being read: read the items before it is closed, for example "
+                                "with all()."
+                            )
                         yield item(values)
                         if remaining is not None:
                             remaining -= 1

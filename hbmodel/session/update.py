@@ -77,7 +77,10 @@ def _update(
     if not changes and ttl is None:
         raise SessionError("update() takes at least one field to change.", table=schema.table)
     if schema.immutable:
-        raise SessionError("Rows of an immutable model cannot be updated.", table=schema.table)
+        raise SessionError(
+            "Rows of an immutable model cannot be updated: put a new object under another key, or leave out immutable=True.",
+            table=schema.table,
+        )
     check_updated(schema, changes)
     key = dict(zip(schema.layout.names, values, strict=True))
     (row,) = KeyMapper(schema).rows(values)

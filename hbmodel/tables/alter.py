@@ -137,7 +137,9 @@ def _drop_undeclared(store: Store, catalog: Registry, schema: TableSchema, times
 def _check(found: Diff, lossy: bool) -> None:
     refused = [str(difference) for difference in found if difference.effect == "refused"]
     if refused:
-        raise SchemaMismatch("The live tables cannot be altered to what the models declare.", differences=refused)
+        raise SchemaMismatch(
+            "The live tables cannot be altered to what the models declare: change the models as `differences` says.", differences=refused
+        )
     losing = [str(difference) for difference in found if difference.effect == "lossy"]
     if losing and not lossy:
         raise SchemaMismatch("Altering the tables would lose data: pass lossy=True if that is intended.", differences=losing)

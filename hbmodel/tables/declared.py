@@ -146,7 +146,9 @@ class _Strategies:
             else:
                 name = target if isinstance(target, str) else getattr(target, "__name__", repr(target))
                 raise DeclarationError(
-                    "A split strategy is given for a table that none of these models has.", found=name, known=sorted(set(known))
+                    "A split strategy is given for a table that none of these models has: give its model too, or leave out the strategy.",
+                    found=name,
+                    known=sorted(set(known)),
                 )
 
     def of(self, table: str, schemas: Sequence[TableSchema], index: Index | None) -> list[bytes]:

@@ -254,7 +254,7 @@ class GetEachConformance:
             with pytest.raises(InvalidRequest):
                 bed.store.get_each(bed.table, [Get(row), wrong])
         for columns in ([b"x"], [b"x:a"]):
-            with pytest.raises(FamilyNotFound):
+            with pytest.raises(FamilyNotFound, match="The table has no column family of that name"):
                 bed.store.get_each(bed.table, [Get(row, [b"d:a"]), Get(row, columns)])
 
 
@@ -325,7 +325,7 @@ class PutConformance:
             bed.store.get(bed.table, [b""])
         with pytest.raises(InvalidRequest):
             bed.store.delete(bed.table, [Delete(b"")])
-        with pytest.raises(InvalidRequest):
+        with pytest.raises(InvalidRequest, match="A timestamp must be whole milliseconds since 1970, below"):
             bed.store.delete(bed.table, [Delete(row, timestamp=-1)])
         assert bed.get(row) == {}
 
@@ -353,7 +353,7 @@ class PutConformance:
             with pytest.raises(InvalidRequest):
                 bed.store.delete(bed.table, [wrong])
         for wrong in (row.decode(), bytearray(row)):
-            with pytest.raises(InvalidRequest):
+            with pytest.raises(InvalidRequest, match="A row key must be bytes"):
                 bed.store.get(bed.table, [wrong])
         with pytest.raises(InvalidRequest):
             bed.store.get(bed.table, [row], ["d:a"])  # type: ignore[list-item]

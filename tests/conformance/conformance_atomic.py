@@ -68,7 +68,7 @@ class CheckAndPutConformance:
     def test_what_it_refuses(self, bed: Bed) -> None:
         row = bed.key()(b"r")
         for put in (Put(row, {b"d:a": b"1"}, timestamp=5), Put(row, {b"d:a": b"1", b"d:b": b"1"}), Put(row + b"x", {b"d:a": b"1"})):
-            with pytest.raises(InvalidRequest):
+            with pytest.raises(InvalidRequest, match="A check-and-put writes one cell of the checked row, without"):
                 bed.store.check_and_put(bed.table, row, b"d:a", None, put)
 
 
@@ -224,7 +224,7 @@ class RowChangeConformance:
     def test_a_change_is_of_one_row(self, bed: Bed) -> None:
         row = bed.key()(b"r")
         if bed.store.capabilities.mutate_row:
-            with pytest.raises(InvalidRequest):
+            with pytest.raises(InvalidRequest, match="An atomic change must be of one row only"):
                 bed.store.mutate_row(bed.table, [Put(row, {b"d:a": b"1"}), Put(row + b"x", {b"d:a": b"1"})])
         if bed.store.capabilities.check_and_mutate:
             with pytest.raises(InvalidRequest):

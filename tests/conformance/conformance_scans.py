@@ -366,5 +366,5 @@ class FilterConformance:
         assert self.qualifiers(bed, wide, filter) == [
             q for q in self.QUALIFIERS if q.startswith(b"b") or (isinstance(part, ColumnRange) and q >= b"b")
         ]
-        with pytest.raises(InvalidRequest):
+        with pytest.raises(InvalidRequest, match="A reversed scan cannot have a column range or prefix inside"):
             self.qualifiers(bed, wide, filter, reversed=True)

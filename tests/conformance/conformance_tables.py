@@ -45,7 +45,7 @@ class TableConformance:
             bed.store.families(table)
         bed.store.create_table(table, [Family(b"f", compression="NONE", bloom_filter="ROW", in_memory=False)])
         try:
-            with pytest.raises(TableExists):
+            with pytest.raises(TableExists, match="There is already a table of that name"):
                 bed.store.create_table(table, [Family(b"f")])
             bed.store.put(table, [Put(b"r", {b"f:a": b"1"})])
             assert bed.store.get(table, [b"r"]) != [None]
@@ -185,11 +185,11 @@ class AlterConformance:
             (row,) = bed.store.get(table, [b"r"])
             assert row is not None
             assert {column: cell.value for column, cell in row.columns.items()} == {b"d:a": b"1", b"f:a": b"2"}
-            with pytest.raises(FamilyExists):
+            with pytest.raises(FamilyExists, match="The table already has a column family of that name"):
                 bed.store.add_family(table, Family(b"d"))
             with pytest.raises(TableNotFound):
                 bed.store.add_family(f"none_{uuid4().hex}", Family(b"d"))
-            with pytest.raises(InvalidRequest):
+            with pytest.raises(InvalidRequest, match="A column family's name must be 1 to 127 bytes without control"):
                 bed.store.add_family(table, Family(b"a:b"))
 
     @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ class AlterConformance:
             bed.store.modify_family(bed.table, Family(b"nothing"))
         with pytest.raises(TableNotFound):
             bed.store.modify_family(f"none_{uuid4().hex}", Family(b"d"))
-        with pytest.raises(InvalidRequest):
+        with pytest.raises(InvalidRequest, match="A column family's TTL must be at least one second"):
             bed.store.modify_family(bed.table, Family(b"d", ttl=0))
 
     def test_a_shorter_life_ends_cells_that_are_there(self, bed: Bed) -> None:
@@ -248,7 +248,7 @@ class NamespaceConformance:
         assert "default" in bed.store.namespaces()
         assert "hbase" not in bed.store.namespaces()
         assert namespace not in bed.store.namespaces()
-        with pytest.raises(NamespaceNotFound):
+        with pytest.raises(NamespaceNotFound, match="There is no such namespace"):
             bed.store.create_table(f"{namespace}:t", [Family(b"d")])
         if not bed.store.capabilities.namespaces:
             refused(lambda: bed.store.create_namespace(namespace), f"create_namespace '{namespace}'")
@@ -259,7 +259,7 @@ class NamespaceConformance:
         try:
             assert namespace in bed.store.namespaces()
             assert bed.store.namespaces() == sorted(bed.store.namespaces())
-            with pytest.raises(NamespaceExists):
+            with pytest.raises(NamespaceExists, match="There is already a namespace of that name"):
                 bed.store.create_namespace(namespace)
             bed.store.create_table(f"{namespace}:t", [Family(b"d")])
             assert f"{namespace}:t" in bed.store.tables()

@@ -122,7 +122,7 @@ class VersionConformance:
             with pytest.raises(InvalidRequest):
                 bed.store.scan(bed.table, [Scan(before=before)])  # type: ignore[arg-type]
         for most in (0, 2**31, "1"):
-            with pytest.raises(InvalidRequest):
+            with pytest.raises(InvalidRequest, match="Give how many versions to read, one or more"):
                 read_versions(bed.store, bed.table, row, [b"e:a"], most)  # type: ignore[arg-type]
         with pytest.raises(InvalidRequest):
             read_versions(bed.store, bed.table, row, [b"e"], 1)

@@ -135,7 +135,7 @@ def test_the_marker_of_a_nullable_field_is_read_strictly(stored: bytes) -> None:
 
 
 def test_the_number_of_values_must_be_that_of_the_fields() -> None:
-    with pytest.raises(IncompleteKey) as caught:
+    with pytest.raises(IncompleteKey, match="A key needs a value for every field") as caught:
         ACTIONS.pack((7,))
     assert caught.value.missing == ("at", "name")
     with pytest.raises(IncompleteKey):

@@ -237,7 +237,7 @@ def test_fields_without_order_have_no_ranges_but_equality(codec: c.Codec[Any]) -
     layout = KeyLayout((KeyField("g", c.Int8), KeyField("f", codec, nullable=True)))
     parts = layout.pack_leading((1,))
     for bounds in (Bounds(low=1), Bounds(high=1), Bounds(low=1, high=2)):
-        with pytest.raises(QueryError, match=r"do not keep the order.*field='f'"):
+        with pytest.raises(QueryError, match="The bytes of this field do not keep the order of its values"):
             layout.range_of(parts, bounds)
     key = layout.pack((1, 5))
     assert layout.range_of(parts, Bounds.equal(5)) == KeyRange.exactly(key)
@@ -263,7 +263,7 @@ def test_bounds_of_the_wrong_type_name_the_field() -> None:
 
 
 def test_a_key_that_is_fixed_has_no_next_field() -> None:
-    with pytest.raises(QueryError):
+    with pytest.raises(QueryError, match="Every key field is fixed already"):
         PAIR.range_of(PAIR.pack_parts((1, 2, "a")), Bounds(low=1))
     with pytest.raises(QueryError):
         PAIR.range_of([b""] * 4)
@@ -281,7 +281,7 @@ def test_a_key_that_is_fixed_has_no_next_field() -> None:
     ],
 )
 def test_none_has_no_order(declare: Any) -> None:
-    with pytest.raises(QueryError):
+    with pytest.raises(QueryError, match="None has no order: compare with it by equality only, without"):
         declare()
 
 

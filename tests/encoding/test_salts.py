@@ -138,7 +138,7 @@ def test_without_a_salt_there_is_one_bucket() -> None:
 def test_a_random_bucket_is_drawn_and_never_computed() -> None:
     bound = RandomSalt(3).bind(LAYOUT)
     assert {bound.draw() for _ in range(200)} == {0, 1, 2}
-    with pytest.raises(RowKeyError):
+    with pytest.raises(RowKeyError, match="A random salt is drawn for each write"):
         bound.bucket_of(PARTS)
     with pytest.raises(RowKeyError):
         bound.bucket_of_fields(dict(zip(LAYOUT.names, PARTS, strict=True)))
@@ -153,7 +153,7 @@ def test_a_choice_of_ones_own() -> None:
     assert bound.prefix(bound.bucket_of([b"", b"", b"abc"])) == b"odd-"
     assert salt.spec["choose"] == "own"
     for wrong in (lambda data: 2, lambda data: -1, lambda data: "0"):
-        with pytest.raises(RowKeyError):
+        with pytest.raises(RowKeyError, match="The function of a text salt must return a number below `buckets`"):
             TextSalt(("a", "b"), choose=wrong).bind(LAYOUT).bucket_of(PARTS)  # type: ignore[arg-type]
 
 
@@ -169,7 +169,7 @@ def test_a_choice_of_ones_own() -> None:
     ],
 )
 def test_a_key_of_no_bucket_is_refused(salt: Salt, key: bytes) -> None:
-    with pytest.raises(DecodingError):
+    with pytest.raises(DecodingError, match="A stored key does not begin with the prefix of any bucket"):
         salt.bind(LAYOUT).bucket_at(key)
 
 

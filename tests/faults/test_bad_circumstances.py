@@ -105,7 +105,7 @@ def test_a_session_used_by_two_threads_at_once_says_so() -> None:
         try:
             assert store.reached.wait(10)
             for name, call in {**CALLS, "close": hb.Session.close}.items():
-                with pytest.raises(hb.SessionThreadError):
+                with pytest.raises(hb.SessionThreadError, match="Another thread is using this session"):
                     call(session)
                 assert not session.closed, name
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 import hbmodel as hb
+from hbmodel.mapping.schema import schema_of
+from hbmodel.store import Put
 from hbmodel.store.embedded.database import translated
 from hbmodel.store.key_text import shell_bytes
+from hbmodel.store.thrift1.store import Thrift1Store
 from hbmodel.tables.registered import RegisteredTable
-from hbmodel.tables.registry import Registry
+from hbmodel.tables.registry import LAYOUT, REGISTRY_TABLE, Registry, registry_row
 from hbmodel.tools.cli import main
 from tests.support.beds import fresh
 from tests.support.faulty import FaultyStore
@@ -153,6 +157,24 @@ def test_several_gateways_that_are_not_there_are_one_error() -> None:
         hb.connect("hbase+thrift2://127.0.0.1:1,127.0.0.1:2?attempts=1&connect_timeout=1") as store,
     ):
         store.tables()
+
+
+def test_a_gateway_that_does_not_read_the_table_of_namespaces_says_who_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(*_: Any) -> Iterator[Any]:
+        raise hb.TableNotFound("There is no such table.")
+        yield
+
+    monkeypatch.setattr(Thrift1Store, "_scan", lambda *_: [unreadable()])
+    with hb.connect("hbase://127.0.0.1:1") as store, pytest.raises(hb.CapabilityError, match="Thrift1 gateway cannot list the namespaces"):
+        store.namespaces()
+
+
+def test_a_registry_that_does_not_describe_a_model_says_to_use_the_program_s(days: Any) -> None:
+    (row,) = days.get(REGISTRY_TABLE, [registry_row(schema_of(Day))])
+    broken = row.columns[LAYOUT].value.replace(b'"null":"marker"', b'"null":"sometimes"')
+    days.put(REGISTRY_TABLE, [Put(row.row, {LAYOUT: broken})])
+    with pytest.raises(hb.SchemaMismatch, match="The registry's description is not enough to read the table"):
+        RegisteredTable.find(Registry(days), "refusing_days")
 
 
 def test_altering_another_key_is_refused_with_the_reasons(days: Any) -> None:

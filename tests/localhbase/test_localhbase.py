@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -84,6 +85,27 @@ def test_a_second_start_changes_nothing(fake: Path) -> None:
     with pytest.raises(LocalHBaseError, match="An HBase is already running in the"):
         LocalHBase(fake).start()
     assert lifecycle.status(fake) == first
+
+
+def test_one_object_is_started_once(fake: Path) -> None:
+    with (
+        LocalHBase(fake) as hbase,
+        pytest.raises(LocalHBaseError, match="This HBase was started already: enter its `with` block once"),
+    ):
+        hbase.start()
+
+
+def test_without_a_directory_for_temporary_files_one_must_be_named(fake: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(LocalHBaseError, match="No temporary directory can be made; name a directory"):
+        LocalHBase().start()
+
+
+def test_an_hbase_that_another_process_stopped_has_no_status(fake: Path) -> None:
+    with LocalHBase(fake) as hbase:
+        lifecycle.stop(fake, grace=0)
+        with pytest.raises(LocalHBaseError, match="Another process stopped this HBase; start it again"):
+            hbase.status()
 
 
 def test_starts_at_once_in_one_directory_start_one(fake: Path) -> None:
@@ -175,7 +197,7 @@ def test_a_process_that_dies_at_its_start_is_quoted(fake: Path, monkeypatch: pyt
 
 def test_a_start_that_takes_too_long_leaves_nothing(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_THRIFT2", "mute")
-    with pytest.raises(LocalHBaseError, match="did not answer in time") as error:
+    with pytest.raises(LocalHBaseError, match="HBase did not answer in time") as error:
         lifecycle.start(fake, timeout=1.5)
     assert error.value.process == "thrift2"
     one_line(error)
@@ -210,7 +232,10 @@ def test_a_given_port_that_is_taken_is_one_sentence(fake: Path, listener: int) -
 def test_directories_that_cannot_be_used(fake: Path, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    for directory, message in ((file / "hbase", "cannot be written"), (tmp_path / "a:b", "The directory's path contains one of")):
+    for directory, message in (
+        (file / "hbase", "The directory cannot be written"),
+        (tmp_path / "a:b", "The directory's path contains one of"),
+    ):
         with pytest.raises(LocalHBaseError, match=message) as error:
             lifecycle.start(directory)
         assert str(directory) in one_line(error)
@@ -220,7 +245,10 @@ def test_a_record_that_cannot_be_read_is_one_sentence(fake: Path) -> None:
     lifecycle.start(fake)
     lifecycle.stop(fake)
     record = fake / "state.json"
-    for text, message in (('{"format": 99}', "another release"), ("{", "cannot be read; delete it")):
+    for text, message in (
+        ('{"format": 99}', "The directory was written by another release of hbmodel"),
+        ("{", "cannot be read; delete it"),
+    ):
         record.write_text(text)
         with pytest.raises(LocalHBaseError, match=message) as error:
             lifecycle.status(fake)

@@ -730,7 +730,7 @@ def model_of_a_model() -> None:
         b: hb.Column[int] = hb.column("b")
 
 
-@mistake("remove __slots__")
+@mistake("A model stores its fields in the instance's dictionary")
 def slots() -> None:
     @hb.model(table="t")
     class Bad:

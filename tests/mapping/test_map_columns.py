@@ -100,17 +100,19 @@ def test_layouts_that_differ_are_found() -> None:
 Declaration = Callable[[], Any]
 TEXTS = dict[str, str]
 MISTAKES: dict[str, tuple[Declaration, str]] = {
-    "annotation": (lambda: declared(m=(hb.columns("m"), int)), "annotated hb.Columns"),
-    "key annotation": (lambda: declared(m=(hb.columns("m"), hb.Key[TEXTS])), "annotated hb.Columns"),
-    "no types": (lambda: declared(m=(hb.columns("m"), dict)), "annotated hb.Columns"),
-    "key of None": (lambda: declared(m=(hb.columns("m"), dict[str | None, int])), "may be None"),
-    "value of None": (lambda: declared(m=(hb.columns("m"), dict[str, int | None])), "may be None"),
+    "annotation": (lambda: declared(m=(hb.columns("m"), int)), "A map column must be annotated"),
+    "key annotation": (lambda: declared(m=(hb.columns("m"), hb.Key[TEXTS])), "A map column must be annotated"),
+    "no types": (lambda: declared(m=(hb.columns("m"), dict)), "A map column must be annotated"),
+    "key of None": (lambda: declared(m=(hb.columns("m"), dict[str | None, int])), "Neither the keys nor the values"),
+    "value of None": (lambda: declared(m=(hb.columns("m"), dict[str, int | None])), "Neither the keys nor the values"),
     "key without a codec": (lambda: declared(m=(hb.columns("m"), dict[list[str], int])), "This type has no default codec"),
     "value without a codec": (lambda: declared(m=(hb.columns("m"), dict[str, list[str]])), "This type has no default codec"),
-    "codec that keys cannot have": (lambda: declared(m=(hb.columns("m", hb.Json(list[str])), dict[list[str], int])), "keep the order"),
-    "codec without an order": (lambda: declared(m=(hb.columns("m", hb.Reversed(hb.Int32)), dict[int, int])), "keep the order"),
-    "codec of another type": (lambda: declared(m=(hb.columns("m", hb.Int32), TEXTS)), "another type"),
-    "value codec of another type": (lambda: declared(m=(hb.columns("m", hb.Text, hb.Int8), TEXTS)), "another type"),
+    "codec that keys cannot have": (
+        lambda: declared(m=(hb.columns("m", hb.Json(list[str])), dict[list[str], int])), "map column needs a key codec"),
+    "codec without an order": (lambda: declared(m=(hb.columns("m", hb.Reversed(hb.Int32)), dict[int, int])), "needs a key codec"),
+    "codec of another type": (lambda: declared(m=(hb.columns("m", hb.Int32), TEXTS)), r"another type than the annotation says\."),
+    "value codec of another type": (
+        lambda: declared(m=(hb.columns("m", hb.Text, hb.Int8), TEXTS)), r"another type than the annotation says\."),
     "no codec": (lambda: declared(m=(hb.columns("m", str), TEXTS)), "A codec must be a Codec"),  # type: ignore[arg-type]
     "empty alias": (lambda: declared(m=(hb.columns(""), TEXTS)), "must not be empty"),
     "system's alias": (lambda: declared(m=(hb.columns("_m"), TEXTS)), "reserved for system cells"),
@@ -122,11 +124,12 @@ MISTAKES: dict[str, tuple[Declaration, str]] = {
     "flag": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"exists": hb.flag("me")}), "must not be a prefix"),
     "name": (lambda: declared(**{"m" * 101: (hb.columns("m"), TEXTS)}), "at most 100 bytes"),
     "called self": (lambda: declared(self=(hb.columns("m"), TEXTS)), "cannot be called self"),
-    "factory": (lambda: declared(m=(hb.columns("m", factory=lambda: {1: 2}), TEXTS)), "factory=dict"),
-    "immutable": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"immutable": True}), "immutable model"),
+    "factory": (lambda: declared(m=(hb.columns("m", factory=lambda: {1: 2}), TEXTS)), "A map column of a new object is an empty"),
+    "immutable": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"immutable": True}), "An immutable model cannot have map columns"),
     "foreign": (lambda: declared(m=(hb.columns("m"), TEXTS), options={"foreign": True}), "foreign table"),
     "family that ends": (
-        lambda: declared(m=(hb.columns("m"), TEXTS), options={"family": hb.family("d", ttl=timedelta(days=1))}), "family with a TTL",
+        lambda: declared(m=(hb.columns("m"), TEXTS), options={"family": hb.family("d", ttl=timedelta(days=1))}),
+        "A model with map columns cannot have a family with a TTL",
     ),
     "in an index": (lambda: declared(m=(hb.columns("m"), TEXTS), i=(hb.index("m"), None)), "cannot be in an index"),
     "each of an index": (lambda: declared(m=(hb.columns("m"), TEXTS), i=(hb.index(hb.each("m")), None)), "cannot be in an index"),
@@ -151,7 +154,7 @@ def test_a_model_needs_more_than_map_columns() -> None:
 
 
 def test_no_map_column_beside_an_empty_alias() -> None:
-    with pytest.raises(hb.DeclarationError, match="empty alias"):
+    with pytest.raises(hb.DeclarationError, match="A model whose column has an empty alias has no other cells"):
 
         @hb.model(table="t")
         class Bad:
@@ -205,13 +208,13 @@ def test_entries_that_were_not_read_cannot_be_used(use: Callable[[Any], Any]) ->
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"": "a"}, "at least one byte"),
+        ({"": "a"}, "A map key must have at least one byte, and at most 32,767"),
         ({"a" * 32_767: "a"}, "at most 32,767"),
-        ({None: "a"}, "at least one byte"),
+        ({None: "a"}, "A map key must have at least one byte, and at most 32,767"),
         ({"a": None}, "cannot hold None"),
         ({1: "a"}, "does not have the type"),
         ({"a": 1}, "does not have the type"),
-        ({"a": "x" * (10 * 1024 * 1024)}, "10 MiB"),
+        ({"a": "x" * (10 * 1024 * 1024)}, "The value is too large"),
         ([("a", "b")], "A map column must be given a mapping"),
     ],
 )

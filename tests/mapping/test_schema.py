@@ -137,10 +137,10 @@ def test_what_is_not_there_is_named() -> None:
     schema = hb.schema_of(Sale)
     assert schema.field("price").name == "price"
     assert schema.index("by_price").name == "by_price"
-    with pytest.raises(hb.UnknownField) as field:
+    with pytest.raises(hb.UnknownField, match="The model has no such field") as field:
         schema.field("colour")
     assert (field.value.table, field.value.field, field.value.known) == ("ns:shop", "colour", ["at", "note", "price", "seen", "shop"])
-    with pytest.raises(hb.UnknownIndex) as index:
+    with pytest.raises(hb.UnknownIndex, match="The model has no such index") as index:
         schema.index("by_colour")
     assert (index.value.index, index.value.known) == ("by_colour", ["by_price"])
 

@@ -37,7 +37,7 @@ def test_what_json_has_of_a_value_is_read_back(data: st.DataObject) -> None:
      (hb.UUID128, "x"), (hb.IPv4, "::1"), (hb.DecimalNumber, "x"), (hb.Duration, "1 h"), (hb.Json(list[int]), "[")],
 )  # fmt: skip
 def test_what_is_no_value_is_refused(codec: Any, text: str) -> None:
-    with pytest.raises(EncodingError) as caught:
+    with pytest.raises(EncodingError, match="The text is not a value of the field") as caught:
         value_of_text(codec, text, "f")
     assert caught.value.field == "f"
 

@@ -28,11 +28,14 @@ def fields(**more: tuple[Any, Any]) -> dict[str, tuple[Any, Any]]:
 
 WRONG: dict[str, tuple[str, Callable[[], object]]] = {
     "two versions": ("A model can have only one version", lambda: declare(fields(other=(VERSION, hb.version())))),
-    "immutable": ("immutable", lambda: declare(fields(), immutable=True)),
+    "immutable": (
+        "Rows of an immutable model never change, so they cannot have",
+        lambda: declare(fields(), immutable=True),
+    ),
     "random salt": ("RandomSalt|immutable", lambda: declare(fields(), salt=hb.RandomSalt(4))),
     "foreign": ("foreign", lambda: declare(fields(), foreign=True)),
     "a family with a TTL": (
-        "Store the time of expiry in a column",
+        "The families of a versioned model cannot have a TTL",
         lambda: declare(fields(), family=hb.family("d", ttl=timedelta(minutes=1))),
     ),
     "another family with a TTL": (
@@ -43,12 +46,15 @@ WRONG: dict[str, tuple[str, Callable[[], object]]] = {
         "version",
         lambda: declare(fields(note=(hb.Column[str | None], hb.column("n", default=None, null="delete")))),
     ),
-    "no int": ("another type", lambda: declare(fields(version=(hb.Column[str], hb.version())))),
-    "a key": (r"hb\.Column", lambda: declare(fields(version=(hb.Key[int], hb.version())))),
+    "no int": (
+        "The codec reads values of another type than the annotation",
+        lambda: declare(fields(version=(hb.Column[str], hb.version()))),
+    ),
+    "a key": ("The attribute must be annotated hb", lambda: declare(fields(version=(hb.Key[int], hb.version())))),
     "indexed": ("version cannot be indexed", lambda: declare(fields(by=(None, hb.index("version"))))),
     "covered": ("covered", lambda: declare(fields(by=(None, hb.index("text", covers=("version",)))))),
     "unique without a version": (
-        "versioned",
+        "A unique index needs a versioned model",
         lambda: declare({"name": (NAME, hb.key()), "text": (TEXT, hb.column("t")), "by": (None, hb.index("text", unique=True))}),
     ),
     "unique over the whole key": (

@@ -58,7 +58,7 @@ def test_a_slow_probe_is_taken_for_its_middle() -> None:
 def test_an_offset_beyond_the_bound_is_refused_either_way(ahead: int) -> None:
     clocks = Clocks(ahead)
     clock = clocks.clock()
-    with pytest.raises(ClockError) as caught:
+    with pytest.raises(ClockError, match="This machine's clock and the server's differ by more than") as caught:
         clock.now()
     assert (caught.value.offset, caught.value.bound) == (ahead, CLOCK_BOUND)
     clocks.ahead = 0  # somebody set the clock right
@@ -113,7 +113,7 @@ def test_a_probe_that_got_lost_is_asked_once_more_and_takes_nothing_into_the_mea
 
     clock = ServerClock(probe, lambda: True, wall=lambda: clocks.wall, running=lambda: clocks.running)
     if lost == 2:
-        with pytest.raises(StoreUnavailable):  # not that anything of the user's may be written
+        with pytest.raises(StoreUnavailable, match="The server's clock cannot be read"):  # not that anything of the user's may be written
             clock.now()
     assert clock.now() == clocks.wall + 3_000
 
@@ -199,7 +199,7 @@ def test_a_grace_time_that_is_too_short_is_refused() -> None:
     shortest = 2 * (LONGEST_CALL + 2 * CLOCK_BOUND) + 1
     clocks = Clocks()
     clocks.clock(grace=shortest)
-    with pytest.raises(SessionError):
+    with pytest.raises(SessionError, match="The grace time must exceed twice the longest call plus four"):
         clocks.clock(grace=shortest - 1)
     with pytest.raises(SessionError):
         clocks.clock(grace=shortest, bound=CLOCK_BOUND + 1)

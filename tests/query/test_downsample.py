@@ -286,7 +286,11 @@ def test_integers_dates_and_timedeltas() -> None:
     [
         (lambda q: hb.downsample(q, Newest.metric, HOUR, Newest.value), hb.QueryError, "needs a time field"),
         (lambda q: hb.downsample(q, Newest.at, HOUR, Newest.note), hb.QueryError, "numbers or timedeltas"),
-        (lambda q: hb.downsample(q, "at", HOUR, Newest.value), hb.QueryError, "attributes of the model class"),
+        (
+            lambda q: hb.downsample(q, "at", HOUR, Newest.value),
+            hb.QueryError,
+            r"Give fields as attributes of the model class: Model\.field\.",
+        ),
         (lambda q: hb.downsample(q, Newest.at, 60, Newest.value), hb.QueryError, "length of a span"),
         (lambda q: hb.downsample(q, Newest.at, timedelta(0), Newest.value), hb.QueryError, "length of a span"),
         (lambda q: hb.downsample(q, Newest.at, -HOUR, Newest.value), hb.QueryError, "length of a span"),

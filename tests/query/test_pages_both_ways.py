@@ -330,5 +330,5 @@ def test_the_only_item(session: hb.Session) -> None:
     assert none.value.table == "pages_note"
     with pytest.raises(hb.SeveralResults, match=r"use first\(\)"):
         query.one()
-    with pytest.raises(hb.NoResult):
+    with pytest.raises(hb.NoResult, match="The query has no item"):
         query.limit(0).one()

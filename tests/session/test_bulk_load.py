@@ -249,7 +249,7 @@ def test_an_error_of_the_input_passes_through() -> None:
 
 @pytest.mark.parametrize("sizes", [{"batch_size": 0}, {"batch_size": 1.5}, {"shuffle": -1}, {"shuffle": True}, {"batch_size": "many"}])
 def test_sizes_that_make_no_sense(sizes: dict[str, Any]) -> None:
-    with fresh(Sample) as store, pytest.raises(hb.SessionError):
+    with fresh(Sample) as store, pytest.raises(hb.SessionError, match="batch_size must be a number of at least 1, and shuffle of"):
         hb.Session(store).load(samples(1), **sizes)
 
 

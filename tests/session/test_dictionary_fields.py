@@ -167,7 +167,7 @@ def test_names_have_no_order() -> None:
         lambda: Point.host > "x",
         lambda: session.query(Point).order_by(Point.metric).all(),
     ):
-        with pytest.raises(hb.QueryError, match="order"):
+        with pytest.raises(hb.QueryError, match=r"The names of a dictionary have no order|No path gives this order"):
             ask()
     session.add_all([point("sys.cpu", 0), point("sys.mem", 0), point("net", 0)])
     session.commit()
@@ -186,9 +186,10 @@ def test_names_are_looked_up_within_calls_only() -> None:
     session.commit()
     items = iter(session.query(Point).where(Point.metric == "known"))
     next(items)
-    for ask in (lambda: hb.row_key(Point, metric="known", at=START), lambda: WORDS.decode(bytes((0, 1)))):
-        with pytest.raises((hb.EncodingError, hb.DecodingError), match="session"):
-            ask()
+    with pytest.raises(hb.EncodingError, match="Only the calls of a session look up the ids of names"):
+        hb.row_key(Point, metric="known", at=START)
+    with pytest.raises(hb.DecodingError, match="Only the calls of a session look up the names of ids"):
+        WORDS.decode(bytes((0, 1)))
     assert len(list(items)) == 2
     with hb.Names(store).bound():
         (row,) = store.get("dictionary_points", [hb.row_key(Point, metric="known", at=START)])
@@ -223,7 +224,7 @@ def test_sessions_of_one_program_share_what_they_know() -> None:
 
 
 def test_map_columns_have_no_names() -> None:
-    with pytest.raises(hb.DeclarationError):
+    with pytest.raises(hb.DeclarationError, match="The entries of map columns cannot be names of a dictionary"):
 
         @hb.model(table="maps", family="d")
         class Mapped:

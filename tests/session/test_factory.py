@@ -103,10 +103,15 @@ def test_threads_open_sessions_at_the_same_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "error"), [({"lease": -1}, hb.SessionError), ({"grace": 1}, hb.SessionError), ({"other": 1}, TypeError)]
+    ("options", "error", "message"),
+    [
+        ({"lease": -1}, hb.SessionError, "The times of a session must be numbers of seconds, at least 0"),
+        ({"grace": 1}, hb.SessionError, "The grace time must exceed twice"),
+        ({"other": 1}, TypeError, "other"),
+    ],
 )
-def test_wrong_options_are_told_at_once(options: dict[str, Any], error: type[Exception]) -> None:
-    with hb.connect("memory:") as store, pytest.raises(error):
+def test_wrong_options_are_told_at_once(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with hb.connect("memory:") as store, pytest.raises(error, match=message):
         hb.Sessions(store, **options)
     with pytest.raises(hb.SessionError, match="takes a store"):
         hb.Sessions("memory:")  # type: ignore[arg-type]

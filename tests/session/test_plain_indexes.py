@@ -153,7 +153,7 @@ def test_own_rows_are_found_at_once(bed: Bed, given_model: Any) -> None:
     session.commit()
     assert "own" in found(store, model, "b")
     assert hb.verify_index(store, model, "by_topic", times=TIMES).sound
-    with pytest.raises(hb.SessionError):
+    with pytest.raises(hb.SessionError, match="Rows of an immutable model cannot be updated"):
         session.update(model(name="own", topic="b", size=1), topic="c")
 
 

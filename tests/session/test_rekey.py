@@ -329,7 +329,7 @@ def test_a_row_ends_when_it_would_have(model: Any) -> None:
     assert cells_of(store, table)[b"b"][end] == before[end]
     time.sleep(1)
     assert all(not cells or cells[b"d:_l"][:1] == b"\0" for cells in _without_stamps(store, table).values())
-    with pytest.raises(hb.RowNotFound):
+    with pytest.raises(hb.RowNotFound, match="There is no row with this key to move"):
         session.rekey(moved, name="c")
 
 
@@ -361,15 +361,15 @@ def test_an_object_that_moves_is_not_written(atomic_bed: Bed) -> None:
         assert found is not None
         for call in (functools.partial(session.update, email="y"), session.delete, session.add):
             call(found)
-            with pytest.raises(hb.ConflictError):
+            with pytest.raises(hb.ConflictError, match="The object is being moved to another key; if the program"):
                 session.commit()
             session.discard()
-    with pytest.raises(hb.UniqueViolation):
+    with pytest.raises(hb.UniqueViolation, match="Another row holds the value of a unique index"):
         session.insert(Account(name="c", email="x"))
-    with pytest.raises(hb.ConflictError) as caught:
+    with pytest.raises(hb.ConflictError, match=r"The object is being moved to another key: call rekey\(\) with") as caught:
         session.rekey(stale, name="z")
     assert caught.value.other == b"b"
-    with pytest.raises(hb.ConflictError):
+    with pytest.raises(hb.ConflictError, match="The move that brought the object to this key is not finished"):
         session.rekey(session.get(Account, name="b"), name="z")
     moved = session.rekey(stale, name="b")
     assert moved == session.get(Account, name="b")
@@ -413,7 +413,7 @@ def test_a_new_key_that_is_taken_leaves_both_objects_as_they_are(atomic_bed: Bed
     for model, field_name in ((Account, "email"), (Short, "size"), (ShortIndexed, "size")):
         values = ("x", "y") if model is Account else (1, 2)
         one, two = session.insert(model(name="a", **{field_name: values[0]})), session.insert(model(name="b", **{field_name: values[1]}))
-        with pytest.raises(hb.RowExists):
+        with pytest.raises(hb.RowExists, match="A row with the new key exists already"):
             session.rekey(one, name="b")
         assert [session.get(model, name="a"), session.get(model, name="b")] == [one, two]
 
@@ -434,7 +434,7 @@ def test_what_was_written_under_both_keys_is_kept() -> None:
             session.update(ShortIndexed(name=name, size=0), size=5 if name == "a" else 6)
             session.commit()
         if len(written) == 2:
-            with pytest.raises(hb.RowExists):
+            with pytest.raises(hb.RowExists, match="The object was written under both keys since a program began"):
                 session.rekey(ShortIndexed(name="a", size=0), name="b")
             assert [one.size for one in session.query(ShortIndexed).allow_full_scan()] == [5, 6]
             session.delete_key(ShortIndexed, name="b")
@@ -491,15 +491,15 @@ def test_what_is_refused(bed: Bed) -> None:
         with pytest.raises(hb.CapabilityError, match="Thrift2"):
             session.rekey(Short(name="a", size=1), name="b")
         return
-    with pytest.raises(hb.SessionError):
+    with pytest.raises(hb.SessionError, match=r"rekey\(\) takes at least one field of the key"):
         session.rekey(Short(name="a", size=1))
     with pytest.raises(hb.SessionError):
         session.rekey(Short(name="a", size=1), name="a")
-    with pytest.raises(hb.UnknownField):
+    with pytest.raises(hb.UnknownField, match=r"rekey\(\) takes key fields only"):
         session.rekey(Short(name="a", size=1), size=2)
     with pytest.raises(hb.RowNotFound):
         session.rekey(Short(name="a", size=1), name="b")
     with pytest.raises(hb.EncodingError):
         session.rekey(Short(name="a", size=1), name=7)
-    with pytest.raises(hb.CapabilityError):
+    with pytest.raises(hb.CapabilityError, match=r"rekey\(\) is not possible under RandomSalt"):
         session.rekey(Drawn(name="a"), name="b")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -144,6 +145,32 @@ def test_a_table_may_begin_to_round_and_stop() -> None:
                 session.add(before(at=fine, seen=fine))
         stored = NOON + timedelta(milliseconds=1)
         assert hb.Session(store).get(before, at=stored) == before(at=stored, seen=stored)
+
+
+@pytest.mark.parametrize("unit", ["ms", "s"])
+@pytest.mark.parametrize("codec", ["Datetime", "ReverseStamp"])
+def test_the_error_for_a_finer_time_names_ways_out_that_keep_the_bytes(codec: str, unit: Any) -> None:
+    kinds: dict[str, Any] = {"Datetime": hb.Datetime, "ReverseStamp": hb.ReverseStamp}
+    exact, rounding = kinds[codec](unit), kinds[codec](unit, round=True)
+
+    @hb.model(table="finer_times")
+    class Event:
+        at: hb.Key[datetime] = hb.key(exact)
+        seen: hb.Column[datetime] = hb.column("s", exact)
+
+    fine = NOON + timedelta(microseconds=1_500)
+    ways = (
+        "A time is more precise than the unit of its codec: truncate it (.replace(microsecond=0)), let the codec round it down, "
+        f'hb.{codec}("{unit}", round=True), or declare a finer unit for a new table.'
+    )
+    with fresh(Event) as store, hb.Session(store) as session:
+        for wrong in ({"at": fine, "seen": NOON}, {"at": NOON, "seen": fine}):
+            with pytest.raises(hb.EncodingError, match=re.escape(ways)):
+                session.add(Event(**wrong))
+    with pytest.raises(hb.EncodingError, match=re.escape(ways)):
+        exact.encode(fine)
+    assert rounding.encode(NOON) == exact.encode(NOON) == exact.encode(NOON.replace(microsecond=0))
+    assert rounding.encode(fine) == exact.encode(NOON if unit == "s" else NOON + timedelta(milliseconds=1))
 
 
 def test_objects_do_not_move_into_a_layout_that_rounds() -> None:

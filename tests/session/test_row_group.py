@@ -112,7 +112,7 @@ def test_whatever_changes_the_row_is_a_conflict(bed: Bed, change: str) -> None:
     with hb.Session(bed.store) as other:
         CHANGES[change](other)
     before = plain(session)
-    with pytest.raises(hb.ConflictError):
+    with pytest.raises(hb.ConflictError, match="The row has been written since the group was begun"):
         group.commit()
     assert plain(session) == before
     transfer(group, 1, 2, 1) if change != "a deleted one" else transfer(group, 1, 0, 1)
@@ -222,7 +222,7 @@ def test_split_fields_salts_and_constant_rows(bed: Bed) -> None:
         for each in found:
             group.update(each, value=each.value + 10)
         group.add(Hourly(sensor="a", at=start + timedelta(seconds=1), value=99))
-        with pytest.raises(hb.SessionError, match="own row"):
+        with pytest.raises(hb.SessionError, match="A group accepts only objects of its own row"):
             group.add(Hourly(sensor="a", at=start + timedelta(hours=1), value=0))
     hours = session.query(Hourly).where(Hourly.sensor == "a")
     assert [each.value for each in hours] == [-2, -1, 10, 99, 11, 12, 3, 4]
@@ -295,16 +295,16 @@ def test_what_was_deleted_with_its_row_stays_deleted(bed: Bed) -> None:
 def test_mistakes() -> None:
     store = fresh(Account, Bank, Tall, InOneRow)
     session = hb.Session(store)
-    with pytest.raises(hb.SessionError, match="share"):
+    with pytest.raises(hb.SessionError, match="A group needs a row that objects share and that has a version"):
         session.group(Tall, name="x")
-    with pytest.raises(hb.IncompleteKey):
+    with pytest.raises(hb.IncompleteKey, match="Give every field of the row key: they identify the row of"):
         session.group(Account)
-    with pytest.raises(hb.UnknownField):
+    with pytest.raises(hb.UnknownField, match="A group takes the fields of the row key only"):
         session.group(Account, bank="x", number=3)
     group = session.group(Account, bank="x")
     with pytest.raises(hb.SessionError, match="not in the row"):
         group.query(InOneRow)
-    with pytest.raises(hb.SessionError, match="own row"):
+    with pytest.raises(hb.SessionError, match="A group accepts only objects of its own row"):
         group.add(Account(bank="y", number=1, amount=1))
     group.add(Account(bank="x", number=1, amount=1))
     with pytest.raises(hb.SessionError, match="Commit or discard pending calls"):
@@ -316,7 +316,7 @@ def test_mistakes() -> None:
 @pytest.mark.parametrize("bed", ["limited", HBASE[0]], indirect=True)
 def test_without_check_and_mutate_there_are_no_groups(bed: Bed) -> None:
     session = bed.use(Account, Bank)
-    with pytest.raises(CapabilityError, match="check-and-mutate"):
+    with pytest.raises(CapabilityError, match="A group needs a store with check-and-mutate"):
         session.group(Account, bank="x")
 
 

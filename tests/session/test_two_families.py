@@ -106,7 +106,7 @@ def test_differences_and_the_registry_are_apart(bed: Bed) -> None:
     with pytest.raises(SchemaMismatch):
         hb.Session(bed.store).get(Changed, name="ann")
     hb.Session(bed.store).get(Picture, name="ann")
-    with pytest.raises(SchemaMismatch):
+    with pytest.raises(SchemaMismatch, match="Another model is stored in the table"):
         hb.drop_tables(bed.store, Person)
 
     @hb.model(table=TABLE, family="big")
@@ -114,7 +114,7 @@ def test_differences_and_the_registry_are_apart(bed: Bed) -> None:
         name: hb.Key[str] = hb.key()
         image: hb.Column[bytes] = hb.column("b")
 
-    with pytest.raises(SchemaMismatch):
+    with pytest.raises(SchemaMismatch, match="Another model of the table has this column family"):
         hb.create_tables(bed.store, Taking)
 
 

@@ -354,7 +354,7 @@ def test_two_models_of_one_family_are_not_created_together() -> None:
 def test_two_models_of_one_family_are_not_written_in_one_commit(bed: Bed) -> None:
     session = bed.use(Card)
     session.add(card())
-    with pytest.raises(hb.SessionError) as caught:
+    with pytest.raises(hb.SessionError, match="Another model of the same table and column family has pending") as caught:
         session.add(Twin(name="a", page="y"))
     assert (caught.value.table, caught.value.family) == ("cards", "d")
     with pytest.raises(hb.SessionError):

@@ -261,7 +261,7 @@ def test_conditions_that_cannot_be_asked() -> None:
             lambda: session.update(Plain(name="a", owner="b"), owner="c", if_=Plain.owner == "b"),
             lambda: session.delete(Plain(name="a", owner="b"), if_=Plain.owner == "b"),
         ):
-            with pytest.raises(hb.SessionError, match=r"hb\.version"):
+            with pytest.raises(hb.SessionError, match="if_ needs a versioned model"):
                 call()
         held = Account(name="a", owner="b")
         with pytest.raises(hb.SessionError, match="condition"):
@@ -405,7 +405,7 @@ def test_a_retry_runs_its_function_again_and_gives_up_in_the_end() -> None:
         assert runs == -97
         assert repr(session).endswith("0 pending)")
         assert account(session).balance == 1
-        with pytest.raises(hb.SessionError, match="attempts"):
+        with pytest.raises(hb.SessionError, match="attempts must be a number of at least 1"):
             session.retry(count_on, attempts=0)
         runs = 100
         assert session.retry(count_on, attempts=1) == 2
@@ -527,7 +527,7 @@ def test_an_outcome_that_no_nonce_tells_any_more_is_unknown() -> None:
 
         store.check_and_mutate_many = lose  # type: ignore[method-assign]
         session.update(held, balance=1)
-        with pytest.raises(hb.UnknownOutcome, match="too often"):
+        with pytest.raises(hb.UnknownOutcome, match="The write may or may not have been applied, because its row"):
             session.commit()
 
 

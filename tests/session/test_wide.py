@@ -368,5 +368,5 @@ def test_a_constant_row_cannot_be_split() -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, Word)
         for call in (lambda: hb.split_keys(Word, hb.ByBucket()), lambda: hb.check_regions(store, Word)):
-            with pytest.raises(hb.DeclarationError, match="in one row"):
+            with pytest.raises(hb.DeclarationError, match="All objects are in one row, which is in one region"):
                 call()

@@ -81,9 +81,9 @@ def test_each_time_and_life_in_a_row_is_a_put_of_its_own(bed: Bed) -> None:
 @pytest.mark.parametrize("bed", ["memory", "limited"], indirect=True)
 def test_what_cannot_be_written_at_once_is_refused_before_anything_is_sent(bed: Bed) -> None:
     wide = Wide(bed)
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(InvalidRequest, match="A put needs at least one cell"):
         wide.store.put(wide.table, [Put(place(b"r", b"x"), {})])
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(InvalidRequest, match="The columns of a wide model and other columns cannot be read"):
         wide.store.put(wide.table, [Put(place(b"r", b"x"), {b"d:a": b"1", b"e:a": b"1"})])
     with pytest.raises(FamilyNotFound):
         wide.store.put(wide.table, [Put(place(b"r", b"x"), {b"d:a": b"1", b"f:a": b"1"})])

@@ -114,7 +114,7 @@ def test_a_table_that_is_there_is_taken_as_it_is(store: hb.Store) -> None:
 
 def test_a_table_that_lacks_a_family_is_told(store: hb.Store) -> None:
     store.create_table("actions", [Family(b"d")])
-    with pytest.raises(hb.FamilyNotFound) as caught:
+    with pytest.raises(hb.FamilyNotFound, match="The live table lacks a column family of the model") as caught:
         hb.create_tables(store, Action)
     assert (caught.value.table, caught.value.family) == ("actions", "x")
 

@@ -59,14 +59,14 @@ def test_a_sample_of_no_rows_is_one_of_a_status_alone() -> None:
     with fresh() as store:
         hb.create_tables(store, two.after)
         assert len(hb.index_status(store, two.after, sample=0, times=TIMES)) == 2
-        with pytest.raises(hb.DeclarationError):
+        with pytest.raises(hb.DeclarationError, match="A sample must be a positive number of rows"):
             hb.verify_index(store, two.after, "by_topic", sample=0, times=TIMES)
 
 
 @pytest.mark.parametrize("option", ["lease", "longest_call", "grace", "clock_bound"])
 @pytest.mark.parametrize("value", [-1, "x", None, float("nan"), float("inf"), True])
 def test_times_are_seconds(option: str, value: Any) -> None:
-    with pytest.raises(hb.SessionError):
+    with pytest.raises(hb.SessionError, match="Times must be numbers of seconds, at least 0"):
         hb.IndexTimes(**{option: value})
 
 

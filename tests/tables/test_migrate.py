@@ -320,7 +320,7 @@ def test_deletes_and_inserts_wait_until_one_table_is_in_use(store: hb.Store) -> 
             session.commit()
             assert session.get(Moved, number=2, user=2) is None
             continue
-        with pytest.raises(hb.CapabilityError, match="objects move between tables"):
+        with pytest.raises(hb.CapabilityError, match="is not possible while objects move between tables, since"):
             session.delete(visit(2))
 
 
@@ -331,7 +331,7 @@ def test_a_delete_that_waits_for_its_commit_until_objects_move_is_refused_then(s
     session.commit()
     session.delete(visit(1))
     set_phase(store, PREPARED)
-    with pytest.raises(hb.CapabilityError, match="objects move between tables"):
+    with pytest.raises(hb.CapabilityError, match="is not possible while objects move between tables, since"):
         session.commit()
     session.discard()
     assert session.get(Moved, number=1, user=1) == visit(1)
@@ -399,14 +399,15 @@ def test_a_new_table_that_is_not_empty_is_not_moved_into(store: hb.Store) -> Non
 def test_steps_come_in_their_order(store: hb.Store) -> None:
     moving = migration(store, Moved)
     assert moving.roll_back().phase == BEFORE
-    for step in (moving.cut_over, moving.verify):
-        with pytest.raises(hb.MigrationError, match=r"call start\(\) first"):
-            step()
+    with pytest.raises(hb.MigrationError, match=r"Not every row has been copied: call start\(\) first"):
+        moving.cut_over()
+    with pytest.raises(hb.MigrationError, match="No objects are being moved, so there is nothing to compare"):
+        moving.verify()
     moving.start()
     with pytest.raises(hb.MigrationError, match="The migration was begun while programs run: leave out offline=True"):
         migration(store, Moved, offline=True).start()
     set_phase(store, RETURNED)
-    with pytest.raises(hb.MigrationError, match="rolled back"):
+    with pytest.raises(hb.MigrationError, match="The migration is being rolled back"):
         moving.start()
     assert moving.roll_back().phase == BEFORE
 
@@ -418,9 +419,9 @@ def test_the_old_table_must_be_registered() -> None:
         session.insert(visit(1))  # without an old table the new one is in use
         assert all_of(session) == [1]
         store.create_table(OLD.table, [hb.Family(b"d")])
-        with pytest.raises(hb.SchemaMismatch, match="not registered"):
+        with pytest.raises(hb.SchemaMismatch, match="The table that the model replaces is not registered"):
             hb.Session(store).get(Moved, number=1, user=1)
-        with pytest.raises(hb.SchemaMismatch, match="not registered"):
+        with pytest.raises(hb.SchemaMismatch, match="The table that the model replaces is not registered"):
             migration(store, Moved).start()
 
 
@@ -443,7 +444,7 @@ def test_rows_that_do_not_fit_are_named_and_stop_the_cut() -> None:
         report = moving.start()
         assert (report.rows, report.refused, report.copied) == (2, 1, False)
         assert "0000012c" in str(report)
-        with pytest.raises(hb.MigrationError, match="Not every row"):
+        with pytest.raises(hb.MigrationError, match=r"Not every row has been copied: call start\(\) again"):
             moving.cut_over()
         assert moving.roll_back().phase == BEFORE
         assert hb.Session(store).query(Wider).allow_full_scan().count() == 2
@@ -503,10 +504,10 @@ def test_objects_that_change_move_in_a_maintenance_window(anywhere: hb.Store) ->
         session.commit()
         session.increment(Account(region="r1", number=4, owner=""), Account.visits, 7)
         session.delete_key(Account, region="r0", number=0)
-    with pytest.raises(hb.CapabilityError, match="maintenance window"):
+    with pytest.raises(hb.CapabilityError, match="Objects that change can be moved only while no program writes"):
         hb.migrate(anywhere, Numbered, times=times)
     early = hb.Session(anywhere)
-    with pytest.raises(hb.SchemaMismatch):
+    with pytest.raises(hb.SchemaMismatch, match="The objects are not in the table of this model yet, and no"):
         early.get(Numbered, number=4, region="r1")
     moving = hb.migrate(anywhere, Numbered, times=times, offline=True)
     assert moving.start().phase == CLOSED
@@ -557,10 +558,10 @@ def test_layouts_that_cannot_be_moved_are_refused_where_they_are_declared() -> N
 
     declare(Salted)
     refused: Sequence[tuple[str, Callable[[], None]]] = (
-        ("same columns", lambda: declare(Versioned, immutable=False)),
+        ("Both layouts must have the same columns", lambda: declare(Versioned, immutable=False)),
         ("The new layout needs its own table", lambda: declare(Salted, "salted")),
         ("same key fields", lambda: declare(Salted, more=True)),
-        ("same columns", lambda: declare(Visit_without_user)),
+        ("Both layouts must have the same columns", lambda: declare(Visit_without_user)),
         ("random salt", lambda: declare(Salted, salt=hb.RandomSalt(3))),
         ("immutable, or neither", lambda: declare(Salted, immutable=False)),
         ("finish that migration", lambda: declare(SaltedMore)),

@@ -116,6 +116,10 @@ def test_wrong_usage_is_exit_status_2(arguments: list[str]) -> None:
     assert CliRunner().invoke(main, ["hbase", *arguments]).exit_code == 2
 
 
+def test_a_property_needs_a_value() -> None:
+    assert "must be NAME=VALUE" in CliRunner().invoke(main, ["hbase", "start", "--property", "novalue"]).output
+
+
 def test_logs(directory: Path) -> None:
     none = run(directory, "logs")
     assert none.exit_code == 1

@@ -112,7 +112,7 @@ def test_a_wrong_model_is_one_line(url: str, tmp_path: Path, model: str, message
 def test_a_model_of_another_table_is_refused(url: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["index", "verify", "other", "by_page", "--store", url, "--model", f"models_{tmp_path.name}:Visit"])
     assert result.exit_code == 1
-    assert "another table" in result.output
+    assert "The model belongs to another table: name the model of this table" in result.output
     result = CliRunner().invoke(main, ["index", "drop", "other", "by_page", "--store", url])
     assert "The registry does not know the index" in result.output
 
@@ -121,7 +121,7 @@ def test_a_model_of_another_table_is_refused(url: str, tmp_path: Path) -> None:
 def test_times_are_checked(url: str, tmp_path: Path, text: str) -> None:
     result = run(url, tmp_path, "verify", "--every", text)
     assert result.exit_code == 2
-    assert "10m" in result.output
+    assert "must be a time such as 30s, 10m or 6h" in result.output
 
 
 def test_a_command_is_repeated(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,13 +163,14 @@ def test_names_of_dictionaries(url: str) -> None:
 
 
 def test_mistakes_are_one_line(url: str) -> None:
-    assert "--full-scan" in refused(url, "scan", "cli_actions", "--where", "views>0")
+    message = "No condition bounds a leading key field of the table or an index, so the whole table would be read"
+    assert message in refused(url, "scan", "cli_actions", "--where", "views>0")
     assert "no such field" in refused(url, "scan", "cli_actions", "--where", "nothing=1")
     assert "a whole number" in refused(url, "scan", "cli_actions", "--where", "user=__import__('os')")
     assert "A condition is" in refused(url, "scan", "cli_actions", "--where", "user")
     assert "does not know the table" in refused(url, "regions", "cli_nothing")
     assert "every field" in refused(url, "row", "get", "cli_actions", "user=1")
-    assert "no object" in refused(url, "row", "get", "cli_pets", "nobody")
+    assert "There is no object with this key" in refused(url, "row", "get", "cli_pets", "nobody")
     assert "no object" in refused(url, "row", "get", "cli_actions", "user=0", "at=2026-03-01T00:00:00Z")  # deleted
     assert "one pasted key" in refused(url, "row", "get", "cli_pets", "ann", "bob")
     assert "The table has a row for each object" in refused(url, "key", "decode", "cli_actions", "00", "00")

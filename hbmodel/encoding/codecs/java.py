@@ -130,7 +130,7 @@ class ReverseStampCodec(FixedWidth[datetime]):
         instant = since_epoch(value, self.round)
         if instant < 0:
             raise EncodingError("A reverse timestamp cannot hold a time before 1970.")
-        return ReverseStampInt.encode(instant // self._scale if self.round else whole_units(instant, self._scale))
+        return ReverseStampInt.encode(instant // self._scale if self.round else whole_units(instant, self._scale, "ReverseStamp"))
 
     encode_part = encode
 
@@ -199,7 +199,7 @@ class JavaUTFCodec(Codec[str]):
             raise wrong_type(str, value)
         data = _to_modified_utf8(value)
         if len(data) > 0xFFFF:
-            raise EncodingError("Text is longer than the 65,535 bytes that writeUTF allows.", found=len(data))
+            raise EncodingError("Text is longer than the 65,535 bytes that writeUTF allows: shorten it.", found=len(data))
         return len(data).to_bytes(2, "big") + data
 
     encode_part = encode

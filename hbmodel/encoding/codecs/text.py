@@ -66,7 +66,11 @@ def to_bytes(value: bytes) -> bytes:
 def pad(data: bytes, width: int) -> bytes:
     """`data` padded with 00 to `width`."""
     if len(data) > width:
-        raise EncodingError("A value is longer than the fixed width of its codec.", width=width, found=len(data))
+        raise EncodingError(
+            "A value is longer than the fixed width of its codec: shorten it, or declare a wider codec for a new table.",
+            width=width,
+            found=len(data),
+        )
     if data.endswith(b"\x00"):
         raise EncodingError("A value that ends in a zero byte cannot be stored at fixed width: it would look like padding.")
     return data.ljust(width, b"\x00")

@@ -39,8 +39,8 @@ def _plain(value: Any, round: bool) -> datetime:
         raise wrong_type(datetime, value)
     if getattr(value, "nanosecond", 0) and not round:
         raise EncodingError(
-            "A time is more precise than a microsecond: truncate it (in pandas: .floor('us')), or let the codec round it down: "
-            'hb.Datetime("us", round=True).'
+            "A time is more precise than a microsecond: truncate it (in pandas: .floor('us')), or let the codec round it down to its unit: "
+            'declare it with round=True, as in hb.Datetime("us", round=True).'
         )
     try:
         return datetime(
@@ -89,17 +89,23 @@ def declared_unit(unit: Unit) -> Unit:
     return unit
 
 
-def whole_units(instant: int, scale: int) -> int:
+def whole_units(instant: int, scale: int, codec: str = "Datetime") -> int:
     """Microseconds as units of `scale` microseconds.
+
+    Args:
+        instant: the microseconds.
+        scale: of a unit.
+        codec: the name of the codec, for the error.
 
     Raises:
         EncodingError: they are not a whole number of units.
     """
     units, rest = divmod(instant, scale)
     if rest:
+        unit = next(unit for unit, length in MICROSECONDS.items() if length == scale)
         raise EncodingError(
-            "A time is more precise than the unit of its codec: truncate it (.replace(microsecond=0)), declare a finer unit, or let the "
-            'codec round it down: hb.Datetime("ms", round=True).'
+            "A time is more precise than the unit of its codec: truncate it (.replace(microsecond=0)), let the codec round it down, "
+            f'hb.{codec}("{unit}", round=True), or declare a finer unit for a new table.'
         )
     return units
 

@@ -69,7 +69,7 @@ class IndexField(DeclaredPart):
     def resolve(self, fields: Mapping[str, Field]) -> IndexPart:
         of = fields[self.name]
         if of.kind in {"counter", "version"}:
-            raise DeclarationError(f"A {of.kind} cannot be indexed.")
+            raise DeclarationError(f"A {of.kind} cannot be indexed: name another field.")
         if not of.codec.key:
             raise DeclarationError(
                 "This codec cannot be part of an index key: use a scalar one, without nan=True. The elements of a collection can be: "

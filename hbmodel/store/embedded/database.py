@@ -303,11 +303,12 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 
 def _check_format(connection: sqlite3.Connection, path: str) -> None:
     if _pragma(connection, "application_id") != APPLICATION_ID:
-        raise StoreError("The file is a SQLite database of another program, not an embedded store.", path=path)
+        raise StoreError("The file is a SQLite database of another program, not an embedded store: name another path.", path=path)
     version = _pragma(connection, "user_version")
     if version != FORMAT_VERSION:
         raise StoreError(
-            "The embedded store's file has a format that this version of hbmodel does not read.",
+            "The embedded store's file has a format that this version of hbmodel does not read: use the version that wrote it, or name "
+            "another path.",
             path=path,
             format=version,
             expected=FORMAT_VERSION,
@@ -344,6 +345,6 @@ def translated(error: sqlite3.Error, path: str | None) -> HbmodelError:
         case sqlite3.SQLITE_IOERR:
             return StoreError("The embedded store's file cannot be read or written: check the disk.", path=path)
         case sqlite3.SQLITE_NOMEM | sqlite3.SQLITE_TOOBIG:
-            return StoreError("The embedded store ran out of memory, or a row is too large for SQLite.", path=path)
+            return StoreError("The embedded store ran out of memory, or a row is too large for SQLite: write smaller rows.", path=path)
         case _:
-            return StoreError("SQLite refused an operation of the embedded store.", path=path, reason=str(error))
+            return StoreError("SQLite refused an operation of the embedded store: see `reason`.", path=path, reason=str(error))

@@ -270,7 +270,7 @@ class EmbeddedStore(ClosingStore):
         layout = new_layout(table, families, split_keys)
         with self._database.write() as connection:
             if connection.execute("SELECT 1 FROM tables WHERE name = ?", (table,)).fetchone() is not None:
-                raise TableExists("The store already has a table of that name.", table=table)
+                raise TableExists("There is already a table of that name: drop it first, or choose another name.", table=table)
             check_namespace_of(connection, table)
             connection.execute("INSERT INTO tables (name, layout) VALUES (?, ?)", (table, layout.encode()))
 

@@ -17,21 +17,21 @@ from hbmodel.errors import (
     TableExists,
     TableNotFound,
 )
-from hbmodel.store.checks.rows import NO_TABLE
+from hbmodel.store.checks.rows import NO_FAMILY, NO_TABLE
 
 logger = logging.getLogger("hbmodel")
 
 # The gateway passes on the failure of HBase's Java client, often wrapped (RetriesExhausted... around the cause), so a name counts
 # wherever it is in the stack trace; more specific causes come first.
 _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
-    ("NoSuchColumnFamilyException", FamilyNotFound, "The table has no such column family."),
+    ("NoSuchColumnFamilyException", FamilyNotFound, NO_FAMILY),
     ("already exists so cannot be added", FamilyExists, "The table already has a column family of that name."),
-    ("does not exist, so it cannot be modified", FamilyNotFound, "The table has no such column family."),
-    ("NamespaceNotFoundException", NamespaceNotFound, "There is no such namespace."),
+    ("does not exist, so it cannot be modified", FamilyNotFound, NO_FAMILY),
+    ("NamespaceNotFoundException", NamespaceNotFound, "There is no such namespace: create it first."),
     ("NamespaceExistException", NamespaceExists, "There is already a namespace of that name."),
     ("TableNotFoundException", TableNotFound, NO_TABLE),
     ("table does not exist", TableNotFound, NO_TABLE),
-    ("TableExistsException", TableExists, "There is already a table of that name."),
+    ("TableExistsException", TableExists, "There is already a table of that name: drop it first, or choose another name."),
     ("Field is not a long", InvalidRequest, "Only a cell of eight bytes, or an absent one, can be incremented."),
     (
         "Invalid method name",
@@ -114,8 +114,8 @@ def store_error(failure: Exception, name: str = "", **details: Any) -> HbmodelEr
         kind, sentence = meaning
         return kind(sentence, **details)
     if type(failure).__name__ == "AlreadyExists":
-        return TableExists("There is already a table of that name.", **details)
-    return StoreError("HBase refused the request.", **details, reason=first_line(failure) or type(failure).__name__)
+        return TableExists("There is already a table of that name: drop it first, or choose another name.", **details)
+    return StoreError("HBase refused the request: see `reason`.", **details, reason=first_line(failure) or type(failure).__name__)
 
 
 def _meaning(message: str, name: str) -> tuple[type[StoreError], str] | None:

@@ -215,7 +215,9 @@ def _given_up(doubtful: bool, cause: Exception | None, details: dict[str, object
         return UnknownOutcome("The write may or may not have been applied, fully or in part: read the rows to find out.", **details)
     if isinstance(cause, CertificateRefused):
         return CertificateRefused(cause.message, **details)
-    return StoreUnavailable("HBase cannot be reached.", **details)
+    return StoreUnavailable(
+        "HBase cannot be reached: see `reason`, and check the address and that HBase and its gateway are running.", **details
+    )
 
 
 def whereabouts(error: HbmodelError) -> dict[str, object]:

@@ -100,7 +100,11 @@ def _read(read: Callable[[], T], option: str) -> T:
             reason=error.reason,
         ) from None
     except (OSError, ValueError) as error:
-        raise InvalidRequest("A certificate or key file cannot be read.", option=option, reason=getattr(error, "strerror", None)) from None
+        raise InvalidRequest(
+            "A certificate or key file cannot be read: check its path and permissions.",
+            option=option,
+            reason=getattr(error, "strerror", None),
+        ) from None
 
 
 def secured(opened: socket.socket, context: ssl.SSLContext, host: str, gateway: str) -> ssl.SSLSocket:
@@ -121,7 +125,9 @@ def secured(opened: socket.socket, context: ssl.SSLContext, host: str, gateway: 
     except ssl.SSLCertVerificationError as error:
         opened.close()
         raise CertificateRefused(
-            "The HBase gateway's certificate is not accepted.", gateway=gateway, reason=error.verify_message or error.reason
+            "The HBase gateway's certificate is not accepted: see `reason`, and check ca_file and the host name.",
+            gateway=gateway,
+            reason=error.verify_message or error.reason,
         ) from error
     except (OSError, ValueError) as error:
         opened.close()
@@ -129,7 +135,9 @@ def secured(opened: socket.socket, context: ssl.SSLContext, host: str, gateway: 
             raise refusal from error
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
         raise StoreUnavailable(
-            "The TLS handshake with the HBase gateway failed.", gateway=gateway, reason=f"TLS handshake: {reason}"
+            "The TLS handshake with the HBase gateway failed: see `reason`, and check that the port is one with TLS.",
+            gateway=gateway,
+            reason=f"TLS handshake: {reason}",
         ) from error
     except BaseException:
         opened.close()
@@ -145,5 +153,7 @@ def refused_certificate(error: BaseException, gateway: str) -> CertificateRefuse
     if "ALERT" not in reason or not any(name in reason for name in _OF_CLIENT_CERTIFICATES):
         return None
     return CertificateRefused(
-        "The HBase gateway does not accept the client's certificate, or requires one.", gateway=gateway, reason=reason
+        "The HBase gateway does not accept the client's certificate, or requires one: check cert_file and key_file.",
+        gateway=gateway,
+        reason=reason,
     )

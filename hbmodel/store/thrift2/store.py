@@ -8,7 +8,7 @@ from typing import Any
 
 from hbmodel.errors import FamilyNotFound, StoreError, TableNotFound
 from hbmodel.store.checks.reads import distinct_columns
-from hbmodel.store.checks.rows import NO_TABLE, check_conditional_change, check_conditional_changes, check_row_change
+from hbmodel.store.checks.rows import NO_FAMILY, NO_TABLE, check_conditional_change, check_conditional_changes, check_row_change
 from hbmodel.store.clock_tick import deletes_now, let_tick_pass
 from hbmodel.store.filters import And, ColumnPrefix, FirstCellOnly, KeyOnly
 from hbmodel.store.gateway.batches import MAX_QUESTION_BYTES, in_batches
@@ -169,7 +169,7 @@ class Thrift2Store(GatewayStore):
         """
         live = next((descriptor for descriptor in self._descriptors(table) if descriptor.name == family.name), None)
         if live is None:
-            raise FamilyNotFound("The table has no such column family.", table=table, family=family.name)
+            raise FamilyNotFound(NO_FAMILY, table=table, family=family.name)
         return "modifyColumnFamily", {"tableName": table_name(self._name(table)), "column": changed(live, family)}
 
     def _namespace_names(self) -> Iterable[str]:

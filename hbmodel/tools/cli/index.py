@@ -116,7 +116,7 @@ def load_model(named: str, table: str) -> type[Any]:
         raise DeclarationError("There is no such model: name it as package.module:Class.", model=named)
     schema = schema_of(found)
     if schema.table != table:
-        raise SchemaMismatch("The model belongs to another table.", table=table, model=named, of=schema.table)
+        raise SchemaMismatch("The model belongs to another table: name the model of this table.", table=table, model=named, of=schema.table)
     return found
 
 

@@ -79,7 +79,7 @@ def test_segments_come_back_whole_and_in_order(stored: dict[bytes, tuple[bytes, 
 
 def test_bytes_that_are_no_segment() -> None:
     for data in (b"", b"\xc1", b"\x81\xa1x\x01"):
-        with pytest.raises(StoreError):
+        with pytest.raises(StoreError, match="The embedded store's file is damaged: the cells of a row"):
             cells.decode_cells(data)
 
 

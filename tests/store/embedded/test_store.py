@@ -375,8 +375,14 @@ class TestFile:
             return opened[-1]
 
         monkeypatch.setattr(database, "_connect", noted)
-        for bad in (garbage, foreign, newer, tmp_path, tmp_path / "none" / "store.db"):
-            with pytest.raises(StoreError) as caught:
+        for bad, message in (
+            (garbage, "The file is not an embedded store: name another path"),
+            (foreign, "The file is a SQLite database of another program"),
+            (newer, "has a format that this version of hbmodel does not read: use the version that wrote it"),
+            (tmp_path, "its directory must exist"),
+            (tmp_path / "none" / "store.db", "its directory must exist"),
+        ):
+            with pytest.raises(StoreError, match=message) as caught:
                 EmbeddedStore(str(bad))
             assert caught.value.path == str(bad)
         assert len(opened) == 3
@@ -385,7 +391,7 @@ class TestFile:
                 connection.execute("SELECT 1")
         assert foreign.exists()
         for bad_path in ("", ":memory:"):
-            with pytest.raises(StoreURLError):
+            with pytest.raises(StoreURLError, match="An embedded store needs the path of a file"):
                 EmbeddedStore(bad_path)
 
     def test_an_empty_file_is_a_new_store(self, path: str) -> None:
@@ -403,8 +409,14 @@ class TestFile:
         with EmbeddedStore(path) as store, pytest.raises(StoreError, match="damaged"):
             rows(store)
 
-    @pytest.mark.parametrize("statement", ["UPDATE segments SET cells = x'c1'", "UPDATE tables SET layout = x'01'"])
-    def test_bytes_that_are_no_cells_or_layout(self, path: str, statement: str) -> None:
+    @pytest.mark.parametrize(
+        ("statement", "message"),
+        [
+            ("UPDATE segments SET cells = x'c1'", "is damaged: the cells of a row cannot be read"),
+            ("UPDATE tables SET layout = x'01'", "is damaged: the layout of a table cannot be read"),
+        ],
+    )
+    def test_bytes_that_are_no_cells_or_layout(self, path: str, statement: str, message: str) -> None:
         with EmbeddedStore(path) as store:
             store.create_table(T, [Family(b"d")])
             put(store, b"d:a", b"1")
@@ -413,7 +425,7 @@ class TestFile:
         connection.close()
         with EmbeddedStore(path) as store:
             for call in (lambda: values(store), lambda: rows(store), lambda: put(store, b"d:a", b"2")):
-                with pytest.raises(StoreError, match="damaged"):
+                with pytest.raises(StoreError, match=message):
                     call()
 
     def test_a_full_disk_loses_nothing(self, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -702,7 +714,7 @@ class TestFork:
         with EmbeddedStore(None) as store:
 
             def child() -> None:
-                with pytest.raises(StoreError, match="memory"):
+                with pytest.raises(StoreError, match="A memory store belongs to the process that opened it and"):
                     store.tables()
 
             assert in_child(child) == 0

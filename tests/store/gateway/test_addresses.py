@@ -89,7 +89,7 @@ def test_when_all_are_down_all_are_tried_and_each_is_told_with_its_reason() -> N
     chosen = Gateways(gateways)
     for _ in range(2):  # the second time all are resting
         network.asked.clear()
-        with pytest.raises(StoreUnavailable) as caught:
+        with pytest.raises(StoreUnavailable, match="None of the HBase gateways accepts a connection") as caught:
             chosen.connect(network)
         assert sorted(caught.value.tried) == ["a:9: a sleeps", "b:9: b sleeps", "c:9: c sleeps"]
         assert len(network.asked) == 3

@@ -85,7 +85,7 @@ def test_encoded_requests_arrive_as_others_do(name: Any, transport: Any) -> None
             protocol.read_message_end()
             assert vars(found) == arguments
         connection.close()
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(StoreUnavailable, match="The connection to the HBase gateway is broken"):
             connection.send_encoded("scannerGetList", [])
         accepted.close()
 

@@ -110,7 +110,7 @@ def test_the_environment_can_name_the_store(monkeypatch: pytest.MonkeyPatch, tmp
     for empty in (None, ""):
         if empty is not None:
             monkeypatch.setenv("HBMODEL_URL", empty)
-        with pytest.raises(hb.StoreURLError, match="HBMODEL_URL"):
+        with pytest.raises(hb.StoreURLError, match="Give a store URL, or set the environment variable HBMODEL_URL"):
             hb.connect()
     monkeypatch.setenv("HBMODEL_URL", f"embedded:{tmp_path / 'dev.db'}")
     with hb.connect() as store:

@@ -152,7 +152,7 @@ def test_releasing_twice_frees_one_place() -> None:
     lease = connections.lease()
     lease.release()
     lease.release()
-    with connections.lease(), pytest.raises(StoreUnavailable):
+    with connections.lease(), pytest.raises(StoreUnavailable, match="All connections stayed in use"):
         connections.lease()
 
 

@@ -191,7 +191,7 @@ def test_what_is_raised_in_the_end(waits: list[float], effect: Idempotence, scri
 
 def test_a_refusal_is_told_at_once_and_keeps_the_connection(waits: list[float]) -> None:
     caller_, opened = caller({"receive": [Refusal("java.io.IOException: no\n\tat java")]})
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(StoreError, match="HBase refused the request") as caught:
         caller_.run(Idempotence.NONE, once, table="t")
     assert (caught.value.reason, caught.value.table) == ("java.io.IOException: no", "t")
     assert waits == []
