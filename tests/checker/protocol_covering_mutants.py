@@ -305,6 +305,13 @@ class BuiltNow(RowIndexer):
         return made if made is None else evolve(made, entries=[(t, evolve(p, timestamp=40)) for t, p in made.entries])
 
 
+class EntriesForEver(RowIndexer):
+    """The entries of a row that expires are put without a TTL."""
+
+    def _puts(self, *args: Any) -> Any:
+        return [(table, evolve(put, ttl=None)) for table, put in super()._puts(*args)]
+
+
 def in_v(names: Sequence[str] | None = None, clocks: Sequence[int] = (5, 12), **options: Any) -> Callable[[Rules], Iterable[Configuration]]:
     """Versioned rows."""
     return lambda rules: covering("V", names, clocks, rules, **options)
@@ -363,6 +370,9 @@ MUTANTS: Mapping[str, Mutant] = {
     "repair deletes at now": Mutant(REPAIRS_NOW, in_i(INSERTS, (5, 12), others=repairers), "HIDDEN"),
     **both(
         "lost entries are put verified", Rules(indexer=BuiltNow), in_v(("put b", "extra"), others=builders), in_i(PUTS, others=builders)
+    ),
+    "entries of rows that expire are built without a TTL": Mutant(
+        Rules(indexer=EntriesForEver), in_i(("expiring", "put"), others=builders, expire=True), "OUTLIVES"
     ),
     **both(
         "verified beside a program that does not keep the index", Rules(kept_by_all=True),
