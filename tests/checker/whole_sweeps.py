@@ -26,7 +26,7 @@ from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_versions as versions
 from tests.checker import protocol_wide as wide
 from tests.checker.protocol_processes import Rules
-from tests.checker.protocol_sweeps import ACTIONS, CLOCKS, batches, places, purgers, ranges, readers, repairers, two
+from tests.checker.protocol_sweeps import ACTIONS, CLOCKS, batches, built, places, purgers, ranges, readers, repairers, two
 from tests.checker.whole_key_sweeps import KEYS
 
 Sweep = Callable[[], Iterable[Any]]
@@ -81,6 +81,17 @@ def _indexed() -> Iterator[tuple[str, Sweep]]:
         "three writers",
         partial(two, ("put b", "tag b", "note", "delete", "insert"), TWO_CLOCKS, stores=EVERY_ROW, count=3, crashes=0),
     )
+
+
+def _built() -> Iterator[tuple[str, Sweep]]:
+    """Two writers of an indexed row while its index is built, and a query that begins after the build."""
+    for row in EVERY_ROW:
+        of = {"stores": (row,)}
+        yield f"a built index, queries: {row} row", partial(built, tuple(ACTIONS), TWO_CLOCKS, **of)
+        two_calls = partial(built, UNCOUNTED, TWO_CLOCKS, atomic=False, **of)
+        yield f"a built index, queries: {row} row, {_calls(False)}", _of_stores(False, two_calls)
+        yield f"a built index, a query for a range: {row} row", partial(built, UNCOUNTED, TWO_CLOCKS, queries=ranges, unmoved="tag", **of)
+        yield f"a built index, two builders: {row} row", partial(built, UNCOUNTED, (12,), builders=2, **of)
 
 
 def _each(what: str, configurations: Callable[..., Iterable[Any]], atomic: bool = True) -> Sweep:
@@ -360,6 +371,7 @@ def _joint() -> Iterator[tuple[str, Sweep]]:
 
 FAMILIES = (
     _indexed,
+    _built,
     _several,
     _expiring,
     _versioned,
