@@ -16,7 +16,9 @@ from hbmodel.protocol.operations import (
     CheckAndMutate,
     CheckAndMutateRows,
     CheckLease,
+    DeleteRows,
     MutateRow,
+    Operation,
     Protocol,
     PutRows,
     Together,
@@ -128,6 +130,28 @@ def marks_with_the_row(protocol: Protocol[Any]) -> Protocol[Any]:
         elif marks and isinstance(operation, MutateRow | PutRows):
             answer = yield Together([operation, *marks])
             marks = []
+        else:
+            answer = yield operation
+
+
+def row_delete_first(protocol: Protocol[Any]) -> Protocol[Any]:
+    """Where a delete is two calls, that of the row comes before the marks, and before the marker."""
+    answer: Any = None
+    earlier: list[Operation] = []
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        answer = None
+        if isinstance(operation, DeleteRows):
+            yield operation
+            yield from earlier
+            earlier = []
+        elif isinstance(operation, Together) and all(isinstance(p, PutRows) and all(map(is_mark, p.puts)) for p in operation.operations):
+            earlier = [operation]
+        elif earlier and isinstance(operation, PutRows):
+            earlier.append(operation)
         else:
             answer = yield operation
 
@@ -335,6 +359,9 @@ MUTANTS: Mapping[str, Mutant] = {
     **both("old entries are not marked", planning(no_marks), in_v(MOVES), in_i(PUTS)),
     **both("marks after the row", Rules(around=marks_late), in_v(MOVES), in_i(PUTS)),
     "marks are not awaited": Mutant(Rules(around=marks_with_the_row), in_i(PUTS)),
+    "the row is deleted before the marks, in two calls": Mutant(
+        Rules(around=row_delete_first), in_i(("delete", "put, delete"), atomic=False)
+    ),
     **both("entries put verified", planning(verified_at_once), in_v(("put b", "extra")), in_i(INSERTS, **ABSENT)),
     **both("verified before the row", Rules(around=early), in_v(("put b", "extra")), in_i(INSERTS, **ABSENT)),
     **both("verified above the time of the entry", planning(verified_above), in_v(("put b", "extra")), in_i(PUTS, (11, 12))),

@@ -168,6 +168,7 @@ COVERING: Mapping[str, Sweep] = {
     "puts of facts": lambda: chain(
         held.covering("I", ("put", "delete"), (12,), stores=held.EVERY_ROW), held.covering("I", ("put", "delete"), (12,), heal=True)
     ),
+    "deletes of facts in two calls": lambda: held.covering("I", ("put", "delete"), (12,), others=held.readers, atomic=False),
     "inserts of facts": lambda: held.covering("I", held.INSERTS, (12,), stores=("live", "absent")),
     "facts that expire": lambda: held.covering("I", ("expiring", "put", "delete"), (12,), expire=True),
     "queries": lambda: chain(

@@ -270,6 +270,28 @@ def _covering() -> Iterator[tuple[str, Sweep]]:
         yield f"covering, {kind}, three writers", three
 
 
+def _covering_in_two_calls() -> Iterator[tuple[str, Sweep]]:
+    """Covering reads of rows that never change, where a delete is two calls, as on Thrift1: a versioned model needs atomic changes.
+
+    Entries from before a build differ from those of a live row in their status alone, see `_covering`. Rows that expire have a live row
+    before them alone, because their states are many.
+    """
+    for row in ("live", "dead", "absent"):
+        of = partial(held.covering, "I", stores=(row,), atomic=False)
+        for what, names in (("puts", held.PUTS), ("inserts", held.INSERTS)):
+            for name, others in (("queries", held.readers), ("a repairer", held.repairers), ("a build", held.builders)):
+                sweep = partial(of, names, TWO_CLOCKS, others=others)
+                yield f"covering, {what} of facts, {name}: {row} row, {_calls(False)}", _of_stores(False, sweep)
+            crashing = partial(of, names, (11, 12), heal=True, crashes=2, compaction="any")
+            yield (
+                f"covering, {what} of facts, two crashes and a compaction: {row} row, {_calls(False)}",
+                _of_stores(False, crashing),
+            )
+    for name, others in (("queries", held.readers), ("a repairer", held.repairers), ("a build", held.builders)):
+        sweep = partial(held.covering, "I", held.MORTAL, (12,), others=others, expire=True, atomic=False)
+        yield f"covering, facts that expire, {name}: live row, {_calls(False)}", sweep  # what expires deletes what is older
+
+
 def _plain() -> Iterator[tuple[str, Sweep]]:
     """Rows without system cells that have index entries."""
     for by_clock in (False, True):
@@ -379,6 +401,7 @@ FAMILIES = (
     _unique_build,
     _bare,
     _covering,
+    _covering_in_two_calls,
     _plain,
     _wide,
     _shared,
