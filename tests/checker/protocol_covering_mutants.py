@@ -16,7 +16,9 @@ from hbmodel.protocol.operations import (
     CheckAndMutate,
     CheckAndMutateRows,
     CheckLease,
+    DeleteRows,
     MutateRow,
+    Operation,
     Protocol,
     PutRows,
     Together,
@@ -128,6 +130,28 @@ def marks_with_the_row(protocol: Protocol[Any]) -> Protocol[Any]:
         elif marks and isinstance(operation, MutateRow | PutRows):
             answer = yield Together([operation, *marks])
             marks = []
+        else:
+            answer = yield operation
+
+
+def row_delete_first(protocol: Protocol[Any]) -> Protocol[Any]:
+    """Where a delete is two calls, that of the row comes before the marks, and before the marker."""
+    answer: Any = None
+    earlier: list[Operation] = []
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        answer = None
+        if isinstance(operation, DeleteRows):
+            yield operation
+            yield from earlier
+            earlier = []
+        elif isinstance(operation, Together) and all(isinstance(p, PutRows) and all(map(is_mark, p.puts)) for p in operation.operations):
+            earlier = [operation]
+        elif earlier and isinstance(operation, PutRows):
+            earlier.append(operation)
         else:
             answer = yield operation
 
@@ -305,6 +329,13 @@ class BuiltNow(RowIndexer):
         return made if made is None else evolve(made, entries=[(t, evolve(p, timestamp=40)) for t, p in made.entries])
 
 
+class EntriesForEver(RowIndexer):
+    """The entries of a row that expires are put without a TTL."""
+
+    def _puts(self, *args: Any) -> Any:
+        return [(table, evolve(put, ttl=None)) for table, put in super()._puts(*args)]
+
+
 def in_v(names: Sequence[str] | None = None, clocks: Sequence[int] = (5, 12), **options: Any) -> Callable[[Rules], Iterable[Configuration]]:
     """Versioned rows."""
     return lambda rules: covering("V", names, clocks, rules, **options)
@@ -328,6 +359,9 @@ MUTANTS: Mapping[str, Mutant] = {
     **both("old entries are not marked", planning(no_marks), in_v(MOVES), in_i(PUTS)),
     **both("marks after the row", Rules(around=marks_late), in_v(MOVES), in_i(PUTS)),
     "marks are not awaited": Mutant(Rules(around=marks_with_the_row), in_i(PUTS)),
+    "the row is deleted before the marks, in two calls": Mutant(
+        Rules(around=row_delete_first), in_i(("delete", "put, delete"), atomic=False)
+    ),
     **both("entries put verified", planning(verified_at_once), in_v(("put b", "extra")), in_i(INSERTS, **ABSENT)),
     **both("verified before the row", Rules(around=early), in_v(("put b", "extra")), in_i(INSERTS, **ABSENT)),
     **both("verified above the time of the entry", planning(verified_above), in_v(("put b", "extra")), in_i(PUTS, (11, 12))),
@@ -363,6 +397,9 @@ MUTANTS: Mapping[str, Mutant] = {
     "repair deletes at now": Mutant(REPAIRS_NOW, in_i(INSERTS, (5, 12), others=repairers), "HIDDEN"),
     **both(
         "lost entries are put verified", Rules(indexer=BuiltNow), in_v(("put b", "extra"), others=builders), in_i(PUTS, others=builders)
+    ),
+    "entries of rows that expire are built without a TTL": Mutant(
+        Rules(indexer=EntriesForEver), in_i(("expiring", "put"), others=builders, expire=True), "OUTLIVES"
     ),
     **both(
         "verified beside a program that does not keep the index", Rules(kept_by_all=True),

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from hbmodel.mapping.covering import VERIFIED
 from hbmodel.mapping.mapper import Values
 from hbmodel.mapping.schema import LIVE
+from hbmodel.protocol.index_build import RowEntries, RowIndexer
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.operations import (
     Acknowledge,
@@ -28,7 +29,7 @@ from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields
 from hbmodel.store import Delete, Put, Row
 from tests.checker.protocol_adapter import SetClock
 from tests.checker.protocol_processes import Rules
-from tests.checker.protocol_sweeps import Configuration, building, places, purgers, ranges, readers, repairers, two
+from tests.checker.protocol_sweeps import Configuration, building, built, places, purgers, ranges, readers, repairers, two
 
 
 def is_verification(put: Put) -> bool:
@@ -306,6 +307,18 @@ class Patient(SetClock):
         return True
 
 
+class LeavesOutChanged(RowIndexer):
+    """Leaves out rows with a cell newer than their version, as if every writer of a cell kept the index."""
+
+    @property
+    def columns(self) -> Sequence[bytes]:
+        return self.schema.row_columns
+
+    def of(self, row: Row | None) -> RowEntries | None:
+        made = super().of(row)
+        return made if made is None or row is None or all(cell.timestamp <= made.version for cell in row.columns.values()) else None
+
+
 # --- where each shows -------------------------------------------------------------------------------------------------
 
 
@@ -383,6 +396,13 @@ MUTANTS: Mapping[str, Mutant] = {
     "reader: returned at every entry": Mutant(Rules(verifier=Matching), pair("put b", "note", others=ranges, unmoved="tag"), "TWICE"),
     "a build beside writers that do not keep the index": Mutant(
         writing(Unaware), lambda rules: building(("tag b",), (12,), rules), "after repair: MISSING"
+    ),
+    "a query before the build is over": Mutant(Rules(built=False), lambda rules: built(("note", "extra"), (12,), rules), "MISS: the query"),
+    "a query of a built index trusts entries": Mutant(
+        Rules(verifier=Trusting), lambda rules: built(("put b", "tag b"), (12,), rules), "DIRTY"
+    ),
+    "a build leaves out rows that something has changed": Mutant(
+        Rules(indexer=LeavesOutChanged), lambda rules: built(("increment", "insert"), (12,), rules), "MISS: the query"
     ),
     "repair without grace": Mutant(Rules(grace="never"), pair("put b", "put b", others=repairers), "MISSING"),
     "repair at now": Mutant(Rules(repair_at=lambda timestamp: 99), pair("put b", "tag a", others=repairers), "MISSING"),

@@ -70,6 +70,8 @@ class Rules:
         repair_at: time at which it deletes an entry, from the entry's own.
         spare: whether it leaves the entries of rows that expire alone.
         tombstones: of the objects that share a row: what becomes of a delete, which the folded view has made, before it is sent.
+        indexer: makes the entries of builds.
+        built: whether a query of an index waits for its build.
     """
 
     writer: type[IndexedRowPlanner] = IndexedRowPlanner
@@ -82,6 +84,8 @@ class Rules:
     repair_at: Callable[[int], int] = lambda timestamp: timestamp
     spare: bool = True
     tombstones: Tombstones = as_they_are
+    indexer: type[RowIndexer] = RowIndexer
+    built: bool = True
 
 
 SHIPPED = Rules()

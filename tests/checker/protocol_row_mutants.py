@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import evolve
 
+from hbmodel.mapping.schema import LIVE
 from hbmodel.protocol.index_build import RowIndexer
 from hbmodel.protocol.operations import CheckAndMutate, LetClockTick, MutateRow, Operation, Protocol, PutRows
 from hbmodel.protocol.server_time import StampedRow
@@ -110,6 +111,22 @@ class AtNewest(RowIndexer):
         return max(cell.timestamp for cell in row.columns.values())
 
 
+class AdoptedForEver(RowIndexer):
+    """The system cells of a row that expires are put without a TTL."""
+
+    def _adoption(self, row: Any, end: int | None) -> Put | None:
+        put = super()._adoption(row, end)
+        return None if put is None else evolve(put, ttl=None)
+
+
+class EndForgotten(RowIndexer):
+    """The liveness cell of a row that expires does not say so."""
+
+    def _adoption(self, row: Any, end: int | None) -> Put | None:
+        put, column = super()._adoption(row, end), self.schema.liveness_column
+        return put if put is None or column not in put.cells else evolve(put, cells={**put.cells, column: LIVE})
+
+
 SKIPPED: Mapping[str, tuple[Rules, Case, tuple[RowState, RowState]]] = {
     "puts set no liveness cell": (Rules(marking=False), ("add", "add", "delete", ("marking", "mixed"), 0), ("marking", "mixed")),
     "updates leave the rest of the row": (
@@ -131,13 +148,19 @@ def _joint(case: Case, adjacent: tuple[RowState, RowState], rules: Rules) -> Ite
     yield f"{case}", side_by_side("atomic", (begin, one, other, adjacent if rules is SHIPPED else rows, first), rules)
 
 
-def _adopted(rules: Rules) -> Iterable[RowConfiguration]:
-    options: dict[str, Any] = {"rows": ["adopting"] * 2, "before": "unindexed", "adopt": True, "distinct": True, "ticks": 0, "ends": False}
-    yield "an adopted row", RowModel(Slip, "add", [["update page"], ["delete"]], rules=rules, **options)
+def _adopted(begin: str, programs: Sequence[str], ends: bool, rules: Rules) -> Iterable[RowConfiguration]:
+    options: dict[str, Any] = {"rows": ["adopting"] * 2, "before": "unindexed", "adopt": True, "distinct": True, "ticks": 0, "ends": ends}
+    yield "an adopted row", RowModel(Slip, begin, [[name] for name in programs], rules=rules, **options)
 
 
 MUTANTS: Mapping[str, Mutant] = {
     **{name: Mutant(rules, partial(_calls, begin, programs), "") for name, (rules, begin, programs) in CALLS.items()},
     **{name: Mutant(rules, partial(_joint, case, adjacent), "") for name, (rules, case, adjacent) in SKIPPED.items()},
-    "a row adopted at its newest time": Mutant(Rules(indexer=AtNewest), _adopted, ""),
+    "a row adopted at its newest time": Mutant(Rules(indexer=AtNewest), partial(_adopted, "add", ("update page", "delete"), False), ""),
+    "a row that expires is adopted without a TTL": Mutant(
+        Rules(indexer=AdoptedForEver), partial(_adopted, "expiring add", ("insert", "insert"), True), "UNEXPLAINED: incomplete"
+    ),
+    "a row that expires is adopted without its end": Mutant(
+        Rules(indexer=EndForgotten), partial(_adopted, "expiring add", ("insert", "insert"), True), "UNSAID"
+    ),
 }

@@ -73,9 +73,12 @@ def side_by_side(store: str, case: Case, rules: Rules = SHIPPED, **options: Any)
 def adopted(
     store: str, names: Sequence[str] = ("add", "update page", "update note", "delete", "expiring add", "insert")
 ) -> Iterator[RowConfiguration]:
-    """Two programs beside a build that adopts their row, which was put before any index was known."""
+    """Two programs, and a build that adopts their row, which was put before any index was known.
+
+    Lives end, unless a row expires and a program updates it: see `side_by_side`.
+    """
     states: tuple[RowState, ...] = ("unindexed", "marking")
     for before, begin, programs in itertools.product(states, BEGINNINGS, list(itertools.combinations_with_replacement(names, 2))):
-        ends = not any("expiring" in name for name in (begin, *programs))
+        ends = not any("expiring" in name for name in (begin, *programs)) or not any("update" in name for name in programs)
         options: dict[str, Any] = {"rows": ["adopting"] * 2, "before": before, "adopt": True, "distinct": True, "ticks": 0, "ends": ends}
         yield f"{store}, {begin}, {before}: {programs} while adopted", RowModel(STORES[store][0], begin, [[n] for n in programs], **options)

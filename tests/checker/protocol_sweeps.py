@@ -228,6 +228,44 @@ def building(
         yield label, ProtocolModel(watch, store, running, crashes, compaction, always=False)
 
 
+@once
+def _one_after_the_other(first: Callable[[], Steps], second: Callable[[], Steps]) -> Callable[[], Steps]:
+    def run() -> Steps:
+        yield from first()
+        yield from second()
+
+    return run
+
+
+def built(
+    names: Sequence[str],
+    clocks: Sequence[int],
+    rules: Rules = SHIPPED,
+    *,
+    stores: Sequence[str] = ("live",),
+    queries: Callable[[Rules], Sequence[Process]] = readers,
+    builders: int = 1,
+    crashes: int = 1,
+    unmoved: str | None = None,
+    **options: Any,
+) -> Iterator[Configuration]:
+    """Two writers of a row whose index has no entries yet, builders, and a query that begins once one of them is done.
+
+    Queries of an index that is being built are refused. Two builders do the same work, and the first that is done writes the state that
+    lets queries through.
+    """
+    watch = watch_of(THING)
+    for kind, (chosen, readings), query in itertools.product(stores, list(combinations(names, clocks)), queries(rules)):
+        store = {key: value for key, value in STORES[kind].items() if key[0] != INDEX.table}
+        build = builder(THING, INDEX, [KEY], rules.indexer)
+        name, start, _ = query
+        running = writers(chosen, readings, rules, **options)
+        running += [(f"B{name}", _one_after_the_other(build, start), 0)] if rules.built else [("B", build, 0), query]
+        running += [(f"B{n}", build, 0) for n in range(1, builders)]
+        label = f"{builders} builds, {kind} row, {list(zip(chosen, readings, strict=True))}, {name}, {options}"
+        yield label, ProtocolModel(watch, store, running, crashes, None, unmoved, always=False)
+
+
 # --- rounds of several rows, and several indexes ----------------------------------------------------------------------
 
 BATCHES: dict[str, tuple[Action, ...]] = {

@@ -16,6 +16,7 @@ from attrs import evolve, frozen
 import hbmodel as hb
 from hbmodel.errors import IncompleteRow, RowExists, RowNotFound
 from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.protocol.expiry import end_of_live
 from hbmodel.protocol.index_build import RowIndexer, index_rows
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
@@ -142,6 +143,17 @@ def visible(store: Any, columns: Sequence[bytes] = ()) -> dict[bytes, StoredCell
         if column not in found or timestamp >= found[column].timestamp:
             found[column] = StoredCell(value, timestamp)
     return found
+
+
+def _unsaid_end(store: Any, column: bytes) -> str | None:
+    """What is wrong with a liveness cell that expires. An update of the row gives its cells the end that the cell says."""
+    cells = visible(store, (column,))
+    ends = [end for name, at, _, end in store[CELLS] if column in cells and (name, at) == (column, cells[column].timestamp)]
+    if not ends or ends[-1] is None:
+        return None
+    row: Any = StoredRow(b"k", cells)
+    said = end_of_live(row, column)
+    return None if said == ends[-1] else f"UNSAID: the liveness cell expires at {ends[-1]} and says {said}"
 
 
 def _apply(store: Any, mutations: Sequence[Put | Delete]) -> None:
@@ -489,13 +501,15 @@ class RowModel(Model):
         processes += [("T", _time(ticks, ends), 0)]
         if adopt:
             processes += [("B", adopter(model, rules), 0)]
-        super().__init__(store, processes, crashes, _pool((model, self._whole, *dict.fromkeys(rows))))
+        super().__init__(store, processes, crashes, _pool((model, self._whole, adopt, *dict.fromkeys(rows))))
         self.terminals = {}  # what is right in the end depends on the calls
 
     def broken(self, store: Any) -> str | None:
-        """A row that no reader may see."""
+        """A row that no reader may see, and one that expires where a program of an indexed table takes it for one that does not."""
         found = "absent" if EXPIRY in dict(store[HISTORY]) else self._shown(store)
-        return "INCOMPLETE: a row lacks some of its required columns" if found == "incomplete" and self._whole else None
+        if found == "incomplete" and self._whole:
+            return "INCOMPLETE: a row lacks some of its required columns"
+        return None if self._adopted is None else _unsaid_end(store, self._adopted.schema.liveness_column)
 
     def acknowledged(self, store: Any, step: Step) -> Any:
         """With the result of a call. Where it came later, fewer calls would have to come after it: nothing else would be different."""

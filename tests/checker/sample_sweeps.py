@@ -28,7 +28,7 @@ from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_versions as versions
 from tests.checker import protocol_wide as wide
 from tests.checker.protocol_facts import DELETED, REPEATED, facts
-from tests.checker.protocol_sweeps import batches, building, places, purgers, ranges, readers, repairers, two
+from tests.checker.protocol_sweeps import batches, building, built, places, purgers, ranges, readers, repairers, two
 from tests.checker.whole_sweeps import EVERY_ROW, TWO_CLOCKS, UNCOUNTED, Sweep
 
 BARE = "without an index"
@@ -83,6 +83,8 @@ INDEXED: Mapping[str, Sweep] = {
         ("put b", "delete, insert", "note"), (12,), stores=("dead",), compaction="any", crashes=0
     ),
     "a build beside a repairer": lambda: building(("put b", "tag a"), (12, 13), repair=True),
+    "a built index, queries": lambda: built(("put b", "tag a", "note", "delete"), (12,), stores=("live", "dead")),
+    "a built index, two builders": lambda: built(("tag b", "delete, put"), (12,), builders=2),
     "lost entries put again": lambda: building(("put b", "tag a", "delete"), (5, 12), again=12),
     "lost entries put again beside a repairer": lambda: building(("put b", "tag a"), (12,), again=20, repair=True),
     "several entries": lambda: several.kinds(
@@ -166,6 +168,7 @@ COVERING: Mapping[str, Sweep] = {
     "puts of facts": lambda: chain(
         held.covering("I", ("put", "delete"), (12,), stores=held.EVERY_ROW), held.covering("I", ("put", "delete"), (12,), heal=True)
     ),
+    "deletes of facts in two calls": lambda: held.covering("I", ("put", "delete"), (12,), others=held.readers, atomic=False),
     "inserts of facts": lambda: held.covering("I", held.INSERTS, (12,), stores=("live", "absent")),
     "facts that expire": lambda: held.covering("I", ("expiring", "put", "delete"), (12,), expire=True),
     "queries": lambda: chain(

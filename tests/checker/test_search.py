@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.checker import protocol_covering as held
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_row_sweeps as bare
@@ -92,6 +93,9 @@ def test_a_store_that_is_not_atomic_makes_no_difference_where_nothing_is_deleted
         counts = [_counts(two(names, (12,), stores=(row,), crashes=0, atomic=atomic)) for atomic in (True, False)]
         assert counts[0] == counts[1]
         counts = [_counts(several.kinds(kinds, (12,), stores=(row,), crashes=0, count=1, atomic=atomic)) for atomic in (True, False)]
+        assert counts[0] == counts[1]
+        facts = ("put", "insert a", "insert b")
+        counts = [_counts(held.covering("I", facts, (12,), stores=(row,), crashes=0, atomic=atomic)) for atomic in (True, False)]
         assert counts[0] == counts[1]
         of = {"ages": (10,), "crashes": 0, "stores": (row,)}
         counts = [_counts(expiring.fading(fading, fading[:2], (12,), atomic=atomic, **of)) for atomic in (True, False)]

@@ -26,7 +26,7 @@ from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_versions as versions
 from tests.checker import protocol_wide as wide
 from tests.checker.protocol_processes import Rules
-from tests.checker.protocol_sweeps import ACTIONS, CLOCKS, batches, places, purgers, ranges, readers, repairers, two
+from tests.checker.protocol_sweeps import ACTIONS, CLOCKS, batches, built, places, purgers, ranges, readers, repairers, two
 from tests.checker.whole_key_sweeps import KEYS
 
 Sweep = Callable[[], Iterable[Any]]
@@ -81,6 +81,17 @@ def _indexed() -> Iterator[tuple[str, Sweep]]:
         "three writers",
         partial(two, ("put b", "tag b", "note", "delete", "insert"), TWO_CLOCKS, stores=EVERY_ROW, count=3, crashes=0),
     )
+
+
+def _built() -> Iterator[tuple[str, Sweep]]:
+    """Two writers of an indexed row while its index is built, and a query that begins after the build."""
+    for row in EVERY_ROW:
+        of = {"stores": (row,)}
+        yield f"a built index, queries: {row} row", partial(built, tuple(ACTIONS), TWO_CLOCKS, **of)
+        two_calls = partial(built, UNCOUNTED, TWO_CLOCKS, atomic=False, **of)
+        yield f"a built index, queries: {row} row, {_calls(False)}", _of_stores(False, two_calls)
+        yield f"a built index, a query for a range: {row} row", partial(built, UNCOUNTED, TWO_CLOCKS, queries=ranges, unmoved="tag", **of)
+        yield f"a built index, two builders: {row} row", partial(built, UNCOUNTED, (12,), builders=2, **of)
 
 
 def _each(what: str, configurations: Callable[..., Iterable[Any]], atomic: bool = True) -> Sweep:
@@ -259,6 +270,28 @@ def _covering() -> Iterator[tuple[str, Sweep]]:
         yield f"covering, {kind}, three writers", three
 
 
+def _covering_in_two_calls() -> Iterator[tuple[str, Sweep]]:
+    """Covering reads of rows that never change, where a delete is two calls, as on Thrift1: a versioned model needs atomic changes.
+
+    Entries from before a build differ from those of a live row in their status alone, see `_covering`. Rows that expire have a live row
+    before them alone, because their states are many.
+    """
+    for row in ("live", "dead", "absent"):
+        of = partial(held.covering, "I", stores=(row,), atomic=False)
+        for what, names in (("puts", held.PUTS), ("inserts", held.INSERTS)):
+            for name, others in (("queries", held.readers), ("a repairer", held.repairers), ("a build", held.builders)):
+                sweep = partial(of, names, TWO_CLOCKS, others=others)
+                yield f"covering, {what} of facts, {name}: {row} row, {_calls(False)}", _of_stores(False, sweep)
+            crashing = partial(of, names, (11, 12), heal=True, crashes=2, compaction="any")
+            yield (
+                f"covering, {what} of facts, two crashes and a compaction: {row} row, {_calls(False)}",
+                _of_stores(False, crashing),
+            )
+    for name, others in (("queries", held.readers), ("a repairer", held.repairers), ("a build", held.builders)):
+        sweep = partial(held.covering, "I", held.MORTAL, (12,), others=others, expire=True, atomic=False)
+        yield f"covering, facts that expire, {name}: live row, {_calls(False)}", sweep  # what expires deletes what is older
+
+
 def _plain() -> Iterator[tuple[str, Sweep]]:
     """Rows without system cells that have index entries."""
     for by_clock in (False, True):
@@ -360,6 +393,7 @@ def _joint() -> Iterator[tuple[str, Sweep]]:
 
 FAMILIES = (
     _indexed,
+    _built,
     _several,
     _expiring,
     _versioned,
@@ -367,6 +401,7 @@ FAMILIES = (
     _unique_build,
     _bare,
     _covering,
+    _covering_in_two_calls,
     _plain,
     _wide,
     _shared,

@@ -125,6 +125,36 @@ def test_an_index_is_added_to_a_table_with_rows(bed: Bed, two: Two) -> None:
     assert all(row.row[:1] != b"\x01" for row in _registry_rows(bed.store) if two.schema.table.encode() in row.row)
 
 
+@pytest.mark.lengthy
+def test_a_row_that_expires_is_adopted_until_then(bed: Bed, two: Two) -> None:
+    store, table = bed.store, two.schema.table
+    hb.create_tables(store, two.after)
+    session = open_session(store)
+    session.add(two.before(name="a", topic="t"), ttl=timedelta(seconds=5))
+    session.add(two.before(name="b", topic="t"))
+    session.add(two.before(name="c", topic="t"), ttl=timedelta(seconds=5))
+    session.commit()
+    end, last = (cells_of(store, table)[row][b"d:_t"] for row in (b"a", b"c"))
+    built = hb.build_index(store, two.after, "by_topic", times=TIMES)
+    assert (built.readable, built.entries, built.adopted) == (True, 3, 3)
+    row = cells_of(store, table)[b"a"]
+    assert row[b"d:_l"] == b"\x01" + end
+    assert b"d:_v" in row
+    session = open_session(store)
+    session.update(two.after(name="a", topic="t"), topic="u", note="x")
+    session.commit()
+    row = cells_of(store, table)[b"a"]
+    assert (row[b"d:t"], row[b"d:n"], row[b"d:_l"]) == (b"u", b"x", b"\x01" + end)
+    assert (found_through(store, two, "t"), found_through(store, two, "u")) == (["b", "c"], ["a"])
+    time.sleep(max(0, int.from_bytes(last, "big") - Registry(store).server_time()) / 1000 + 0.1)
+    assert cells_of(store, table).keys() == {b"b"}
+    assert cells_of(store, f"{table}.by_topic").keys() == {entry_of(two, "b", "t")}
+    assert found_through(store, two, "u") == []
+    session.add(two.after(name="a", topic="u"))
+    session.commit()
+    assert session.get(two.after, name="a") == two.after(name="a", topic="u")
+
+
 @pytest.mark.parametrize(
     "options",
     [{"salt": hb.HashSalt(3)}, {"salt": hb.RandomSalt(2), "immutable": True}, {"exists": hb.flag("e")}, {"immutable": True}],
