@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from functools import partial
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
+from rich.progress import Progress, TaskID
 
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
@@ -162,6 +168,37 @@ def test_a_drop_can_be_planned(url: str, tmp_path: Path) -> None:
     assert everything() == before
     assert run(url, tmp_path, "drop").output == "dropped visits-cli.by_page\n"
     assert run(url, tmp_path, "drop", "--dry-run").output == "visits-cli.by_page: absent\n"
+
+
+def test_a_build_shows_its_progress_on_a_terminal(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = StringIO()
+    console = partial(Console, file=shown, force_terminal=True, width=120, color_system=None)
+    monkeypatch.setattr("hbmodel.tools.cli.index.Console", lambda **_: console())
+    updated: list[tuple[str, float, float | None, int]] = []
+    update = Progress.update
+
+    def noted(self: Progress, task: TaskID, **options: Any) -> None:
+        update(self, task, **options)
+        self.refresh()  # which it does ten times a second
+        updated.append((options["description"].split()[0], options["completed"], options["total"], options["rows"]))
+
+    monkeypatch.setattr(Progress, "update", noted)
+    assert run(url, tmp_path, "build").exit_code == 0
+    phases = [phase for phase, *_ in updated]
+    assert sorted(set(phases), key=phases.index) == ["waiting", "building", "verifying"]
+    for phase in ("building", "verifying"):
+        assert [each[1:] for each in updated if each[0] == phase][-1] == (1, 1, 30)
+    drawn = shown.getvalue()
+    assert "for sessions of an earlier state" in drawn
+    assert re.search("building +0 rows", drawn)
+    assert re.search("building .*━+ 30 rows", drawn)
+    last = drawn[drawn.rindex("verifying") :]
+    assert re.match("verifying ━+ 30 rows 0:00:00", last)
+    assert last.endswith("\x1b[2K"), "the bar is still there"
+    assert "\x1b[?25h" in last, "the cursor is still hidden"
+    shown.truncate(0)
+    assert json.loads(run(url, tmp_path, "build", "--json").stdout)["state"] == "readable"
+    assert "rows" not in shown.getvalue()
 
 
 def test_rows_that_are_refused_are_an_exit_status(url: str, tmp_path: Path) -> None:
