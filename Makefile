@@ -58,7 +58,7 @@ typecheck: $(STAMP)
 bench: $(STAMP)  ## hbmodel beside hand-written happybase, as ratios, on a real HBase
 	$(BIN)/python -m tests.benchmarks
 
-soak: $(STAMP)  ## writers, readers, a repairer and a builder on a real HBase, killed at random for MINUTES
+soak: $(STAMP)  ## writers, readers, repairers and a builder on a real HBase, killed at random for MINUTES
 	$(BIN)/python -m tests.soak $(MINUTES)
 
 docs: $(STAMP)  ## run every example of the documentation and build the site, in build/site

@@ -209,8 +209,7 @@ class IndexStates:
         Queries end first, writes next, then the table goes: in any other order a session would read an index that others do not
         keep, or write into a table that is gone.
         """
-        if not isinstance(self.name, str) or self.state(self.registered()) is None:
-            raise UnknownIndex("The table has no such index: hb.index_status() lists them.", table=self.place.table, index=str(self.name))
+        self._known()
         self.leave()
         while True:
             found = self.registered()
@@ -224,6 +223,20 @@ class IndexStates:
                 self.store.delete(self.registry.table, [Delete(row) for row in rows])
                 self._change(found, state, left=[])
                 return dropped
+
+    def to_drop(self) -> tuple[str, list[str]]:
+        """The state of the index, and the existing tables that `drop` would drop; changes nothing."""
+        state = self._known()
+        existing = set(self.store.tables())
+        gone = state.state == ABSENT and not state.entry.get("creating")
+        return state.state, [name for name in (state.entry.get("left", ()) if gone else _leaving(state)) if name in existing]
+
+    def _known(self) -> IndexState:
+        """What the registry says of the index; raises `UnknownIndex` where it has none of this name."""
+        state = self.state(self.registered()) if isinstance(self.name, str) else None
+        if state is None:
+            raise UnknownIndex("The table has no such index: hb.index_status() lists them.", table=self.place.table, index=str(self.name))
+        return state
 
     def hide(self) -> None:
         """Ends the use of the index by new queries."""
@@ -244,16 +257,20 @@ class IndexStates:
 
     def _leave(self, found: Registration, state: IndexState) -> None:
         """Makes an index absent whose table is to go."""
-        left = sorted({*state.entry.get("left", ()), state.table, *_strays(state)})
         changes: dict[str, Any] = {
             "state": ABSENT,
             "dropping": False,
             "creating": False,
             "generation": state.generation + 1,
-            "left": left,
+            "left": _leaving(state),
             "strays": [],
         }
         self._change(found, state, **changes)
+
+
+def _leaving(state: IndexState) -> list[str]:
+    """The tables that go with an index, those of earlier drops that were killed included."""
+    return sorted({*state.entry.get("left", ()), state.table, *_strays(state)})
 
 
 def _strays(state: IndexState) -> list[str]:

@@ -121,6 +121,7 @@ def drop_index(
     model: type[Any],
     index: str | Index,
     *,
+    dry_run: bool = False,
     times: IndexTimes = TIMES,
     progress: Report | None = None,
     registry: str = REGISTRY_TABLE,
@@ -135,6 +136,7 @@ def drop_index(
         store: that holds the tables.
         model: of the table.
         index: name of the index in the registry.
+        dry_run: only return the tables that would be dropped; nothing is changed, and the call does not wait.
         times: shared by all programs that use the table.
         progress: called regularly with an `IndexProgress`.
         registry: name of the registry table.
@@ -145,9 +147,11 @@ def drop_index(
     check_store(store)
     check_times(times)
     check_work(progress=progress)
+    check_choices(dry_run=dry_run)
     schema = schema_of(model)
     name = schema.index(index).name if isinstance(index, Index) else index
-    return IndexStates(store, Registry(store, registry), schema, name, times.drain, waiting(progress)).drop()
+    states = IndexStates(store, Registry(store, registry), schema, name, times.drain, waiting(progress))
+    return states.to_drop()[1] if dry_run else states.drop()
 
 
 @within_names

@@ -19,6 +19,8 @@ def test_nothing_is_lost_missing_wrong_or_doubled(local_hbase: Any) -> None:
     assert failures(found) == [], found
     assert found["kills"] >= 10
     assert found["acknowledged"] > 0
+    assert found["reads_of_notes"] > 0
+    assert found["unavailable"] > 0, "the index was never dropped"
     assert found["refused"] > 0, "no two rows wanted one value"
 
 

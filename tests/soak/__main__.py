@@ -19,8 +19,9 @@ from tests.soak.programs import MODELS, TIMES, WRITERS, Account, Item, fixed_row
 
 ROLES = (
     *(f"writer {model.__name__} {own}" for model, writers in WRITERS.items() for own in range(writers)),
-    *(f"reader {model.__name__}" for model in MODELS),
-    "repairer",
+    *(f"reader {model.__name__} {index}" for model in MODELS for index in ("by_tag", "by_note")),
+    "repairer 0",
+    "repairer 1",
     "builder",
 )
 """Of the programs, with their arguments."""
@@ -120,6 +121,7 @@ def _disturb(hbase: LocalHBase, programs: Programs, end: float, server: bool) ->
 
 def _counted(store: hb.Store, directory: Path) -> dict[str, Any]:
     """What holds once nobody writes any more."""
+    time.sleep(TIMES.longest_call)  # the last call of a dropper that was killed may still land
     patiently(lambda: _whole(store))
     built = hb.build_index(store, Item, "by_note", times=TIMES, claim_life=3)
     time.sleep(TIMES.grace + 1)
@@ -128,7 +130,9 @@ def _counted(store: hb.Store, directory: Path) -> dict[str, Any]:
     for model in MODELS:
         _count(store, directory, model, found)
     lines = [json.loads(line) for line in (directory / "found.jsonl").read_text().splitlines() if line.endswith("}")]
-    found["reads"] = len(lines)
+    found["reads"] = sum("unavailable" not in line for line in lines)
+    found["reads_of_notes"] = sum("read_notes" in line for line in lines)
+    found["unavailable"] = sum("unavailable" in line for line in lines)
     for what in ("wrong", "missing", "doubled"):
         found[f"read_{what}"] = [line[what] for line in lines if line.get(what)]
     return found

@@ -121,7 +121,7 @@ def reread(session: hb.Session, model: Any, number: int, possible: set[Row], tag
     return {"reread": number} if answers in allowed else {"wrong": [model.__name__, number, tag, answers, allowed]}
 
 
-def read(url: str, directory: Path, seed: int, model: Any) -> None:
+def read_tags(url: str, directory: Path, seed: int, model: Any) -> None:
     """Queries through the index that stays; notes what is wrong, without end."""
     random, fixed_notes = Random(seed), {row.number: row.note for row in fixed_rows(model)}
     with hb.connect(url) as store, (directory / "found.jsonl").open("a", buffering=1) as found:
@@ -139,6 +139,31 @@ def read(url: str, directory: Path, seed: int, model: Any) -> None:
             missing = [n for n in range(fixed, FIXED, 10) if n not in numbers] if tag.startswith("fixed") else []
             doubled = sorted({n for n in numbers if numbers.count(n) > 1})
             line = {"read": len(items), "wrong": wrong, "missing": missing, "doubled": doubled}
+            found.write(json.dumps(line) + "\n")
+
+
+def read_notes(url: str, directory: Path, seed: int, model: Any) -> None:
+    """Queries through the index that may be dropped and built again: the answer is right, or there is none; without end."""
+    random = Random(seed)
+    with hb.connect(url) as store, (directory / "found.jsonl").open("a", buffering=1) as found:
+        session = open_session(store)
+        while True:
+            fixed = random.randrange(FIXED)
+            note = random.choice([f"fixed{fixed}", f"fixed{fixed}", *NOTES[model][1:4]])
+            try:
+                items = session.query(model).where(model.note == note).use_index("by_note").all()
+            except hb.IndexUnavailable:
+                found.write(json.dumps({"unavailable": note}) + "\n")
+                time.sleep(0.05)
+                continue
+            except (hb.StoreError, hb.ClockError):
+                time.sleep(0.1)
+                continue
+            numbers = [item.number for item in items]
+            wrong = [[item.number, item.note, note] for item in items if item.note != note]
+            missing = [fixed] if note == f"fixed{fixed}" and fixed not in numbers else []
+            doubled = sorted({n for n in numbers if numbers.count(n) > 1})
+            line = {"read_notes": len(items), "wrong": wrong, "missing": missing, "doubled": doubled}
             found.write(json.dumps(line) + "\n")
 
 
@@ -183,9 +208,11 @@ def main() -> None:
     match role.split():
         case ["writer", model, own]:
             write(url, directory, seed, globals()[model], int(own))
-        case ["reader", model]:
-            read(url, directory, seed, globals()[model])
-        case ["repairer"]:
+        case ["reader", model, "by_tag"]:
+            read_tags(url, directory, seed, globals()[model])
+        case ["reader", model, _]:
+            read_notes(url, directory, seed, globals()[model])
+        case ["repairer", _]:
             repair(url, directory, seed)
         case _:
             rebuild(url, directory, seed)

@@ -28,7 +28,7 @@ TAKES: dict[str, tuple[Callable[..., Any], set[str]]] = {
     "build": (hb.build_index, WRONG.keys() - {"sample", "drop", "lossy"}),
     "verify": (hb.verify_index, WRONG.keys() - {"claim_life", "dry_run", "drop", "lossy"}),
     "repair": (hb.repair_index, WRONG.keys() - {"claim_life", "sample", "drop", "lossy"}),
-    "drop": (hb.drop_index, {"progress", "times"}),
+    "drop": (hb.drop_index, {"progress", "times", "dry_run"}),
     "purge": (
         lambda store, model, _, **options: hb.purge_rows(store, model, **options),
         {"rows_per_second", "batch_size", "times", "dry_run"},

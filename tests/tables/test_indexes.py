@@ -507,19 +507,6 @@ def test_the_status_shows_what_the_registry_says_and_a_sample() -> None:
         assert by_topic.as_json["samples"] == []
 
 
-def test_a_build_goes_no_faster_than_asked() -> None:
-    two = declare()
-    with fresh() as store:
-        hb.create_tables(store, two.before)
-        open_session(store).load([two.before(name=f"{n:03}", topic="t") for n in range(200)])
-        hb.create_tables(store, two.after)
-        build(store, two.after)
-        for speed in ({"rows_per_second": 400}, {"bytes_per_second": 400 * 25}):
-            began = time.monotonic()
-            hb.verify_index(store, two.after, "by_topic", times=TIMES, batch_size=50, **speed)
-            assert 0.8 < time.monotonic() - began < 6
-
-
 # --- sessions of adjacent states --------------------------------------------------------------------------------------
 
 

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
+import time
+from functools import partial
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
+from rich.progress import Progress, TaskID
 
 import hbmodel as hb
-from hbmodel.store import Delete
+from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.store import Delete, Put
+from hbmodel.tables.registry import Registry
 from hbmodel.tools.cli import main
-from tests.support.beds import cells_of
+from tests.support.beds import cells_of, rows_of
 
 TIMES = ("--lease", "0.1", "--longest-call", "0.1s", "--clock-bound", "0.05", "--grace", "1")
 
@@ -29,6 +38,14 @@ class Visit:
     page: hb.Column[str] = hb.column("p")
 
     by_page = hb.index("page")
+
+@hb.model(table="seen-cli", family="d", immutable=True)
+class Seen:
+    name: hb.Key[str] = hb.key()
+    page: hb.Column[str] = hb.column("p")
+    time: hb.Column[int] = hb.column("t", default=0)
+
+    by_page = hb.index("page", covers=("time",))
 """
 
 
@@ -54,7 +71,8 @@ def models(path: Path):  # type: ignore[no-untyped-def]
 def run(url: str, path: Path, command: str, *options: str, model: str | None = "Visit") -> Result:
     named = () if model is None else ("--model", f"models_{path.name}:{model}")
     index = () if command in {"status", "purge"} else ("by_page",)
-    return CliRunner().invoke(main, ["index", command, "visits-cli", *index, "--store", url, *named, *TIMES, *options])
+    table = "seen-cli" if model == "Seen" else "visits-cli"
+    return CliRunner().invoke(main, ["index", command, table, *index, "--store", url, *named, *TIMES, *options])
 
 
 def test_an_index_is_built_watched_repaired_and_dropped(url: str, tmp_path: Path) -> None:
@@ -88,6 +106,99 @@ def test_an_index_is_built_watched_repaired_and_dropped(url: str, tmp_path: Path
     assert run(url, tmp_path, "drop").output == "nothing was left\n"
     registered = run(url, tmp_path, "status", model=None)
     assert registered.output == "visits-cli.by_page: absent\n"
+
+
+def test_a_status_exits_by_the_share_of_stale_entries(url: str, tmp_path: Path) -> None:
+    assert run(url, tmp_path, "build").exit_code == 0
+    assert run(url, tmp_path, "status", "--threshold", "0").exit_code == 0
+    with hb.connect(url) as store:
+        schema, row = hb.schema_of(models(tmp_path).Visit), hb.row_key(models(tmp_path).Visit, name="never")
+        (orphan,) = KeyMapper(schema).entries(schema.indexes["by_page"], {"name": "never", "page": "p0"}, row)
+        long_ago = Registry(store).server_time() - 60_000  # its writer was killed before it put the row
+        store.put("visits-cli.by_page", [Put(orphan, {b"d:_v": b"\x01" + bytes(8)}, long_ago)])
+    [found] = json.loads(run(url, tmp_path, "status", "--json").stdout)
+    assert (found["stale"], found["missing"], found["sound"], found["entries"]) == (1, 0, True, 31)
+    assert found["drift"] == 1 / 61
+    for threshold, status in (("1", 0), ("0.05", 0), (f"{1 / 61}", 0), ("0.016", 1), ("0", 1)):
+        assert run(url, tmp_path, "status", "--threshold", threshold).exit_code == status, threshold
+    assert run(url, tmp_path, "status", "--threshold", "0", model=None).exit_code == 0  # without a model nothing is checked
+    for threshold in ("-0.1", "1.1", "x"):
+        assert run(url, tmp_path, "status", "--threshold", threshold).exit_code == 2
+    assert json.loads(run(url, tmp_path, "repair", "--json").stdout)["deleted"] == 1
+    assert run(url, tmp_path, "status", "--threshold", "0").exit_code == 0
+
+
+def test_a_status_counts_entries_that_are_not_verified(url: str, tmp_path: Path) -> None:
+    seen = models(tmp_path).Seen
+    with hb.connect(url) as store:
+        hb.create_tables(store, seen)
+        with hb.Session(store, lease=0) as session:
+            session.add_all(seen(name=f"{n:02}", page="p") for n in range(5))
+        entries = rows_of(store, "seen-cli.by_page")
+        revoked = [Put(entry, {b"d:_s": b"\x00" + b"loser..."}, entries[entry] + 1) for entry in sorted(entries)[:2]]
+        store.put("seen-cli.by_page", revoked)  # as a writer does that is killed before its row
+    time.sleep(1.1)
+    found = run(url, tmp_path, "status", "--json", "--threshold", "0", model="Seen")
+    assert found.exit_code == 0, found.output
+    [report] = json.loads(found.stdout)
+    assert (report["unverified"], report["stale"], report["bare"], report["drift"]) == (2, 0, 0, 0.0)
+    assert "unverified 2" in run(url, tmp_path, "status", model="Seen").output
+
+
+def test_a_drop_can_be_planned(url: str, tmp_path: Path) -> None:
+    with hb.connect(url) as store:
+        hb.create_tables(store, models(tmp_path).Visit)
+    assert run(url, tmp_path, "drop", "--dry-run").output == "visits-cli.by_page: absent\n"
+    assert run(url, tmp_path, "build").exit_code == 0
+
+    def everything() -> dict[str, object]:
+        with hb.connect(url) as store:
+            return {table: cells_of(store, table) for table in store.tables()}
+
+    before = everything()
+    for model in ("Visit", None):
+        planned = run(url, tmp_path, "drop", "--dry-run", model=model)
+        assert planned.exit_code == 0, planned.output
+        assert planned.output == "visits-cli.by_page: readable\nwould drop visits-cli.by_page\n"
+        found = json.loads(run(url, tmp_path, "drop", "--dry-run", "--json", model=model).stdout)
+        assert found == {"index": "by_page", "state": "readable", "would_drop": ["visits-cli.by_page"]}
+    with hb.connect(url) as store:
+        short = hb.IndexTimes(lease=0.1, longest_call=0.1, clock_bound=0.05, grace=1)
+        assert hb.drop_index(store, models(tmp_path).Visit, "by_page", dry_run=True, times=short) == ["visits-cli.by_page"]
+    assert everything() == before
+    assert run(url, tmp_path, "drop").output == "dropped visits-cli.by_page\n"
+    assert run(url, tmp_path, "drop", "--dry-run").output == "visits-cli.by_page: absent\n"
+
+
+def test_a_build_shows_its_progress_on_a_terminal(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = StringIO()
+    console = partial(Console, file=shown, force_terminal=True, width=120, color_system=None)
+    monkeypatch.setattr("hbmodel.tools.cli.index.Console", lambda **_: console())
+    updated: list[tuple[str, float, float | None, int]] = []
+    update = Progress.update
+
+    def noted(self: Progress, task: TaskID, **options: Any) -> None:
+        update(self, task, **options)
+        self.refresh()  # which it does ten times a second
+        updated.append((options["description"].split()[0], options["completed"], options["total"], options["rows"]))
+
+    monkeypatch.setattr(Progress, "update", noted)
+    assert run(url, tmp_path, "build").exit_code == 0
+    phases = [phase for phase, *_ in updated]
+    assert sorted(set(phases), key=phases.index) == ["waiting", "building", "verifying"]
+    for phase in ("building", "verifying"):
+        assert [each[1:] for each in updated if each[0] == phase][-1] == (1, 1, 30)
+    drawn = shown.getvalue()
+    assert "for sessions of an earlier state" in drawn
+    assert re.search("building +0 rows", drawn)
+    assert re.search("building .*━+ 30 rows", drawn)
+    last = drawn[drawn.rindex("verifying") :]
+    assert re.match("verifying ━+ 30 rows 0:00:00", last)
+    assert last.endswith("\x1b[2K"), "the bar is still there"
+    assert "\x1b[?25h" in last, "the cursor is still hidden"
+    shown.truncate(0)
+    assert json.loads(run(url, tmp_path, "build", "--json").stdout)["state"] == "readable"
+    assert "rows" not in shown.getvalue()
 
 
 def test_rows_that_are_refused_are_an_exit_status(url: str, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from hbmodel.tables.index_report import IndexBuild, IndexReport
 from hbmodel.tables.index_states import IndexStates
 from hbmodel.tables.index_sweeps import IndexProgress, Report
 from hbmodel.tables.index_work import TIMES, IndexTimes, waiting
-from hbmodel.tables.indexes import build_index, drop_index, index_status, purge_rows, repair_index, verify_index
+from hbmodel.tables.indexes import build_index, index_status, purge_rows, repair_index, verify_index
 from hbmodel.tables.registry import REGISTRY_TABLE, Place, Registry
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -317,18 +317,23 @@ def _registered(store: Store, table: str, registry: str) -> list[IndexReport]:
 @click.argument("table")
 @click.argument("name", metavar="INDEX")
 @_model(required=False)
+@_dry_run
 @common_options
-def drop(table: str, name: str, named: str | None, url: str, registry: str, as_json: bool, **options: Any) -> None:
+def drop(table: str, name: str, named: str | None, url: str, registry: str, as_json: bool, dry_run: bool, **options: Any) -> None:
     """Drop an index and its table, even if the model no longer declares it; waits until no session uses it."""
     times = times_of(options)
     with connect(url) as store, _shown(as_json) as progress:
-        if named is not None:
-            dropped = drop_index(store, load_model(named, table), name, times=times, progress=progress, registry=registry)
+        catalog = Registry(store, registry)
+        place = _place_of(catalog, table, name) if named is None else schema_of(load_model(named, table))
+        states = IndexStates(store, catalog, place, name, times.drain, waiting(progress))
+        if dry_run:
+            state, tables = states.to_drop()
+            found: dict[str, Any] = {"index": name, "state": state, "would_drop": tables}
+            lines = [f"{table}.{name}: {state}", *(f"would drop {one}" for one in tables)]
         else:
-            catalog = Registry(store, registry)
-            place = _place_of(catalog, table, name)
-            dropped = IndexStates(store, catalog, place, name, times.drain, waiting(progress)).drop()
-    click.echo(json.dumps({"dropped": dropped}) if as_json else "\n".join(f"dropped {one}" for one in dropped) or "nothing was left")
+            dropped = states.drop()
+            found, lines = {"dropped": dropped}, [f"dropped {one}" for one in dropped]
+    click.echo(json.dumps(found) if as_json else "\n".join(lines) or "nothing was left")
 
 
 def _place_of(catalog: Registry, table: str, name: str) -> Place | TableSchema:

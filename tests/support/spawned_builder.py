@@ -1,0 +1,32 @@
+"""Builds an index in a process of a pool: a store cannot be pickled, so the process opens its own by the URL."""
+
+from __future__ import annotations
+
+import os
+
+import hbmodel as hb
+from tests.support.faulty import RecordingStore
+
+TIMES = hb.IndexTimes(lease=0.3, longest_call=0.2, clock_bound=0.5, grace=5)
+
+
+@hb.model(table="spawned", family="d")
+class Plain:
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    group: hb.Column[int] = hb.column("g", hb.UInt8)
+
+
+@hb.model(table="spawned", family="d")
+class Grouped:
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    group: hb.Column[int] = hb.column("g", hb.UInt8)
+
+    by_group = hb.index("group")
+
+
+def build(url: str) -> tuple[int, bool, int, int]:
+    """Builds together with other processes; returns this one's id, whether the index is readable, all rows, and the entries it put."""
+    with RecordingStore(hb.connect(url)) as store:
+        built = hb.build_index(store, Grouped, "by_group", times=TIMES, batch_size=10, rows_per_second=200)
+        entries = sum(len(call.items) for call in store.calls if str(call) == "put spawned.by_group")
+    return os.getpid(), built.readable, built.rows, entries

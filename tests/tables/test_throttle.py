@@ -1,0 +1,97 @@
+"""Builds, checks and migrations read no faster than asked, each measured by itself, without what it waits for sessions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+import hbmodel as hb
+from tests.support.beds import cells_of, fresh
+from tests.tables.migration_models import Moved, Visit, session_of, visit
+
+TIMES = hb.IndexTimes(lease=0.05, longest_call=0.05, clock_bound=0.05, grace=0.7)
+QUICK = hb.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
+ROWS, BATCH = 200, 10
+SECONDS = 0.2
+"""Each phase must take longer than this at the speeds of these tests; without a limit it takes about a quarter of it."""
+
+
+class Watch:
+    """Notes when each phase began and when it was last seen."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, tuple[float, float]] = {}
+
+    def __call__(self, progress: hb.IndexProgress | hb.MigrationProgress) -> None:
+        now = time.monotonic()
+        self.seen[progress.phase] = (self.seen.get(progress.phase, (now, now))[0], now)
+
+    def seconds(self, phase: str) -> float:
+        """From the first report of a phase to the last one."""
+        began, ended = self.seen[phase]
+        return ended - began
+
+
+def size_of(store: hb.Store, table: str) -> int:
+    """Bytes of the keys and cells of a table."""
+    rows = cells_of(store, table)
+    return sum(len(row) + sum(len(column) + len(value) for column, value in cells.items()) for row, cells in rows.items())
+
+
+SPEEDS: dict[str, Callable[[int], dict[str, float]]] = {
+    "rows": lambda _: {"rows_per_second": ROWS / (2 * SECONDS)},
+    "bytes": lambda size: {"bytes_per_second": size / (2 * SECONDS)},
+}
+"""Limits under which all rows take twice `SECONDS`, given their size: the first batch of a phase need not wait."""
+
+
+@pytest.mark.parametrize("limit", SPEEDS)
+def test_a_build_reads_no_faster_than_asked(limit: str) -> None:
+    table = f"throttled-{uuid4().hex[:10]}"
+
+    @hb.model(table=table, family="d")
+    class Before:
+        name: hb.Key[str] = hb.key()
+        topic: hb.Column[str] = hb.column("t")
+
+    @hb.model(table=table, family="d")
+    class After:
+        name: hb.Key[str] = hb.key()
+        topic: hb.Column[str] = hb.column("t")
+
+        by_topic = hb.index("topic")
+
+    with fresh(Before) as store:
+        with hb.Session(store, lease=0.05, longest_call=0.05, clock_bound=0.05, grace=0.7) as session:
+            session.load([Before(name=f"{n:03}", topic="t" * 100) for n in range(ROWS)])
+        hb.create_tables(store, After)
+        speed = SPEEDS[limit](size_of(store, table))
+        options: dict[str, Any] = {"times": TIMES, "batch_size": BATCH, **speed}
+        began = time.monotonic()
+        assert hb.build_index(store, After, "by_topic", dry_run=True, **options).entries == ROWS
+        assert time.monotonic() - began > SECONDS
+        watch = Watch()
+        built = hb.build_index(store, After, "by_topic", progress=watch, **options)
+        assert (built.readable, built.rows) == (True, ROWS)
+        assert watch.seconds("building") > SECONDS
+        assert watch.seconds("verifying") > SECONDS
+        for work, phase in ((hb.verify_index, "verifying"), (hb.repair_index, "repairing")):
+            watch = Watch()
+            assert work(store, After, "by_topic", progress=watch, **options).rows == ROWS
+            assert watch.seconds(phase) > SECONDS
+
+
+@pytest.mark.parametrize("limit", SPEEDS)
+def test_a_migration_reads_no_faster_than_asked(limit: str) -> None:
+    with fresh(Visit) as store:
+        session_of(store).load(visit(number) for number in range(ROWS))
+        watch, speed = Watch(), SPEEDS[limit](size_of(store, hb.schema_of(Visit).table))
+        moving = hb.migrate(store, Moved, times=QUICK, batch_size=BATCH, progress=watch, **speed)
+        assert moving.start().copied
+        assert watch.seconds("copying") > SECONDS
+        assert moving.verify().sound
+        assert watch.seconds("verifying") > SECONDS
