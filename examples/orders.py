@@ -126,7 +126,7 @@ def fill(session: hb.Session, numbers: hb.SequenceIds, count: int) -> dict[int, 
     """Places orders, one every quarter of an hour; two of three have been shipped."""
     book = {}
     for at in range(count):
-        lines = {article: Line(1 + (at + place) % 3, PRICES[article]) for place, article in enumerate(PRICES) if (at + place) % 2}
+        lines = {article: Line(1 + (at + n) % 3, PRICES[article]) for n, article in enumerate(PRICES) if (at + n) % 2}
         customer, placed = CUSTOMERS[at % len(CUSTOMERS)], FIRST + at * timedelta(minutes=15)
         order = Order(number=numbers.next(), customer=customer, placed=placed, reference=f"pay-{at:05}", total=total_of(lines), lines=lines)
         book[order.number] = place(session, hb.evolve(order, state=State.SHIPPED if at % 3 else State.OPEN))

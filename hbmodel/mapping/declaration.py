@@ -229,10 +229,9 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
             raise DeclarationError('null="delete" needs default=None: a deleted cell reads as the default.', model=model, field=f.name)
         if f.kind == "counter" and options.immutable and indexed:
             raise DeclarationError(
-                "An immutable model with indexes cannot have counters: leave out immutable=True, or declare a column of integers.",
-                model=model,
-                field=f.name,
-            )
+                "An immutable model with indexes cannot have counters: leave out immutable=True, or declare a column (in a new table).",
+                model=model, field=f.name,
+            )  # fmt: skip
     if not taken:
         raise DeclarationError("A model needs at least one hb.column or exists=hb.flag(...): HBase stores no empty rows.", model=model)
 

@@ -243,7 +243,8 @@ def check_maps(
         )
     if any(not f.is_key and not f.qualifier for f in fields):
         raise DeclarationError(
-            "A model whose column has an empty alias has no other cells, so it cannot have map columns: give the column an alias.",
+            "A model whose column has an empty alias has no other cells, so it cannot have map columns: in a new table, "
+            "give the column an alias.",
             model=model,
             field=name,
         )

@@ -78,7 +78,10 @@ def _check_versioned(schema: TableSchema, of: TableSchema) -> None:
         raise _mistake(schema, "The key of a versioned model with counters cannot be changed this way: " + _OFFLINE)
 
 
-_OFFLINE = "stop the programs that write it, read every object, add it with the new model, and start the programs with the new model."
+_OFFLINE = (
+    "stop the programs that write it, read every object, add it with the new model to an empty table (if that fails, empty it and begin "
+    "again), and start the programs with the new model."
+)
 
 
 def _mistake(schema: TableSchema, message: str, **details: Any) -> DeclarationError:

@@ -23,7 +23,7 @@ def abandoned_claim(table: str, row: bytes, held: Cell | None, grace: int) -> Pr
         grace: G in ms.
     """
     if held is None or held.value == FLAG:
-        raise RowExists("A row with this key exists already: change it with update(), or overwrite it with add().", table=table, key=row)
+        raise RowExists("A row with this key exists already: use another key, or change the row with update().", table=table, key=row)
     now = yield ReadClock()
     if held.value[:1] != CLAIMED or now - held.timestamp <= grace:
         raise RowExists(

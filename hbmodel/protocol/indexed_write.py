@@ -131,7 +131,7 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[lis
         old = planner.old(row)
         if old.live:
             raise RowExists(
-                "A row with this key exists already: change it with update(), or overwrite it with add().",
+                "A row with this key exists already: use another key, or change the row with update().",
                 table=schema.table,
                 key=write.row,
             )
@@ -153,7 +153,7 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[lis
             if version is None or version.value != plan.put.cells[schema.version_column]:
                 if planner.old(row).live:
                     raise RowExists(
-                        "A row with this key exists already: change it with update(), or overwrite it with add().",
+                        "A row with this key exists already: use another key, or change the row with update().",
                         table=schema.table,
                         key=write.row,
                     )

@@ -68,7 +68,7 @@ def insert_unindexed(
                 claim = yield from abandoned_claim(schema.table, write.row, None if row is None else row.columns.get(column), grace)
                 continue
             raise RowExists(
-                "A row with this key exists already: change it with update(), or overwrite it with add().",
+                "A row with this key exists already: use another key, or change the row with update().",
                 table=schema.table,
                 key=write.row,
             )
@@ -106,7 +106,7 @@ def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Prot
         return column, None
     if planner.reader.exists(row):
         raise RowExists(
-            "A row with this key exists already: change it with update(), or overwrite it with add().",
+            "A row with this key exists already: use another key, or change the row with update().",
             table=planner.schema.table,
             key=write.row,
         )

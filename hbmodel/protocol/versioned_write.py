@@ -216,7 +216,7 @@ class WrittenRows:
     def _planned(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
         if self.insert and old.live:
             error = RowExists(
-                "A row with this key exists already: change it with update(), or overwrite it with add().",
+                "A row with this key exists already: use another key, or change the row with update().",
                 table=self.planner.schema.table,
                 key=write.row,
             )

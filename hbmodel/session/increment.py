@@ -33,7 +33,10 @@ def increment(store: Store, bind: Callable[[TableSchema], Binding], obj: Any, co
             "Only a counter can be incremented: declare the field with hb.counter().", table=schema.table, field=counter.of.name
         )
     if schema.immutable:
-        raise SessionError("Rows of an immutable model cannot be incremented: leave out immutable=True.", table=schema.table)
+        raise SessionError(
+            "Rows of an immutable model cannot be incremented: declare the model without immutable=True, if nothing else needs it.",
+            table=schema.table,
+        )
     number = whole_number(amount)
     if number is None or not -(2**63) <= number < 2**63:
         raise EncodingError("A counter can be incremented by whole numbers of 64 bits only.", table=schema.table, field=counter.of.name)

@@ -32,6 +32,8 @@ from hbmodel.tables.registration import Binding
 PLANS_KEPT = 32
 """Queries whose plan is remembered, since page after page of one query is planned alike."""
 
+_CLOSED = "The session was closed while a query was being read: read the items before it is closed, for example with all()."
+
 
 class _Outdated(Exception):
     """The way the table is read has changed since a plan was made."""
@@ -123,10 +125,7 @@ class QueryRunner:
             with closing(PlanExecutor(self._store(terms), made, wanted, self._check(terms, made, binding)).items(after)) as found:
                 for item in found:
                     if self._guard.closed:
-                        raise SessionClosed(
-                            "The session was closed while a query was being read: read the items before it is closed, for example with "
-                            "all()."
-                        )
+                        raise SessionClosed(_CLOSED)
                     yield item
         except _Outdated:
             raise SchemaMismatch("The indexes of the table changed during a query; ask again.", table=terms.schema.table) from None
@@ -152,10 +151,7 @@ class QueryRunner:
                             skip -= 1
                             continue
                         if self._guard.closed:
-                            raise SessionClosed(
-                                "The session was closed while a query was being read: read the items before it is closed, for example "
-                                "with all()."
-                            )
+                            raise SessionClosed(_CLOSED)
                         yield item(values)
                         if remaining is not None:
                             remaining -= 1

@@ -78,7 +78,8 @@ def _update(
         raise SessionError("update() takes at least one field to change.", table=schema.table)
     if schema.immutable:
         raise SessionError(
-            "Rows of an immutable model cannot be updated: put a new object under another key, or leave out immutable=True.",
+            "Rows of an immutable model cannot be updated: put a new object under another key, or declare the "
+            "model without immutable=True, if nothing else needs it.",
             table=schema.table,
         )
     check_updated(schema, changes)

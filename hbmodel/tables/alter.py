@@ -138,7 +138,9 @@ def _check(found: Diff, lossy: bool) -> None:
     refused = [str(difference) for difference in found if difference.effect == "refused"]
     if refused:
         raise SchemaMismatch(
-            "The live tables cannot be altered to what the models declare: change the models as `differences` says.", differences=refused
+            "The live tables cannot be altered to what the models declare: declare what is live, as `differences` lists it, or use a new "
+            "table.",
+            differences=refused,
         )
     losing = [str(difference) for difference in found if difference.effect == "lossy"]
     if losing and not lossy:

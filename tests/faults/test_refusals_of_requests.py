@@ -163,7 +163,8 @@ def test_each_refusal_has_its_message(kind: type[hb.HbmodelError], message: str,
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        (sqlite3.SQLITE_TOOBIG, "or a row is too large for SQLite: write smaller rows"),
+        (sqlite3.SQLITE_TOOBIG, "A value is too large for SQLite: write smaller cells"),
+        (sqlite3.SQLITE_NOMEM, "The embedded store ran out of memory: read or write less at a time"),
         (sqlite3.SQLITE_MISMATCH, "SQLite refused an operation of the embedded store: see `reason`"),
     ],
 )

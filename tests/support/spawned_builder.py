@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from multiprocessing.synchronize import Barrier
 
 import hbmodel as hb
 from tests.support.faulty import RecordingStore
 
-TIMES = hb.IndexTimes(lease=0.3, longest_call=0.2, clock_bound=0.5, grace=5)
+TIMES = hb.IndexTimes(lease=1, longest_call=1, clock_bound=1, grace=10)
 
 
 @hb.model(table="spawned", family="d")
@@ -22,6 +23,11 @@ class Grouped:
     group: hb.Column[int] = hb.column("g", hb.UInt8)
 
     by_group = hb.index("group")
+
+
+def begin_together(barrier: Barrier) -> None:
+    """Waits until every process of the pool has been started."""
+    barrier.wait(60)
 
 
 def build(url: str) -> tuple[int, bool, int, int]:

@@ -15,7 +15,7 @@ from hbmodel.store.embedded import EmbeddedStore
 from tests.support.beds import cells_of
 from tests.support.faulty import Call, RecordingStore
 
-TIMES = hb.IndexTimes(lease=0.05, longest_call=0.05, clock_bound=0.05, grace=0.4)
+TIMES = hb.IndexTimes(lease=0.3, longest_call=0.3, clock_bound=0.3, grace=2)
 
 KINDS: dict[str, dict[str, Any]] = {
     "last write wins": {},
@@ -53,6 +53,7 @@ def open_session(store: hb.Store) -> hb.Session:
     return hb.Session(store, lease=TIMES.lease, longest_call=TIMES.longest_call, clock_bound=TIMES.clock_bound, grace=TIMES.grace)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("limited", [True, False], ids=["as Thrift1", "as Thrift2"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_model_gives_what_the_table_says(kind: str, limited: bool) -> None:

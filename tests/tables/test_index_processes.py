@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import hbmodel as hb
-from tests.support.spawned_builder import TIMES, Grouped, Plain, build
+from tests.support.spawned_builder import TIMES, Grouped, Plain, begin_together, build
 
 
+@pytest.mark.lengthy
 def test_processes_of_a_pool_share_a_build(tmp_path: Path) -> None:
     url = f"embedded:{tmp_path / 'store.db'}"
     with hb.connect(url) as store:
@@ -22,12 +23,13 @@ def test_processes_of_a_pool_share_a_build(tmp_path: Path) -> None:
         hb.create_tables(store, Grouped)
         with pytest.raises(hb.StoreError, match="open one in each process"):
             pickle.dumps(store)
-        with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes:
+        spawned = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(2, spawned, begin_together, (spawned.Barrier(2),)) as processes:
             built = list(processes.map(build, [url] * 2))
         assert [(readable, rows) for _, readable, rows, _ in built] == [(True, 400)] * 2
         assert len({process for process, *_ in built}) == 2
         entries = [put for *_, put in built]
-        assert sum(entries) == 400
+        assert sum(entries) >= 400  # a range whose claim was lost is built twice
         assert min(entries) > 0, "one process did all the work"
         assert hb.verify_index(store, Grouped, "by_group", times=TIMES).entries == 400
         session = hb.Session(store)

@@ -16,8 +16,8 @@ from tests.tables.migration_models import Moved, Visit, session_of, visit
 TIMES = hb.IndexTimes(lease=0.05, longest_call=0.05, clock_bound=0.05, grace=0.7)
 QUICK = hb.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
 ROWS, BATCH = 200, 10
-SECONDS = 0.2
-"""Each phase must take longer than this at the speeds of these tests; without a limit it takes about a quarter of it."""
+SECONDS = 0.5
+"""Each phase must take longer than this at the speeds of these tests; without a limit it takes a tenth of it."""
 
 
 class Watch:

@@ -161,7 +161,7 @@ def test_a_drop_can_be_planned(url: str, tmp_path: Path) -> None:
         assert planned.exit_code == 0, planned.output
         assert planned.output == "visits-cli.by_page: readable\nwould drop visits-cli.by_page\n"
         found = json.loads(run(url, tmp_path, "drop", "--dry-run", "--json", model=model).stdout)
-        assert found == {"index": "by_page", "state": "readable", "would_drop": ["visits-cli.by_page"]}
+        assert found == {"index": "by_page", "dry_run": True, "state": "readable", "would_drop": ["visits-cli.by_page"]}
     with hb.connect(url) as store:
         short = hb.IndexTimes(lease=0.1, longest_call=0.1, clock_bound=0.05, grace=1)
         assert hb.drop_index(store, models(tmp_path).Visit, "by_page", dry_run=True, times=short) == ["visits-cli.by_page"]

@@ -20,6 +20,8 @@ _NAMESPACE = re.compile(r"\w+")
 OWN_NAMESPACE = "hbase"
 """The namespace of HBase's own tables."""
 
+TABLE_EXISTS = "There is already a table of that name: use it, or choose another name."
+
 
 def check_namespace(namespace: str) -> None:
     """Raises InvalidRequest for a name that no namespace can have."""

@@ -344,7 +344,9 @@ def translated(error: sqlite3.Error, path: str | None) -> HbmodelError:
             return StoreError("The embedded store's file cannot be written: check its permissions.", path=path)
         case sqlite3.SQLITE_IOERR:
             return StoreError("The embedded store's file cannot be read or written: check the disk.", path=path)
-        case sqlite3.SQLITE_NOMEM | sqlite3.SQLITE_TOOBIG:
-            return StoreError("The embedded store ran out of memory, or a row is too large for SQLite: write smaller rows.", path=path)
+        case sqlite3.SQLITE_NOMEM:
+            return StoreError("The embedded store ran out of memory: read or write less at a time.", path=path)
+        case sqlite3.SQLITE_TOOBIG:
+            return StoreError("A value is too large for SQLite: write smaller cells.", path=path)
         case _:
             return StoreError("SQLite refused an operation of the embedded store: see `reason`.", path=path, reason=str(error))

@@ -26,7 +26,7 @@ from hbmodel.store.checks.rows import (
     check_row_change,
     check_versions,
 )
-from hbmodel.store.checks.tables import check_family, is_table_name
+from hbmodel.store.checks.tables import TABLE_EXISTS, check_family, is_table_name
 from hbmodel.store.clock_tick import deletes_now
 from hbmodel.store.closing import ClosingStore
 from hbmodel.store.embedded.cells import StoredCell, StoredRow, visible
@@ -270,7 +270,7 @@ class EmbeddedStore(ClosingStore):
         layout = new_layout(table, families, split_keys)
         with self._database.write() as connection:
             if connection.execute("SELECT 1 FROM tables WHERE name = ?", (table,)).fetchone() is not None:
-                raise TableExists("There is already a table of that name: drop it first, or choose another name.", table=table)
+                raise TableExists(TABLE_EXISTS, table=table)
             check_namespace_of(connection, table)
             connection.execute("INSERT INTO tables (name, layout) VALUES (?, ?)", (table, layout.encode()))
 

@@ -81,7 +81,7 @@ class Wire:
         elif self.http != Http():
             raise InvalidRequest("A path, a user and a password need transport=http.", option="transport")
         if self.http.user is not None and self.tls is None:
-            raise InvalidRequest("A user and a password are sent over TLS only: add tls=true to the URL.", option="tls")
+            raise InvalidRequest("A user and a password are sent over TLS only: they need tls=true.", option="tls")
 
     @property
     def takes_encoded(self) -> bool:

@@ -18,6 +18,7 @@ from hbmodel.errors import (
     TableNotFound,
 )
 from hbmodel.store.checks.rows import NO_FAMILY, NO_TABLE
+from hbmodel.store.checks.tables import TABLE_EXISTS
 
 logger = logging.getLogger("hbmodel")
 
@@ -27,11 +28,11 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ("NoSuchColumnFamilyException", FamilyNotFound, NO_FAMILY),
     ("already exists so cannot be added", FamilyExists, "The table already has a column family of that name."),
     ("does not exist, so it cannot be modified", FamilyNotFound, NO_FAMILY),
-    ("NamespaceNotFoundException", NamespaceNotFound, "There is no such namespace: create it first."),
+    ("NamespaceNotFoundException", NamespaceNotFound, "There is no such namespace: namespaces() lists them."),
     ("NamespaceExistException", NamespaceExists, "There is already a namespace of that name."),
     ("TableNotFoundException", TableNotFound, NO_TABLE),
     ("table does not exist", TableNotFound, NO_TABLE),
-    ("TableExistsException", TableExists, "There is already a table of that name: drop it first, or choose another name."),
+    ("TableExistsException", TableExists, TABLE_EXISTS),
     ("Field is not a long", InvalidRequest, "Only a cell of eight bytes, or an absent one, can be incremented."),
     (
         "Invalid method name",
@@ -114,7 +115,7 @@ def store_error(failure: Exception, name: str = "", **details: Any) -> HbmodelEr
         kind, sentence = meaning
         return kind(sentence, **details)
     if type(failure).__name__ == "AlreadyExists":
-        return TableExists("There is already a table of that name: drop it first, or choose another name.", **details)
+        return TableExists(TABLE_EXISTS, **details)
     return StoreError("HBase refused the request: see `reason`.", **details, reason=first_line(failure) or type(failure).__name__)
 
 

@@ -284,7 +284,7 @@ def status(
 ) -> None:  # fmt: skip
     """Show the state of every index; with a model, also check a sample of rows and entries for differences.
 
-    Exit status 1 if an entry is missing, or the share of stale entries exceeds the threshold.
+    Exit status 1 if an entry or a claim is missing, a row cannot be indexed, or the share of stale entries exceeds the threshold.
     """
 
     def once() -> int:
@@ -328,11 +328,11 @@ def drop(table: str, name: str, named: str | None, url: str, registry: str, as_j
         states = IndexStates(store, catalog, place, name, times.drain, waiting(progress))
         if dry_run:
             state, tables = states.to_drop()
-            found: dict[str, Any] = {"index": name, "state": state, "would_drop": tables}
+            found: dict[str, Any] = {"index": name, "dry_run": True, "state": state, "would_drop": tables}
             lines = [f"{table}.{name}: {state}", *(f"would drop {one}" for one in tables)]
         else:
             dropped = states.drop()
-            found, lines = {"dropped": dropped}, [f"dropped {one}" for one in dropped]
+            found, lines = {"index": name, "dry_run": False, "dropped": dropped}, [f"dropped {one}" for one in dropped]
     click.echo(json.dumps(found) if as_json else "\n".join(lines) or "nothing was left")
 
 
