@@ -63,7 +63,7 @@ class After:
 
 
 def test_a_counter_of_an_immutable_model_is_not_incremented() -> None:
-    with fresh(Event) as store, pytest.raises(hb.SessionError, match="Rows of an immutable model cannot be incremented: leave out"):
+    with fresh(Event) as store, pytest.raises(hb.SessionError, match="Rows of an immutable model cannot be incremented: declare"):
         hb.Session(store).increment(Event(number=1), Event.seen)
 
 

@@ -75,7 +75,7 @@ def names_in(code: str) -> Iterator[tuple[str, Any, str]]:
 
 def listed(owner: Any, path: str) -> bool:
     """Whether an attribute is a detail of an error that its docstring lists."""
-    return inspect.isclass(owner) and issubclass(owner, hb.HbmodelError) and f"\n        {path}: " in (owner.__doc__ or "")
+    return inspect.isclass(owner) and issubclass(owner, hb.HbmodelError) and f"\n    {path}: " in (inspect.getdoc(owner) or "")
 
 
 def wrong_names(code: str) -> list[str]:
