@@ -146,7 +146,7 @@ def repeat_request(console: Console, session: hb.Session, numbers: hb.SequenceId
 
 
 def change_together(console: Console, store: hb.Store, book: dict[int, Order]) -> None:
-    """Clerks change one order at once. No change is lost: one that is refused is made anew of what is there now."""
+    """Clerks change one order at once. No change is lost: a refused one is repeated on the current order."""
     number = next(iter(book))
     with hb.Session(store) as eve, hb.Session(store) as fay:
         changed = adding(number, "pot")(eve)

@@ -317,9 +317,9 @@ def test_orders(url: str) -> None:
     if url.startswith("hbase:"):
         assert "need a store with check-and-mutate" in done.stdout
         return
-    told, (_, *waiting), checked = done.stdout.partition("┏")[0], cells_of_tables(done.stdout), done.stdout.rpartition("┘")[2]
+    shown, (_, *waiting), checked = done.stdout.partition("┏")[0], cells_of_tables(done.stdout), done.stdout.rpartition("┘")[2]
     pages = "[[57, 53, 49, 45], [41, 37, 33, 29], [25, 21, 17, 13], [9, 5, 1]]"
-    assert told.splitlines() == [
+    assert shown.splitlines() == [
         "60 orders placed",
         "refused: ('by_reference', 'pay-00000')",
         "the order with that reference: 1",

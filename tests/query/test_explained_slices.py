@@ -76,14 +76,14 @@ def test_the_calls_to_the_first_item_are_those_that_are_made(session: hb.Session
     wrong = []
     for query in queries(session):
         asked = query.reversed() if backwards else query
-        told = asked.explain()
+        explained = asked.explain()
         with monkeypatch.context() as watching:
             watching.setattr(ThriftConnection, "send", noted)
             sent.clear()
             assert asked.first() is not None
         called = [api for api in sent if "lose" not in api]
-        if len(called) != told.calls:
-            wrong.append(f"{told}\n{called}")
+        if len(called) != explained.calls:
+            wrong.append(f"{explained}\n{called}")
     assert not wrong, "\n\n".join(wrong)
 
 
@@ -91,12 +91,12 @@ def test_the_calls_to_the_first_item_are_those_that_are_made(session: hb.Session
 def test_the_scans_to_the_first_item_are_those_that_are_made(session: hb.Session, bed: Bed) -> None:
     for query in queries(session):
         for asked in (query, query.reversed()):
-            told = asked.explain()
+            explained = asked.explain()
             bed.store.calls.clear()
             assert asked.first() is not None
             scans = sum(len(call.items) for call in bed.store.calls if call.name == "scan")
             gets = sum(1 for call in bed.store.calls if call.name != "scan")
-            assert (scans, gets) == (told.scan_calls, told.gets), f"{told}\n{bed.store.calls}"
+            assert (scans, gets) == (explained.scan_calls, explained.gets), f"{explained}\n{bed.store.calls}"
 
 
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)

@@ -251,8 +251,8 @@ def test_a_query_makes_at_least_the_calls_that_are_explained(bed: Bed) -> None:
         (query.where(Sample.station.in_(["t", "v"])), True, False),
         (query.where(Sample.station == "s", Sample.level == 8), False, False),  # the server drops the others
     ):
-        told = asked.explain()
-        assert told.at_least == at_least
+        explained = asked.explain()
+        assert explained.at_least == at_least
         calls.clear()
         assert asked.first() is not None
-        assert len(calls) > told.calls if more else len(calls) == told.calls, f"{told}\n{calls}"
+        assert len(calls) > explained.calls if more else len(calls) == explained.calls, f"{explained}\n{calls}"

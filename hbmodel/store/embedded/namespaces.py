@@ -19,7 +19,7 @@ def check_namespace_of(connection: sqlite3.Connection, table: str) -> None:
     """Raises `NamespaceNotFound` unless the namespace that a table's name begins with is there."""
     namespace, colon, _ = table.partition(":")
     if colon and namespace not in namespaces(connection):
-        raise NamespaceNotFound("There is no such namespace: namespaces() lists them.", table=table, namespace=namespace)
+        raise NamespaceNotFound("There is no such namespace: check the name, or create it first.", table=table, namespace=namespace)
 
 
 def create_namespace(connection: sqlite3.Connection, namespace: str) -> None:
@@ -35,7 +35,7 @@ def delete_namespace(connection: sqlite3.Connection, namespace: str) -> None:
     """Deletes a namespace, in a writing transaction."""
     check_namespace(namespace)
     if namespace not in namespaces(connection):
-        raise NamespaceNotFound("There is no such namespace: namespaces() lists them.", namespace=namespace)
+        raise NamespaceNotFound("There is no such namespace: check the name, or create it first.", namespace=namespace)
     if namespace == _DEFAULT or namespace in _of_tables(connection):
         raise InvalidRequest("Only a namespace without tables, and not the default one, can be deleted.", namespace=namespace)
     connection.execute("DELETE FROM namespaces WHERE name = ?", (namespace,))

@@ -28,7 +28,7 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ("NoSuchColumnFamilyException", FamilyNotFound, NO_FAMILY),
     ("already exists so cannot be added", FamilyExists, "The table already has a column family of that name."),
     ("does not exist, so it cannot be modified", FamilyNotFound, NO_FAMILY),
-    ("NamespaceNotFoundException", NamespaceNotFound, "There is no such namespace: namespaces() lists them."),
+    ("NamespaceNotFoundException", NamespaceNotFound, "There is no such namespace: check the name, or create it first."),
     ("NamespaceExistException", NamespaceExists, "There is already a namespace of that name."),
     ("TableNotFoundException", TableNotFound, NO_TABLE),
     ("table does not exist", TableNotFound, NO_TABLE),

@@ -165,7 +165,7 @@ class FirstRows:
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def _send(self, connection: ThriftConnection, share: _Share) -> None:
-        """Sends first requests, as many as may be sent before a reply is read."""
+        """Sends the first requests, up to the limit of bytes that may wait for replies."""
         api, room = self._templates[0][0].api, FIRST_BYTES
         packet: list[bytes] = []
         size = 0
