@@ -25,6 +25,7 @@ import hbmodel as hb
 from hbmodel.store import Scan
 from hbmodel.store.ranges import KeyRange
 from tests.benchmarks.comparison import IN_ROW, MANY, REPEATS, Case, Result, compare
+from tests.benchmarks.index_queries import Covered, Event, events, index_cases
 from tests.benchmarks.latest import Measured, latest_cases, measurements
 from tests.benchmarks.mapping import mapping_cases
 from tests.benchmarks.prepend import Comment, prepend_cases
@@ -48,37 +49,12 @@ class Reading:
     count: hb.Column[int] = hb.column("c")
 
 
-@hb.model(table=f"bench_event_{SUFFIX}", family="d", immutable=True)
-class Event:
-    source: hb.Key[int] = hb.key(hb.UInt32)
-    number: hb.Key[int] = hb.key(hb.UInt32)
-    kind: hb.Column[str] = hb.column("k")
-    owner: hb.Column[str] = hb.column("o")
-    size: hb.Column[int] = hb.column("s", hb.Int32)
-    text: hb.Column[str] = hb.column("t")
-
-    by_kind = hb.index("kind")
-    by_owner = hb.index("owner")
-
-
 @hb.model(table=f"bench_salted_{SUFFIX}", family="d", salt=hb.HashSalt(16, by=("number",)))
 class Spread:
     group: hb.Key[int] = hb.key(hb.UInt32)
     number: hb.Key[int] = hb.key(hb.UInt32)
     name: hb.Column[str] = hb.column("n")
     size: hb.Column[int] = hb.column("s", hb.Int32)
-
-
-@hb.model(table=f"bench_covered_{SUFFIX}", family="d", immutable=True)
-class Covered:
-    source: hb.Key[int] = hb.key(hb.UInt32)
-    number: hb.Key[int] = hb.key(hb.UInt32)
-    kind: hb.Column[str] = hb.column("k")
-    owner: hb.Column[str] = hb.column("o")
-    size: hb.Column[int] = hb.column("s", hb.Int32)
-    text: hb.Column[str] = hb.column("t")
-
-    by_owner = hb.index("owner", covers=("kind", "size", "text"))
 
 
 MODELS = (Reading, Event, Covered, Spread, Measured, Comment, *WIDE_MODELS)
@@ -96,11 +72,6 @@ def spreads(rows: int) -> Iterator[Spread]:
         yield Spread(group=n % 20, number=n, name=f"name {n}", size=n)
 
 
-def events(rows: int, model: Any = Event) -> Iterator[Any]:
-    for n in range(rows):
-        yield model(source=n % 16, number=n, kind=f"kind {n % 9}", owner=f"owner {n % 99}", size=n, text="x" * 40)
-
-
 OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {
     Reading: readings,
     Spread: lambda rows: spreads(min(rows, 20_000)),
@@ -113,14 +84,17 @@ OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {
 
 def run_all(url: str, thrift2_url: str, rows: int, chosen: Callable[[str], bool], warm_up: float) -> list[Result]:
     """Every comparison whose name is chosen, against the two gateways of one HBase; the tables are dropped afterwards."""
-    where = urlsplit(url)
+    where, second_where = urlsplit(url), urlsplit(thrift2_url)
     by_hand = happybase.Connection(where.hostname, where.port)
     with hb.connect(url) as first, hb.connect(thrift2_url) as second, hb.connect("memory:") as embedded:
         hb.create_tables(second, *MODELS)
         hb.create_tables(embedded, *WIDE_MODELS)
         try:
             cases = [*_scans(first, second, by_hand, rows), *_pages(first, second, by_hand), *_buckets(first, second, by_hand)]
-            cases += [*_gets(first, second, by_hand), *_index_queries(first, second, by_hand)]
+            cases += [
+                *_gets(first, second, by_hand),
+                *index_cases(first, second, by_hand, second_where.hostname or "localhost", second_where.port or 9090),
+            ]
             cases += [*_keysets(first, second), *latest_cases(first, second, by_hand)]
             cases += wide_cases(first, second, by_hand, embedded)
             cases += [*_single_puts(first, second, by_hand), *_puts(first, second, by_hand), *mapping_cases()]
@@ -199,27 +173,6 @@ def _gets(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> I
         yield Case(
             f"{name}: get_many of 50 / rows", partial(session.get_many, Reading, keys),
             lambda: table.rows([packed(key) for key in keys]), MANY, 1.0, IN_ROW, (Reading,),
-        )  # fmt: skip
-
-
-def _index_queries(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
-    prefix = b"owner 42\x00\x01"
-
-    def theirs(name: str) -> object:
-        entries = by_hand.table(f"{name}.by_owner").scan(row_prefix=prefix, limit=100, batch_size=100, columns=[b"d:_v"])
-        return by_hand.table(name).rows([entry[len(prefix) :] for entry, _ in entries])
-
-    for name, store in (("thrift1", first), ("thrift2", second)):
-        session = hb.Session(store)
-        some = session.query(Event).where(Event.owner == "owner 42").limit(100)
-        yield Case(
-            f"{name}: index query of 100 rows / scan and rows", some.all, partial(theirs, f"bench_event_{SUFFIX}"),
-            MANY, 1.0, IN_ROW, (Event,),
-        )  # fmt: skip
-        covering = session.query(Covered).where(Covered.owner == "owner 42").limit(100)
-        yield Case(
-            f"{name}: covering query of 100 rows / scan and rows", covering.all, partial(theirs, f"bench_covered_{SUFFIX}"),
-            MANY, 0.6, IN_ROW, (Covered,),
         )  # fmt: skip
 
 

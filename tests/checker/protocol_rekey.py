@@ -10,11 +10,11 @@ from attrs import frozen
 
 import hbmodel as hb
 from hbmodel.errors import HbmodelError
+from hbmodel.mapping.covering import EntryDecoder, fields_held
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
-from hbmodel.protocol.move_marks import mark_of
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
@@ -23,7 +23,6 @@ from hbmodel.protocol.operations import (
     DeleteRows,
     GetRows,
     LetClockTick,
-    MutateRow,
     Operation,
     Protocol,
     PutRows,
@@ -34,123 +33,21 @@ from hbmodel.protocol.operations import (
 from hbmodel.protocol.rekey import Move, rekey
 from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
 from hbmodel.protocol.rekey_rows import RowMover, UnindexedMover
-from hbmodel.protocol.server_time import MOVED, OWN, STAMP_LIFE
 from hbmodel.protocol.unindexed_insert import insert_unindexed
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
+from hbmodel.protocol.verify_entries import CoveringReader, EntryScope, EntryVerifier
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.versioned_write import insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, Outcome, UpdateFields, put_object
-from hbmodel.store import Delete, Put
+from hbmodel.store import Put
+from hbmodel.store.ranges import KeyRange
 from tests.checker.behaviour import once
-from tests.checker.protocol_adapter import BOUND, Step, Steps, StoredCell, StoredRow, Told, mc
+from tests.checker.protocol_adapter import BOUND, Steps, Told, mc
+from tests.checker.protocol_rekey_models import COVERED, EXACT, MODELS
+from tests.checker.protocol_rekey_rows import ANOTHER, OUTCOME, SAME, SERVER, THE, place_of, row_of
+from tests.checker.protocol_rekey_watch import RekeyModel, Watch
 from tests.checker.protocol_unindexed import ATOMIC
-from tests.checker.search import Model
-
-
-@hb.model(table="moved", family="d")
-class Bare:
-    """No index."""
-
-    name: hb.Key[str] = hb.key()
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
-
-
-@hb.model(table="moved_indexed", family="d")
-class Indexed:
-    """One index; the last write wins."""
-
-    name: hb.Key[str] = hb.key()
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
-
-    by_tag = hb.index("tag")
-
-
-@hb.model(table="moved_fact", family="d", immutable=True)
-class Fact:
-    """One index of rows that never change."""
-
-    name: hb.Key[str] = hb.key()
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
-
-    by_tag = hb.index("tag")
-
-
-@hb.model(table="moved_versioned", family="d")
-class Versioned:
-    """One index, and a version."""
-
-    name: hb.Key[str] = hb.key()
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
-    version: hb.Column[int] = hb.version()
-
-    by_tag = hb.index("tag")
-
-
-@hb.model(table="moved_unique", family="d")
-class Unique:
-    """One unique index."""
-
-    name: hb.Key[str] = hb.key()
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
-    version: hb.Column[int] = hb.version()
-
-    by_tag = hb.index("tag", unique=True)
-
-
-@hb.model(table="moved_wide", family="d", row=b"r")
-class Wide:
-    """Objects of one row; the last write wins."""
-
-    name: hb.Key[str] = hb.key(part="column")
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
-
-    by_tag = hb.index("tag")
-
-
-@hb.model(table="moved_wide_bare", family="d", row=b"r")
-class WideBare:
-    """Objects of one row without an index."""
-
-    name: hb.Key[str] = hb.key(part="column")
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
-
-
-@hb.model(table="moved_wide_versioned", family="d", row=b"r")
-class WideVersioned:
-    """Objects of one row that has a version."""
-
-    name: hb.Key[str] = hb.key(part="column")
-    who: hb.Column[int] = hb.column("w", hb.UInt8)
-    tag: hb.Column[int] = hb.column("t", hb.UInt8)
-    version: hb.Column[int] = hb.version()
-
-    by_tag = hb.index("tag")
-
-
-MODELS: Mapping[str, type[Any]] = {
-    "bare": Bare, "indexed": Indexed, "fact": Fact, "versioned": Versioned, "unique": Unique,
-    "wide": Wide, "wide bare": WideBare, "wide versioned": WideVersioned,
-}  # fmt: skip
-EXACT = frozenset({"versioned", "unique", "wide versioned"})
-"""The models that lose no write which is acknowledged."""
-
-SERVER, DELETING, BROKEN, SAME = ("server", 0), ("deleting", 0), ("broken", 0), ("same", 0)
-LATE = ("late", 0)
-OUTCOME, ROW_VERSION = "outcome", "row version"
-"""Keys of the checker's store: the server's clock, whether a delete has begun, what a step found wrong, whether the second
-move is the first one's call once more and nothing else can be under the new key, whether so much time has passed that the cells have
-expired which say who put a row, and what calls have ended in."""
-
-THE, ANOTHER = 1, 2
-"""Who: the object that moves, and others."""
 
 
 @frozen
@@ -179,76 +76,6 @@ class Rules:
 
 
 SHIPPED = Rules()
-
-# --- the store --------------------------------------------------------------------------------------------------------
-
-
-def cells_of(store: Any, table: str, row: bytes, columns: Sequence[bytes] = ()) -> tuple[Any, ...]:
-    """The cells that a get shows; objects of a versioned wide model show the version of their row too."""
-    families = {column for column in columns if b":" not in column}
-    cells = mc.vis(store, table, row) + mc.vis(store, (ROW_VERSION, table), b"")
-    return tuple((c, ts, v) for c, ts, v in cells if not columns or c in columns or c.partition(b":")[0] in families)
-
-
-def _apply(store: Any, table: str, mutations: Sequence[Put | Delete]) -> None:
-    if any(mutation.timestamp is None for mutation in mutations):
-        store[SERVER] += 1  # no two calls share a millisecond: the other tests of such rows have them do so
-    for mutation in mutations:
-        at = store[SERVER] if mutation.timestamp is None else mutation.timestamp
-        if isinstance(mutation, Put):
-            own = tuple(sorted((c, v) for c, v in mutation.cells.items() if c != b"d:_r"))
-            mc._put(store, table, mutation.row, own, at)
-            if b"d:_r" in mutation.cells:
-                mc._put(store, (ROW_VERSION, table), b"", ((b"d:_r", mutation.cells[b"d:_r"]),), at)
-        elif mutation.columns:
-            for column in mutation.columns:
-                mc._delcol(store, table, mutation.row, column, at)
-        else:
-            mc._delrow(store, table, mutation.row, at)
-
-
-def _call(store: Any, step: Step) -> Any:
-    match step[1]:
-        case GetRows(table, (row,), columns):
-            return Told(cells_of(store, table, row, columns))
-        case PutRows(table, mutations) | DeleteRows(table, mutations) | MutateRow(table, mutations):
-            _apply(store, table, mutations)
-        case CheckAndMutate(table, row, column, expected, mutations):
-            held = {c: v for c, _, v in cells_of(store, table, row)}.get(column)
-            if (held or None) != expected:
-                return False
-            _apply(store, table, mutations)
-            return True
-    return None
-
-
-def _ended(store: Any, step: Step) -> None:
-    store[(OUTCOME, step[1])] = step[2]
-
-
-def _deleting(store: Any, step: Step) -> None:
-    store[DELETING] = 1
-
-
-def _passed(store: Any, step: Step) -> int:
-    return 2 * STAMP_LIFE * store.get(LATE, 0)
-
-
-def _late(store: Any, step: Step) -> None:
-    store[LATE] = 1
-    store[SERVER] += 2 * STAMP_LIFE
-    for place, (whole, columns) in [(of, held) for of, held in store.items() if isinstance(of[1], bytes)]:
-        store[place] = whole, tuple(cell for cell in columns if not cell[0].startswith(b"d:_p") or cell[1][2] not in {OWN, MOVED})
-
-
-def _looked(store: Any, step: Step) -> None:
-    if not store.get(DELETING):
-        store[BROKEN] = "MISSED: a reader found the object under neither key"
-
-
-mc.OPS.update(moving=_call, moving_ended=_ended, moving_deleting=_deleting, moving_missed=_looked, moving_passed=_passed, moving_late=_late)
-
-# --- processes --------------------------------------------------------------------------------------------------------
 
 
 def _single(operation: Operation) -> Iterator[Operation]:
@@ -302,14 +129,6 @@ def driven(who: str, protocol: Protocol[Any], reading: int, *, timed: bool = Fal
         elif not isinstance(operation, LetClockTick):
             steps = tuple(Told(("moving", one)) for one in _single(operation))
             answer = yield steps[0] if len(steps) == 1 else ("par", steps)
-
-
-def row_of(row: bytes, cells: Any) -> Any:
-    return StoredRow(row, {c: StoredCell(v, t) for c, t, v in cells}) if cells else None
-
-
-def place_of(model: type[Any], name: str) -> bytes:
-    return KeyMapper(hb.schema_of(model)).rows((name,))[0]
 
 
 def nonces_of(number: int) -> Callable[[], bytes]:
@@ -408,116 +227,31 @@ def reader(kind: str, new: str, rules: Rules) -> Callable[[], Steps]:
     return run
 
 
-# --- what must hold ---------------------------------------------------------------------------------------------------
+@once
+def query(kind: str, new: str) -> Callable[[], Steps]:
+    """A query that the index covers: the entry of the old row, and then that of the new one, which comes after it in the index."""
+    model = MODELS[kind]
+    schema = hb.schema_of(model)
+    index, keys = schema.indexes["by_tag"], KeyMapper(schema)
+    held = fields_held(schema, index)
+    rows = RowDecoder(schema, True, held | index.reads)
+    verifier = EntryVerifier(schema, index, rows, lambda values: bool(values["who"] == THE), EntryScope([KeyRange()]))
+    covering = CoveringReader(EntryDecoder(schema, index, held), None, verifier)
 
-NAMES = ("k", "m", "n", "o")
+    def asked(found: list[Any]) -> Protocol[None]:
+        for name in ("k", new):
+            (key,) = keys.entries(index, {"name": name, "who": THE, "tag": 1}, place_of(model, name))
+            (entry,) = yield GetRows(index.table, [key], [])
+            if entry is not None:
+                found += yield from covering.read([entry])
 
+    def run() -> Steps:
+        found: list[Any] = []
+        yield from driven("query", asked(found), 12)
+        if not any(values is not None and values["who"] == THE for values in found):
+            yield ("moving_missed",)
 
-@frozen(eq=False)
-class Watch:
-    """The invariants of one model.
-
-    Attributes:
-        kind: of the model.
-        exact: whether no acknowledged write is lost.
-    """
-
-    kind: str
-    exact: bool
-
-    @property
-    def schema(self) -> TableSchema:
-        """Of the model."""
-        return hb.schema_of(MODELS[self.kind])
-
-    def rows(self, store: Any) -> dict[str, dict[str, Any]]:
-        """The live rows, decoded."""
-        schema = self.schema
-        decoder = RowDecoder.of(schema, bool(schema.indexes) or schema.versioned)
-        found = {}
-        for name in NAMES:
-            place = place_of(MODELS[self.kind], name)
-            row = row_of(place, cells_of(store, schema.table, place))
-            if row is not None and decoder.exists(row):
-                found[name] = decoder.values(row)
-        return found
-
-    def broken(self, store: Any) -> str | None:
-        """In every state."""
-        rows = self.rows(store)
-        here = [name for name, values in rows.items() if values["who"] == THE]
-        return store.get(BROKEN) or next(itertools.chain(self._places(store, rows, here), self._writes(store, rows, here)), None)
-
-    def _places(self, store: Any, rows: Mapping[str, Any], here: Sequence[str]) -> Iterator[str]:
-        if not here and not store.get(DELETING):
-            yield "NEITHER: the object is under no key"
-        if {"m", "n"} <= set(here):
-            yield "DOUBLED: the object is under two new keys"
-        yield from self.together(here)
-        if store.get((OUTCOME, "insert m")) == "put" and rows.get("m", {}).get("who") != ANOTHER:
-            yield "TAKEN: an object that another program has put under the new key is gone"
-        yield from self.without_entry(store, rows)
-
-    def together(self, here: Sequence[str]) -> Iterator[str]:
-        """Two places of the object in one row."""
-        if self.schema.wide is not None and len(here) > 1:
-            yield f"BOTH: the object is under {here} in one row"
-
-    def without_entry(self, store: Any, rows: Mapping[str, Any]) -> Iterator[str]:
-        """Rows that an index does not show."""
-        for name, values in rows.items():
-            for index in self.schema.indexes.values():
-                for entry in KeyMapper(self.schema).entries(index, values, place_of(MODELS[self.kind], name)):
-                    if not index.unique and not mc.vis(store, index.table, entry):
-                        yield f"MISSING: the row {name} has no entry"
-
-    def _writes(self, store: Any, rows: Mapping[str, Any], here: Sequence[str]) -> Iterator[str]:
-        holders = [name for name, values in rows.items() if values["tag"] == 1]
-        if self.kind == "unique" and "o" in holders and len(holders) > 1:
-            yield f"DUPLICATE: the rows {holders} hold one value"
-        if not self.exact:
-            return
-        if store.get((OUTCOME, "delete k")) == "deleted" and here:
-            yield f"BACK: the object was deleted and is under {here}"
-        for name in ("k", "m"):
-            if here and store.get((OUTCOME, f"tag {name}")) == "put" and rows[here[-1]]["tag"] != 5:
-                yield f"LOST: an update under {name} is acknowledged and is not there"
-
-    def terminal(self, store: Any) -> str | None:
-        """Once everything has stopped."""
-        done = [number for number in (1, 2) if store.get((OUTCOME, f"move {number}")) == "put"]
-        rows, schema = self.rows(store), self.schema
-        if done and not store.get(DELETING):
-            if rows.get("k", {}).get("who") == THE:
-                return "LEFT: the object has moved and is under the old key too"
-            for name in ("m", "n"):
-                place = place_of(MODELS[self.kind], name)
-                if mark_of(schema, row_of(place, cells_of(store, schema.table, place))) is not None:
-                    return "LEFT: the object has moved and is marked still"
-        refused = store.get((OUTCOME, "move 2")) in {"RowExists", "ConflictError"}
-        if refused and store.get(SAME) and len(rows) > 1:
-            return "STUCK: a move that died is not ended by the same call"
-        return None
-
-
-class RekeyModel(Model):
-    """Processes around the rows of one model."""
-
-    def __init__(self, watch: Watch, store: Any, processes: Sequence[Any], crashes: int) -> None:
-        super().__init__(store, processes, crashes)
-        self._watch = watch
-
-    def broken(self, store: Any) -> str | None:
-        """See `Watch.broken`."""
-        return self._watch.broken(store)
-
-    def terminal(self, store: Any) -> str | None:
-        """See `Watch.terminal`."""
-        return self._watch.terminal(store)
-
-    def over(self, store: Any, process: int) -> bool:
-        """Nothing in the store says whether a process has died."""
-        return True
+    return run
 
 
 def beginning(kind: str) -> dict[Any, Any]:
@@ -576,7 +310,7 @@ def moves(
 ) -> Iterator[tuple[str, RekeyModel]]:
     """Moves of one object beside other writers and a reader."""
     for kind, others, ways in itertools.product(kinds, beside, also):
-        if kind == "fact" and others.startswith("an update"):
+        if hb.schema_of(MODELS[kind]).immutable and others.startswith("an update"):
             continue
         store = beginning(kind)
         if ways == "twice" and not others.startswith("an insert"):
@@ -585,6 +319,8 @@ def moves(
         running += [(f"W{n}", writer(kind, n, *call, rules), 12) for n, call in enumerate(BESIDE[others], 5)]
         if reads and others == "nobody" and ways == "one":
             running.append(("R", reader(kind, "m", rules), 0))
+            if kind in COVERED:
+                running.append(("R2", query(kind, "m"), 0))
         exact = kind in EXACT or rules.exact
         yield f"{kind}, {others}, {ways}", RekeyModel(Watch(kind, exact), store, running, crashes)
 

@@ -23,28 +23,10 @@ from hbmodel.protocol.versioned_write import insert_versioned
 from hbmodel.protocol.writes import put_object
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import BOUND, Steps
-from tests.checker.protocol_rekey import (
-    ANOTHER,
-    DELETING,
-    EXACT,
-    LATE,
-    MODELS,
-    OUTCOME,
-    SERVER,
-    SHIPPED,
-    THE,
-    RekeyModel,
-    Rules,
-    Watch,
-    cells_of,
-    driven,
-    mover,
-    nonces_of,
-    place_of,
-    planner_of,
-    row_of,
-    writer,
-)
+from tests.checker.protocol_rekey import SHIPPED, Rules, driven, mover, nonces_of, planner_of, writer
+from tests.checker.protocol_rekey_models import EXACT, MODELS
+from tests.checker.protocol_rekey_rows import ANOTHER, DELETING, LATE, OUTCOME, SERVER, THE, cells_of, place_of, row_of
+from tests.checker.protocol_rekey_watch import RekeyModel, Watch
 
 BARE = ("bare", "wide bare")
 """The models whose rows have no system cells."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from hbmodel.mapping.covering import VERIFIED
 from hbmodel.mapping.schema import LIVE
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.move_marks import COPIED, MoveMark
@@ -19,6 +20,7 @@ from hbmodel.protocol.operations import (
     PutRows,
     ReadClock,
     ReadRunningTime,
+    Together,
 )
 from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
 from hbmodel.protocol.rekey_rows import UnindexedMover
@@ -159,6 +161,41 @@ class ClaimsStay(VersionedMover):
         yield
 
 
+class Unmarked(IndexedMover[IndexedRowPlanner]):
+    """The old entries stay verified until they are deleted, which comes after the row."""
+
+    def _gone(self, old: OldRow, now: int) -> RowPlan:
+        return evolve(super()._gone(old, now), marks=[])
+
+
+class UnmarkedVersions(VersionedMover):
+    """The same of versioned rows."""
+
+    def _gone(self, old: OldRow, now: int) -> RowPlan:
+        return evolve(super()._gone(old, now), marks=[])
+
+
+def _verified_at_once(protocol: Protocol[Any]) -> Protocol[Any]:
+    """New entries are verified before their row is there."""
+    answer: Any = None
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        answer = yield _verified_entries(operation)
+
+
+def _verified_entries(operation: Any) -> Any:
+    if isinstance(operation, Together):
+        return Together([_verified_entries(one) for one in operation.operations])
+    return evolve(operation, puts=list(map(_verified, operation.puts))) if isinstance(operation, PutRows) else operation
+
+
+def _verified(put: Put) -> Put:
+    return evolve(put, cells={c: VERIFIED + v[1:] if c == b"d:_s" and b"d:_v" in put.cells else v for c, v in put.cells.items()})
+
+
 def _around(change: Callable[[CheckAndMutate], Protocol[Any]]) -> Rules:
     """Conditional changes are carried out by `change`."""
 
@@ -260,6 +297,10 @@ MUTANTS: Mapping[str, Mutant] = {
     "no traces, in one row": Mutant(Rules(bare=WithoutTraces), _inserts("wide bare"), "BOTH"),
     "traces with marks alone": Mutant(Rules(bare=TracesWithMarks), _inserts("bare", "a delete"), "DOUBLED"),
     "traces with deletes alone": Mutant(Rules(bare=TracesWithDeletes), _inserts("bare", "a delete"), "DOUBLED"),
+    "old entries without a mark": Mutant(Rules(versioned=UnmarkedVersions), _where("covered"), "LIES"),
+    "old entries without a mark, rows that never change": Mutant(Rules(indexed=Unmarked), _where("covered fact"), "LIES"),
+    "old entries without a mark, in one row": Mutant(Rules(versioned=UnmarkedVersions), _where("wide covered"), "LIES"),
+    "new entries that are verified before the row": Mutant(Rules(around=_verified_at_once), _where("covered"), "LIES"),
     "an insert that may take any time": Mutant(Rules(inserts=_insert_on_time), _inserts("bare", late=True), "REFUSED"),
     "a dead row that does not say what has moved": Mutant(Rules(indexed=Nameless), _inserts("indexed", repeat=1), "DOUBLED"),
     "a refused insert that begins again over a live row": Mutant(
