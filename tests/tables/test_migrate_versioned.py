@@ -272,7 +272,7 @@ def _complete(store: hb.Store, *, back: bool) -> None:
 def test_what_cannot_move_is_refused(store: hb.Store) -> None:
     with pytest.raises(hb.CapabilityError, match="leave out offline"):
         migration(store, Sent, offline=True)
-    with pytest.raises(hb.CapabilityError, match="Versioned objects can be moved only in a store with check-and-mutate: embedded, or HBase"):
+    with pytest.raises(hb.CapabilityError, match="Versioned objects can be moved only in a store with check-and-mutate: embedded, or"):
         migration(RecordingStore(store, limited=True), Sent)
     hb.create_tables(store, Sent)
     set_phase(store, MOVING)
