@@ -54,7 +54,7 @@ def known(pid: int) -> Process:
     try:
         return Process(pid, psutil.Process(pid).create_time())
     except psutil.Error as error:
-        raise LocalHBaseError("There is no process with this id.", pid=pid) from error
+        raise LocalHBaseError("There is no process with this id; give the id of one that runs.", pid=pid) from error
 
 
 def is_alive(process: Process) -> bool:

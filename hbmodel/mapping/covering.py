@@ -132,7 +132,10 @@ class EntryDecoder:
                 elif not of.required:
                     values[name] = of.default_value()
                 else:
-                    raise IncompleteRow("The entry lacks a covered column.", table=index.table, key=entry.row, field=name)
+                    raise IncompleteRow(
+                        "The entry lacks a covered column: write its object again, or drop the index and build it.",
+                        table=index.table, key=entry.row, field=name,
+                    )  # fmt: skip
         except DecodingError as error:
             details = {**error.details, "table": index.table, "key": entry.row, "field": error.details.get("field", name)}
             raise DecodingError(error.message, **details) from None

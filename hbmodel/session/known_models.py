@@ -39,7 +39,7 @@ class KnownModels:
         """
         if schema.replaces is not None and not self._in_use(schema, schema.replaces):
             raise SchemaMismatch(
-                "The objects are still in the table that the model replaces: see hb.migrate().",
+                "The objects are still in the table that the model replaces: move them first, see hb.migrate().",
                 table=schema.table, replaces=schema.replaces.table,
             )  # fmt: skip
         binding = self._bindings[schema] = self._knowledge.binding(schema, self._registry)

@@ -212,7 +212,10 @@ def salt_of(table: str, spec: Spec) -> Salt | None:
         case "digest":
             made = DigestSalt(spec["digits"], by=by, algorithm=spec["algorithm"])
     if made is None or {**made.spec, "by": list(by)} != dict(spec):
-        raise SchemaMismatch("The salt is defined by a program: only that program can find the rows.", table=table, salt=spec.get("salt"))
+        raise SchemaMismatch(
+            "The salt is defined by a program, which the registry does not contain: use the program's model.",
+            table=table, salt=spec.get("salt"),
+        )  # fmt: skip
     return made
 
 

@@ -42,9 +42,10 @@ VALUES = [
     refused(hb.EncodingError, "is not an instant: give it one, e.g. tzinfo=UTC", lambda: hb.Timestamp.encode(datetime(2026, 3, 1))),
     refused(
         hb.EncodingError,
-        "A time lies outside the years 1 to 9999 in UTC",
+        "A time lies outside the years 1 to 9999 in UTC: store it as a number instead",
         lambda: hb.Timestamp.encode(datetime.max.replace(tzinfo=__import__("datetime").timezone(timedelta(hours=-1)))),
     ),
+    refused(hb.EncodingError, "the years 1 to 9999: store it as a number instead", lambda: hb.Timestamp.encode(FarTime(2026, 3, 1))),
     refused(
         hb.EncodingError, r"A duration is more precise than a microsecond.*hb\.Duration\(round=True\)", lambda: hb.Duration.encode(Nano(1))
     ),
@@ -65,6 +66,14 @@ class Nano(timedelta):
 
 class FineTime(datetime):
     nanosecond = 5
+
+
+class FarTime(datetime):
+    """As pandas has it: seconds of 64 bits."""
+
+    @property
+    def year(self) -> int:
+        return 20_000
 
 
 def fine() -> datetime:
@@ -328,6 +337,7 @@ CALLS = [
         "The object has this key already",
         lambda s: s.rekey(Thing(name="a"), name="a"),
     ),
+    in_session(hb.QueryError, "A key must be a mapping of key fields, or their values in key order", lambda s: s.get_many(Thing, ["a"])),
     in_session(hb.SessionError, "There are no entries to put or to remove", lambda s: s.update(Thing(name="a"), notes={})),
     in_session(hb.SessionClosed, "The session is closed: open another one", lambda s: (s.close(), s.get(Thing, name="a"))),
     in_session(hb.QueryError, "deletes whole objects: leave out select", lambda s: s.query(Thing).select(Thing.name).delete()),

@@ -71,6 +71,15 @@ def test_ports_of_the_last_run_are_kept_while_they_are_free(listener: int) -> No
     assert chosen["b"] != listener
 
 
+def test_a_range_without_a_free_port_is_one_sentence(listener: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "LOWEST", listener)
+    monkeypatch.setattr(ports, "HIGHEST", listener + 1)
+    with pytest.raises(LocalHBaseError, match="No free port was found; stop other servers or name the ports") as error:
+        ports.choose_ports(["a"], given={}, before={})
+    assert (error.value.lowest, error.value.highest) == (listener, listener + 1)
+    one_line(error)
+
+
 @settings(max_examples=examples(20))
 @given(st.lists(st.text(min_size=1, max_size=3), unique=True, max_size=8), st.integers(20_000, 31_999))
 def test_no_port_is_chosen_twice(names: list[str], before: int) -> None:
@@ -98,6 +107,9 @@ def test_a_child_that_has_ended_is_dead_and_leaves_no_zombie(tmp_path: Path) -> 
     wait_until(lambda: not processes.is_alive(process))
     assert not psutil.pid_exists(process.pid)
     assert (tmp_path / "output").read_text() == "said\n"
+    with pytest.raises(LocalHBaseError, match="There is no process with this id; give the id of one that runs") as error:
+        processes.known(process.pid)
+    assert error.value.pid == process.pid
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process whose first thread has ended is no zombie")
@@ -127,6 +139,25 @@ def test_a_process_that_ignores_its_end_is_killed(tmp_path: Path) -> None:
     wait_until(lambda: bool((tmp_path / "output").read_text()))
     processes.end([process], grace=0.3)
     assert not processes.is_alive(process)
+
+
+def test_processes_that_cannot_be_ended_are_named(tmp_path: Path) -> None:
+    def refuse(pid: int, number: int) -> None:
+        raise PermissionError
+
+    process = spawned(tmp_path, "import time; time.sleep(600)")
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(processes, "_KILL_TIMEOUT", 0.05)
+            patch.setattr(os, "kill", lambda pid, number: None)  # as if the system could not carry it out yet
+            with pytest.raises(LocalHBaseError, match="A process could not be stopped; stop it by hand") as stuck:
+                processes.end([process], grace=0.05)
+            patch.setattr(os, "kill", refuse)
+            with pytest.raises(LocalHBaseError, match="The process belongs to another user; only that user can stop it") as foreign:
+                processes.end([process], grace=0.05)
+    finally:
+        processes.end([process], grace=0)
+    assert (stuck.value.pids, foreign.value.pid) == ([process.pid], process.pid)
 
 
 def test_marked_compares_whole_arguments(tmp_path: Path) -> None:

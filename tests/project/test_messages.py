@@ -61,34 +61,6 @@ UNREAD: dict[str, str] = {
         ),
         "Only a failing network, gateway or server brings it about; tests look at the kind of error.",
     ),
-    **dict.fromkeys(
-        (
-            "No free port was found; stop other servers or name the ports.",
-            "A process could not be stopped; stop it by hand.",
-            "There is no process with this id.",
-            "The process belongs to another user; only that user can stop it.",
-            "The process was forked without Python's fork hooks while the embedded store was open; open it in the new process.",
-        ),
-        "Only the state of the machine brings it about: its ports, its processes, a fork outside Python.",
-    ),
-    **dict.fromkeys(
-        (
-            "A time lies outside the years 1 to 9999.",
-            "The entry lacks a covered column.",
-            "A key must be a mapping of key fields, or their values in key order.",
-            "The objects are still in the table that the model replaces: see hb.migrate().",
-            "first_of_each() is not possible while both tables are read: wait until the migration is over.",
-            "This store cannot alter tables: run the lines in `hbase shell`, then repeat the call, or use an hbase+thrift2: store.",
-            "Versioned objects can be moved only in a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.",
-            "The objects of the table are being moved in a phase that this version of hbmodel does not know: update hbmodel.",
-            "The objects of this table are being moved to another table than the one that the model names: use the model of that table.",
-            "The bucket is chosen by a function of a program, which the registry does not contain: use the program's model.",
-            "The salt is defined by a program: only that program can find the rows.",
-            "The clock cell of the registry was written but cannot be read: check the TTL of the registry table.",
-            "Give the largest value: Uniform(regions, low, high).",
-        ),
-        "A program can bring it about, but no test does yet.",
-    ),
 }
 """Messages that no test reads, each with the reason."""
 

@@ -411,6 +411,21 @@ def test_what_fails_after_the_acknowledgement_is_done_at_the_next_commit(caplog:
     assert store.told() == ["scan cov_events.by_kind"]
 
 
+def test_an_entry_that_lost_a_column_is_named_until_its_object_is_written_again(atomic_bed: Bed) -> None:
+    session = jobs(atomic_bed, 2)
+    query = session.query(Job).where(Job.owner == "ann").select(Job.name, Job.state)
+    (entry,) = entries_of(Job, Job(name="j1", state="open", owner="ann"), "by_owner")
+    (found,) = atomic_bed.store.get("cov_jobs.by_owner", [entry])
+    assert found is not None
+    atomic_bed.store.delete("cov_jobs.by_owner", [Delete(entry, columns=(b"d:s",), timestamp=found.columns[b"d:s"].timestamp)])
+    with pytest.raises(hb.IncompleteRow, match="write its object again, or drop the index and build it") as caught:
+        query.all()
+    assert (caught.value.table, caught.value.key, caught.value.field) == ("cov_jobs.by_owner", entry, "state")
+    session.add(session.get(Job, name="j1"))
+    session.commit()
+    assert query.all() == [("j1", "open")]
+
+
 def test_an_insert_stands_though_its_entry_cannot_be_verified(atomic_bed: Bed, caplog: pytest.LogCaptureFixture) -> None:
     atomic_bed.use(Event, Job)
     for obj, index in ((event(1), "cov_events.by_kind"), (Job(name="j", state="open"), "cov_jobs.by_state")):

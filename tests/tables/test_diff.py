@@ -9,11 +9,13 @@ from itertools import product
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.store import Delete, Family, Put
+from hbmodel.store import Capabilities, Delete, Family, Put
+from hbmodel.store.shell import alter_line
 from hbmodel.tables.registration import READABLE
 from hbmodel.tables.registry import registry_row
 from tests.support.beds import HBASE, Bed, set_state
@@ -272,6 +274,33 @@ def test_the_first_gateway_gives_the_lines_for_the_shell(empty: Bed) -> None:
         f"{TABLE}', {{NAME => 'u', TTL => 3600}}",
     ]
     assert all(line.startswith("alter 't") for line in caught.value.shell.splitlines())
+
+
+class Unalterable(RecordingStore):
+    """A store that can alter no table, and says how another can."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return evolve(super().capabilities, alter=False)
+
+    def add_family(self, table: str, family: Family) -> None:
+        raise hb.CapabilityError("This store was told to alter nothing.", shell=alter_line(table, family))
+
+    modify_family = add_family
+
+
+def test_a_store_that_cannot_alter_tables_gives_all_lines_at_once() -> None:
+    with Unalterable(hb.connect("memory:")) as store:
+        hb.create_tables(store, declare())
+        model = declare(extra=True, more="u", family=hb.family("d", ttl=HOUR))
+        with pytest.raises(hb.CapabilityError, match="This store cannot alter tables: run the lines in `hbase shell`, then") as caught:
+            hb.alter(store, model, lossy=True)
+        assert caught.value.tables == [TABLE]
+        assert caught.value.shell.splitlines() == [f"alter '{TABLE}', {{NAME => 'd', TTL => 3600}}", f"alter '{TABLE}', {{NAME => 'u'}}"]
+        store.inner.modify_family(TABLE, Family(b"d", ttl=3600))
+        store.inner.add_family(TABLE, Family(b"u"))
+        hb.alter(store, model)
+        assert not hb.diff(store, model)
 
 
 @pytest.mark.parametrize("bed", HBASE, indirect=True)

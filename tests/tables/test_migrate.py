@@ -21,7 +21,8 @@ from hbmodel.protocol.migration import BEFORE, CLOSED, CUT, DONE, MOVING, PHASES
 from hbmodel.session.merging import MergingQueries
 from hbmodel.store import Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.tables.registry import Registry
+from hbmodel.tables.moves import MOVE
+from hbmodel.tables.registry import Registry, registry_row
 from hbmodel.tools.cli import main
 from tests.support.beds import HBASE, drop_left, rows_of
 from tests.support.examples import examples
@@ -366,6 +367,41 @@ def test_queries_of_two_tables_are_not_split(store: hb.Store) -> None:
     assert hb.Session(store).query(Moved).allow_full_scan().split(2)
 
 
+def test_the_first_of_each_key_is_read_once_the_migration_is_over(store: hb.Store) -> None:
+    hb.create_tables(store, Moved)
+    set_phase(store, MOVING)
+    with pytest.raises(hb.CapabilityError, match="not possible while both tables are read: wait until the migration is over"):
+        hb.Session(store).query(Moved).first_of_each(Moved.number, [2, 9])
+    set_phase(store, DONE)
+    session = hb.Session(store)
+    session.insert(visit(2))
+    assert session.query(Moved).first_of_each(Moved.number, [2, 9]) == [visit(2), None]
+
+
+def test_a_model_of_a_table_that_the_objects_do_not_move_to_is_refused(store: hb.Store) -> None:
+    @hb.model(table="visits_elsewhere", family="d", immutable=True, replaces=Visit)
+    class Elsewhere:
+        number: hb.Key[int] = hb.key(hb.UInt32)
+        user: hb.Key[int] = hb.key(hb.UInt16)
+        page: hb.Column[str] = hb.column("p")
+        note: hb.Column[str | None] = hb.column("n", default=None)
+
+        by_page = hb.index("page", "number")
+
+    set_phase(store, MOVING)
+    with pytest.raises(hb.SchemaMismatch, match="to another table than the one that the model names: use the model of that") as caught:
+        hb.Session(store).get(Elsewhere, number=1, user=1)
+    assert (caught.value.table, caught.value.to) == (OLD.table, NEW.table)
+
+
+def test_a_phase_of_a_later_version_stops_programs(store: hb.Store) -> None:
+    store.put("hbmodel", [Put(registry_row(OLD), {MOVE: b'{"phase":"resting","to":"visits_by_number"}'})])
+    for call in (lambda: hb.Session(store).get(Moved, number=1, user=1), lambda: migration(store, Moved).status()):
+        with pytest.raises(hb.StoreError, match="in a phase that this version of hbmodel does not know: update hbmodel") as caught:
+            call()
+        assert caught.value.table == OLD.table
+
+
 def test_a_program_that_knows_only_the_new_table_is_refused_meanwhile(store: hb.Store) -> None:
     @hb.model(table=NEW.table, family="d", immutable=True, salt=hb.HashSalt(3))
     class Alone:
@@ -509,6 +545,8 @@ def test_objects_that_change_move_in_a_maintenance_window(anywhere: hb.Store) ->
     early = hb.Session(anywhere)
     with pytest.raises(hb.SchemaMismatch, match="The objects are not in the table of this model yet, and no"):
         early.get(Numbered, number=4, region="r1")
+    with pytest.raises(hb.SchemaMismatch, match=r"still in the table that the model replaces: move them first, see hb\.migrate\(\)"):
+        early.increment(Numbered(region="r1", number=4, owner=""), Numbered.visits)
     moving = hb.migrate(anywhere, Numbered, times=times, offline=True)
     assert moving.start().phase == CLOSED
     for model in (Account, Numbered):

@@ -23,6 +23,7 @@ from hbmodel.store import Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry import Registry
 from tests.support.beds import drop_left, rows_of
+from tests.support.faulty import RecordingStore
 from tests.tables.versioned_migration_models import TIMES, Parcel, Sent, parcel, session_of
 
 QUICK = hb.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
@@ -271,6 +272,8 @@ def _complete(store: hb.Store, *, back: bool) -> None:
 def test_what_cannot_move_is_refused(store: hb.Store) -> None:
     with pytest.raises(hb.CapabilityError, match="leave out offline"):
         migration(store, Sent, offline=True)
+    with pytest.raises(hb.CapabilityError, match="Versioned objects can be moved only in a store with check-and-mutate: embedded, or"):
+        migration(RecordingStore(store, limited=True), Sent)
     hb.create_tables(store, Sent)
     set_phase(store, MOVING)
     session = hb.Session(store)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.errors import CapabilityError, DecodingError, IncompleteKey, QueryError, SchemaMismatch, TableNotFound
+from hbmodel.errors import CapabilityError, DecodingError, IncompleteKey, QueryError, RowKeyError, SchemaMismatch, TableNotFound
 from hbmodel.mapping.mapper import KeyMapper, key_of
 from hbmodel.store import Scan
 from hbmodel.tables.layout_text import same_spec
@@ -90,6 +90,34 @@ class OwnKey:
     text: hb.Column[str] = hb.column("t")
 
 
+class _Half(hb.Salt):
+    """A salt of a program's own: the two halves of the first byte's values."""
+
+    buckets, width = 2, 1
+
+    def prefix(self, bucket: int) -> bytes:
+        return b"ab"[bucket : bucket + 1]
+
+    def bucket(self, data: bytes) -> int:
+        return data[0] >> 7
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {"salt": "half"}
+
+
+@hb.model(table="own_salt_r", family="d", salt=_Half())
+class OwnSalt:
+    number: hb.Key[int] = hb.key(hb.UInt8)
+    text: hb.Column[str] = hb.column("t")
+
+
+@hb.model(table="own_bucket_r", family="d", salt=hb.TextSalt(["a-", "b-"], choose=lambda data: data[0] >> 7))
+class OwnBucket:
+    number: hb.Key[int] = hb.key(hb.UInt8)
+    text: hb.Column[str] = hb.column("t")
+
+
 @hb.model(table="own_column_r", family="d")
 class OwnColumn:
     number: hb.Key[int] = hb.key(hb.UInt8)
@@ -105,7 +133,7 @@ MODELS: tuple[Any, ...] = (
 @pytest.fixture(scope="module")
 def store() -> Iterator[hb.Store]:
     with hb.connect("memory:") as opened:
-        hb.create_tables(opened, *MODELS, OwnKey)
+        hb.create_tables(opened, *MODELS, OwnKey, OwnSalt, OwnBucket)
         yield opened
 
 
@@ -144,6 +172,16 @@ def test_tables_that_the_registry_does_not_hold(store: hb.Store) -> None:
     assert caught.value.known == ["p p", "p v"]
     with pytest.raises(SchemaMismatch, match="codec of a key field"):
         RegisteredTable.find(Registry(store), "own_key_r")
+
+
+def test_salts_of_programs(store: hb.Store) -> None:
+    with pytest.raises(SchemaMismatch, match="The salt is defined by a program, which the registry does not contain: use") as caught:
+        registered(store, OwnSalt)
+    assert (caught.value.table, caught.value.salt) == ("own_salt_r", "half")
+    found = registered(store, OwnBucket)
+    assert found.decode(hb.row_key(OwnBucket, number=200)).fields == {"number": 200}
+    with pytest.raises(RowKeyError, match="The bucket is chosen by a function of a program, which the registry does not contain: use"):
+        found.encode({"number": 200})
 
 
 KEYS = st.fixed_dictionaries({"customer": st.integers(0, 65_535), "at": st.integers(-9, 9).map(day), "number": st.integers(0, 2**32 - 1)})

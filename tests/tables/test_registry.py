@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
 
 import hbmodel as hb
 from hbmodel.mapping.schema import schema_of
-from hbmodel.store import Put
+from hbmodel.store import Family, Put
+from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.layout_text import canonical_json
 from hbmodel.tables.registration import ABSENT, READABLE
 from hbmodel.tables.registry import CLOCK_ROW, INDEX_PREFIX, LAYOUT, ROWS, Place, Registry, registry_row
@@ -247,6 +249,15 @@ def test_a_registry_of_another_name() -> None:
         with pytest.raises(hb.SchemaMismatch):
             hb.Session(store).query(Order).where(Order.state == "new").all()
         assert CLOCK_ROW in rows_of(store, "catalogue")
+
+
+def test_a_registry_whose_cells_expire_at_once_has_no_clock() -> None:
+    clock = count(1_000_000, 2_000)
+    with EmbeddedStore(None, lambda: next(clock)) as store:
+        store.create_table("hbmodel", [Family(b"m", ttl=1)])
+        with pytest.raises(hb.StoreError, match="clock cell of the registry was written but cannot be read: check the TTL") as caught:
+            Registry(store).server_time()
+        assert caught.value.table == "hbmodel"
 
 
 # --- indexes ----------------------------------------------------------------------------------------------------------

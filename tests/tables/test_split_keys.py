@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
+from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,6 +91,42 @@ def test_uniform_needs_bounds_where_the_codec_has_none_of_use() -> None:
     with pytest.raises(hb.DeclarationError, match="Give the bounds of the values") as caught:
         split_keys(Salted, Uniform(4), index="by_time")
     assert caught.value.field == "at"
+
+
+@frozen
+class Byte(hb.Codec[int]):
+    """A codec of a program's own; it does not say which number is its largest."""
+
+    python_type = int
+    width = 1
+
+    def encode(self, value: int) -> bytes:
+        return bytes((value,))
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> int:
+        return data[0]
+
+    def decode_part(self, data: bytes, start: int) -> tuple[int, int]:
+        return data[start], start + 1
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {"codec": "byte"}
+
+
+@hb.model(table="own_numbers")
+class OwnNumbers:
+    number: hb.Key[int] = hb.key(Byte())
+    value: hb.Column[int] = hb.column("v")
+
+
+def test_uniform_needs_the_largest_number_of_a_codec_of_a_programs_own() -> None:
+    with pytest.raises(hb.DeclarationError, match=r"Give the largest value: Uniform\(regions, low, high\)") as caught:
+        split_keys(OwnNumbers, Uniform(4))
+    assert caught.value.field == "number"
+    assert split_keys(OwnNumbers, Uniform(4, 0, 255)) == split_keys(Numbered, Uniform(4))
 
 
 def test_uniform_is_refused_for_text() -> None:

@@ -47,7 +47,7 @@ def _plain(value: Any, round: bool) -> datetime:
             value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond, value.tzinfo, fold=value.fold
         )
     except ValueError:
-        raise EncodingError("A time lies outside the years 1 to 9999.") from None
+        raise EncodingError("A time lies outside the years 1 to 9999: store it as a number instead.") from None
 
 
 def since_epoch(value: datetime, round: bool = False) -> int:
@@ -68,7 +68,7 @@ def since_epoch(value: datetime, round: bool = False) -> int:
         raise EncodingError("A datetime without a time zone is not an instant: give it one, e.g. tzinfo=UTC.") from None
     instant = (duration.days * 86_400 + duration.seconds) * 1_000_000 + duration.microseconds
     if not LOWEST <= instant <= HIGHEST:
-        raise EncodingError("A time lies outside the years 1 to 9999 in UTC.")
+        raise EncodingError("A time lies outside the years 1 to 9999 in UTC: store it as a number instead.")
     return instant
 
 
