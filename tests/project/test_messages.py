@@ -46,23 +46,6 @@ UNREAD: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "HBase exited right after its start; its log says why.",
-            "HBase was stopped during its start; start it again.",
-            "The connection to the HBase gateway broke before the request was sent.",
-            "The connection to the HBase gateway was lost.",
-            "Cannot connect to the HBase gateway.",
-            "The HBase gateway did not answer in time; if it never does, check the options transport, protocol and tls.",
-            "The answer of the HBase gateway cannot be read; check the options transport, protocol and tls.",
-            "The HBase gateway's HTTP server rejected the request.",
-            "The HBase gateway's HTTP server failed.",
-            "HBase cannot continue a scan.",
-            "A scan was interrupted: start it again.",
-            "The TLS handshake with the HBase gateway failed: see `reason`, and check that the port is one with TLS.",
-        ),
-        "Only a failing network, gateway or server brings it about; tests look at the kind of error.",
-    ),
-    **dict.fromkeys(
-        (
             "No free port was found; stop other servers or name the ports.",
             "A process could not be stopped; stop it by hand.",
             "There is no process with this id.",
