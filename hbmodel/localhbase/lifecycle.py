@@ -11,7 +11,7 @@ from attrs import evolve
 
 from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase import configuration, processes
-from hbmodel.localhbase.configuration import ROLES, SERVER, Settings
+from hbmodel.localhbase.configuration import ROLES, Settings
 from hbmodel.localhbase.directory import (
     State,
     Status,
@@ -96,10 +96,7 @@ def start(
             processes.end([*left, *processes.marked(configuration.mark(path))], grace=0)
             new = State(settings or Settings(), {}, owner=processes.known(owner) if owner else None, temporary=temporary)
             launch.start_anew(new, given=ports or {}, before=before)
-        found = status(path)
-    if found is None:
-        raise LocalHBaseError("HBase exited right after its start; its log says why.", log=str(log_file(path, SERVER)))
-    return found
+        return _started(path)
 
 
 def stop(directory: Directory = None, *, grace: float = STOP_GRACE) -> bool:
@@ -188,9 +185,15 @@ def restart(directory: Directory, role: str, *, timeout: float = START_TIMEOUT) 
         state = _recorded(path, role)
         processes.end([state.processes[role]], grace=0)
         launch.start_roles(state, [role])
-        found = status(path)
+        return _started(path)
+
+
+def _started(path: Path) -> Status:
+    """The status after a start; where the record of it is gone, ends what was started and raises `LocalHBaseError`."""
+    found = status(path)
     if found is None:
-        raise LocalHBaseError("HBase was stopped during its start; start it again.", directory=str(path))
+        processes.end(processes.marked(configuration.mark(path)), grace=0)
+        raise LocalHBaseError("HBase was stopped, or its directory deleted, during its start; start it again.", directory=str(path))
     return found
 
 

@@ -24,6 +24,8 @@ from hbmodel.tables.registration import Binding
 
 T = TypeVar("T")
 
+_CHANGING = "The indexes of the table keep changing: call rekey() again."
+
 
 def rekey(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClock, obj: T, changes: Mapping[str, Any]) -> T:
     """Moves an object to another key and returns it with that key; see `Session.rekey`.
@@ -43,7 +45,7 @@ def rekey(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClo
 
         def check(planned: Binding = binding) -> None:
             if not bind(schema).writes_like(planned):
-                raise SchemaMismatch("The indexes of the table changed; call rekey() again.", table=schema.table)
+                raise SchemaMismatch(_CHANGING, table=schema.table)
 
         try:
             done: Moved = drive(store, moved_to(_mover(binding, clock.bound), move), clock, check)
@@ -51,7 +53,7 @@ def rekey(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClo
             continue
         found: T = (done[0] if isinstance(done, list) else done).obj
         return found
-    raise SchemaMismatch("The indexes of the table keep changing: call rekey() again.", table=schema.table)
+    raise SchemaMismatch(_CHANGING, table=schema.table)
 
 
 def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any]) -> Move:

@@ -120,7 +120,6 @@ class IndexStates:
         and to set them, and write as on an indexed table when no session is left that does not (see `RowState`).
         """
         schema = self._schema
-        declared = schema.index(self.name)
         while True:
             found = self.as_declared()
             state = self.state(found)
@@ -143,8 +142,6 @@ class IndexStates:
             elif found.rows == "mixed":
                 if self._over(found.rows_since, self.drain.written, now):
                     self.registry.change_rows(self.place, found, "adopting")
-            elif not same_entries(declared, state):
-                raise SchemaMismatch("The live index has another layout: see hb.diff().", table=self.place.table, index=self.name)
             elif self._over(state.since, self.drain.written, now):
                 self._change(found, state, state=BUILDING)
 

@@ -261,7 +261,9 @@ class Sweeps:
         state = next((state for state in states if state.table == self.index.table), None)
         if state is None or state.state == ABSENT or state.entry.get("dropping"):
             raise IndexUnavailable(
-                "Another program dropped the index in the meantime.", table=self.indexer.schema.table, index=self.index.name
+                "Another program dropped the index in the meantime: build it with hb.build_index() if it is still wanted.",
+                table=self.indexer.schema.table,
+                index=self.index.name,
             )
         return state
 

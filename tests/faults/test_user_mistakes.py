@@ -273,4 +273,6 @@ def test_a_gateway_that_never_answers_is_told_with_the_options_to_check() -> Non
         with hb.connect(f"hbase://127.0.0.1:{port}?timeout=0.2&attempts=1") as store, pytest.raises(hb.StoreUnavailable) as caught:
             store.tables()
     assert caught.value.gateway == f"127.0.0.1:{port}"
-    assert "transport, protocol and tls" in caught.value.reason
+    assert caught.value.reason == (
+        "The HBase gateway did not answer in time; if it never does, check the options transport, protocol and tls."
+    )

@@ -204,6 +204,22 @@ def test_a_start_that_takes_too_long_leaves_nothing(fake: Path, monkeypatch: pyt
     assert processes_of(fake) == []
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["start", "restart"])
+def test_a_directory_that_is_deleted_during_a_start_leaves_no_process(fake: Path, monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
+    if again:
+        lifecycle.start(fake, settings=Settings(gateways=()))
+
+    def ready(directory: Path) -> bool:
+        (directory / "state.json").unlink()
+        return True
+
+    monkeypatch.setattr("hbmodel.localhbase.launching.server_is_ready", ready)
+    with pytest.raises(LocalHBaseError, match="HBase was stopped, or its directory deleted, during its start; start it again") as error:
+        _ = lifecycle.restart(fake, "server") if again else lifecycle.start(fake, settings=Settings(gateways=()))
+    assert str(fake) in one_line(error)
+    assert processes_of(fake) == []
+
+
 @pytest.mark.parametrize("role", ["server", "thrift2"])
 def test_a_port_lost_to_another_program_is_chosen_anew(fake: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, role: str) -> None:
     chosen: list[dict[str, int]] = []

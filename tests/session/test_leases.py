@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 import hbmodel as hb
 from hbmodel.mapping.schema import schema_of
-from hbmodel.store import Put
+from hbmodel.store import Put, Row
 from hbmodel.tables.layout_text import canonical_json
 from hbmodel.tables.registration import ABSENT, READABLE
 from hbmodel.tables.registry import LAYOUT, ROWS, registry_row
@@ -185,7 +185,37 @@ def test_indexes_that_change_without_end_stop_a_commit(time_passes: Callable[[fl
         with pytest.raises(hb.PartialWrite) as caught:
             session.commit()
         assert isinstance(caught.value.__cause__, hb.SchemaMismatch)
+        assert "The indexes of the table changed during a commit; commit again." in str(caught.value)
         assert len(caught.value.pending) == 1
+
+
+class Restless(RecordingStore):
+    """A store in which an index is in another state at each look at the registry."""
+
+    def __init__(self, store: hb.Store, model: type[Any], index: str) -> None:
+        super().__init__(store)
+        self.model, self.index, self.states = model, index, itertools.cycle([ABSENT, "write-only"])
+
+    def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
+        if registry_row(schema_of(self.model)) in rows:
+            set_state(self.inner, self.model, self.index, next(self.states))
+        return super().get(table, rows, columns)
+
+
+def test_indexes_that_change_without_end_stop_calls_that_run_at_once() -> None:
+    with fresh(Order, Leased) as inner:
+        with hb.Session(inner) as session:
+            session.add(order(1))
+        session = hb.Session(Restless(inner, Order, "by_amount"), lease=0)
+        with pytest.raises(hb.SchemaMismatch, match="The indexes of the table keep changing: insert again"):
+            session.insert(order(2))
+        with pytest.raises(hb.SchemaMismatch, match=r"The indexes of the table keep changing: call rekey\(\) again"):
+            session.rekey(order(1), number=2)
+        assert hb.Session(inner).query(Order).allow_full_scan().all() == [order(1)]
+        session = hb.Session(Restless(inner, Leased, "by_topic_down"), lease=0)
+        with pytest.raises(hb.UnknownOutcome, match="read the key to find out whether the object was put"):
+            session.insert(Leased(name="a", topic="x"))
+        assert hb.Session(inner).get(Leased, name="a") is not None
 
 
 def test_a_query_goes_on_when_the_table_is_read_otherwise(time_passes: Callable[[float], None]) -> None:

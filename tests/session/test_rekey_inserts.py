@@ -118,6 +118,21 @@ def test_an_insert_that_was_changed_and_moved_meanwhile_is_in_doubt() -> None:
     assert names(store, EarlyIndexed) == ["b"]
 
 
+def test_an_insert_whose_row_is_deleted_and_put_by_another_program_meanwhile_has_lost(atomic_bed: Bed) -> None:
+    atomic_bed.use(Early)
+
+    def act() -> None:
+        session = hb.Session(atomic_bed.store)
+        session.delete_key(Early, name="a")
+        session.commit()
+        session.add(Early(name="a", size=2))
+        session.commit()
+
+    with pytest.raises(hb.RowExists, match="Another program has written a row with this key since the insert: read it, or insert under"):
+        hb.Session(Meanwhile(atomic_bed.store, act, False)).insert(Early(name="a", size=1))
+    assert hb.Session(atomic_bed.store).get(Early, name="a") == Early(name="a", size=2)
+
+
 def test_an_insert_that_takes_too_long_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0]
     monkeypatch.setattr(driver, "running_time", lambda: now[0])

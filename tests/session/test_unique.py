@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -11,7 +14,7 @@ from hbmodel.protocol.claim_check import claim_existing
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.unique_claim import CLAIMED
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
-from hbmodel.store import Put
+from hbmodel.store import ConditionalChange, Put
 from hbmodel.tables.registration import ABSENT
 from tests.support.beds import Bed, cells_of, fresh, set_state
 from tests.support.faulty import Crash, FaultyStore, RecordingStore, failures_of, is_repetition
@@ -150,6 +153,26 @@ def test_the_claim_of_a_program_that_crashed_is_taken_over(atomic_bed: Bed) -> N
     assert check(atomic_bed.store) == {"x": "a", "held": "held", "free": "free"}
     session.insert(Member(name="nobody", email="z"))
     assert check(atomic_bed.store)["z"] == "nobody"
+
+
+def test_a_value_that_others_keep_claiming_is_given_up(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Member)
+
+    class Contested(RecordingStore):
+        """Another program claims the value before each attempt of this one."""
+
+        def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
+            if table == "members.by_email":
+                other = CLAIMED + os.urandom(8) + b"other"
+                self.inner.put(table, [Put(change.row, {b"d:_u": other}, time.time_ns() // 1_000_000) for change in changes])
+            return super().check_and_mutate_many(table, changes)
+
+    contested = hb.Session(Contested(atomic_bed.store))
+    contested.add(Member(name="a", email="x"))
+    with pytest.raises(hb.ConflictError, match="Other writes keep claiming the same unique value: try again"):
+        contested.commit()
+    assert session.get(Member, name="a") is None
+    session.insert(Member(name="a", email="x"))
 
 
 def scenario(session: hb.Session) -> list[hb.Outcome]:

@@ -15,6 +15,7 @@ from cryptography.fernet import Fernet
 import hbmodel as hb
 from hbmodel.store import ConditionalChange, Delete, Family, PipelinedStore, Put, Row, Scan, Store
 from hbmodel.store.observed import ObservedStore
+from tests.protocol.test_driver import Beginning
 from tests.support.beds import HBASE, Bed
 from tests.support.faulty import FaultyStore
 from tests.support.proxy import Proxy
@@ -106,6 +107,16 @@ def test_a_commit_with_indexes_is_told_phase_by_phase(bed: Bed) -> None:
     phases = told_of(calls, *tables)
     assert sorted(phases[1:3]) == [("put", "indexed.by_place", 3), ("put", "indexed.by_text", 3)]
     assert (phases[0], phases[3:]) == (("get", "indexed", 0), [("put", "indexed", 3)])
+
+
+def test_a_put_that_is_abandoned_is_told_with_an_unknown_outcome() -> None:
+    calls: list[hb.Call] = []
+    with hb.connect("memory:") as store:
+        ObservedStore(Beginning(store), calls.append).begin_put("t", [Put(b"one", {b"d:a": b"123"}, 5)]).abandon()
+    [call] = calls
+    assert (call.operation, call.table, call.rows) == ("put", "t", 1)
+    assert isinstance(call.error, hb.UnknownOutcome)
+    assert call.error.message == "The put was abandoned because another one failed."
 
 
 @pytest.mark.hbase

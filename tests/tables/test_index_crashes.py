@@ -242,6 +242,21 @@ def test_a_builder_adopts_nothing_once_another_has_adopted_the_rows(store: hb.St
     assert hb.verify_index(store, two.after, "by_note", times=TIMES).sound
 
 
+def test_an_index_that_is_dropped_during_its_build_ends_the_build(store: hb.Store, two: Two) -> None:
+    dropped: list[str] = []
+
+    def drop(progress: hb.IndexProgress) -> None:
+        if progress.phase == "building" and not dropped:
+            dropped.extend(hb.drop_index(store, two.after, "by_topic", times=TIMES))
+
+    with pytest.raises(hb.IndexUnavailable, match="Another program dropped the index in the meantime: build it with") as caught:
+        build(store, two.after, progress=drop)
+    assert caught.value.index == "by_topic"
+    assert len(dropped) == 1
+    assert build(store, two.after).readable
+    assert all_found(store, two)
+
+
 def test_a_program_that_starts_while_an_index_table_is_made_finds_it(store: hb.Store, two: Two) -> None:
     class Beside(RecordingStore):
         """A build runs right after the first look at the tables."""

@@ -18,11 +18,12 @@ import hbmodel as hb
 from hbmodel.protocol.migration import BEFORE, CUT, DONE, HALTING, MOVING, PREPARED, RETURNED, RETURNING, TURNED
 from hbmodel.protocol.move_marks import LEAVING, MoveMark
 from hbmodel.protocol.row_seals import Way
+from hbmodel.protocol.seal_and_move import write_between
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store import Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry import Registry
-from tests.support.beds import drop_left, rows_of
+from tests.support.beds import drop_left, rows_of, set_state
 from tests.support.faulty import RecordingStore
 from tests.tables.versioned_migration_models import TIMES, Parcel, Sent, parcel, session_of
 
@@ -192,6 +193,22 @@ def _wait_until(condition: Callable[[], bool]) -> None:
 
 
 WAY_BACK = (BEFORE, PREPARED, MOVING, HALTING, TURNED, RETURNING, RETURNED)
+
+
+def test_a_start_ends_when_another_program_rolls_the_migration_back(store: hb.Store) -> None:
+    session = session_of(store)
+    session.add_all(parcel(number) for number in range(3))
+    session.commit()
+    rolled_back: list[str] = []
+
+    def roll_back(progress: hb.MigrationProgress) -> None:
+        if progress.phase == "copying" and not rolled_back:
+            rolled_back.append(migration(store, Sent).roll_back().phase)
+
+    with pytest.raises(hb.MigrationError, match=r"moved the migration to another phase in the meantime: call status\(\)") as caught:
+        migration(store, Sent, progress=roll_back).start()
+    assert rolled_back == [caught.value.phase] == [BEFORE]
+    assert sorted(all_of(session)) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -394,7 +411,7 @@ def test_an_object_between_two_keys_does_not_move_and_stops_the_cut(store: hb.St
     moving = migration(store, Sent)
     report = moving.start()
     assert (report.rows, report.refused, report.copied) == (3, 1, False)
-    assert "rekey" in str(report)
+    assert "A program that crashed was moving the object to another key: finish the move with rekey() first." in str(report)
     with pytest.raises(hb.MigrationError, match="Not every row"):
         moving.cut_over()
     assert all_of(session) == [2, 1, 0]
@@ -532,6 +549,82 @@ def test_a_write_does_not_wait_for_a_row_that_the_next_phase_seals(store: hb.Sto
     session.commit()
     assert len([table for table in reads if table in {OLD.table, NEW.table}]) < 10
     assert [one.count for one in hb.Session(store).query(Sent).use_index("primary").allow_full_scan()] == [5]
+
+
+def test_a_program_that_knows_nothing_of_the_move_does_not_write_a_sealed_row(store: hb.Store) -> None:
+    late = hb.Session(store, lease=3600)
+    late.add(Parcel(city=1, number=1, state="s0", count=0))
+    late.commit()
+    read = late.get(Parcel, city=1, number=1)
+    assert migration(store, Sent).start().copied
+    late.update(read, count=5)
+    with pytest.raises(hb.SchemaMismatch, match="The row is sealed, because its object is being moved to another table: use the model of"):
+        late.commit()
+    late.discard()
+    assert [one.count for one in hb.Session(store).query(Sent).use_index("primary").allow_full_scan()] == [0]
+
+
+def test_a_write_whose_row_others_keep_moving_is_given_up(store: hb.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = hb.Session(store, lease=0, longest_call=0.05, grace=20, clock_bound=2)
+    session.add(parcel(1))
+    session.commit()
+    hb.create_tables(store, Sent)
+    set_phase(store, PREPARED)
+    read, reads = store.get, []
+    old, new = (VersionedRowPlanner(of, tuple(of.indexes.values()), 100) for of in (OLD, NEW))
+    way = Way(old, new, back=False)
+
+    def slow(table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Any:
+        reads.append(table)
+        if table == OLD.table and reads.count(table) == 2:  # it was live at the first look
+            (row,) = read(table, rows, columns)
+            assert row is not None
+            found = way.old(row)
+            assert store.check_and_mutate_many(table, [way.seal(row.row, found, found.newest)]) == [True]
+        return read(table, rows, columns)
+
+    session.update(session.get(Sent, number=1, city=1), count=5)
+    with monkeypatch.context() as patched:
+        patched.setattr("hbmodel.session.moves.write_between", partial(write_between, rounds=1))
+        patched.setattr(store, "get", slow)
+        with pytest.raises(hb.ConflictError, match="Other programs keep moving the object: try again"):
+            session.commit()
+    session.update(session.get(Sent, number=1, city=1), count=6)
+    session.commit()
+    assert [one.count for one in hb.Session(store).query(Sent).use_index("primary").allow_full_scan()] == [6]
+
+
+def test_an_insert_whose_answer_is_lost_while_objects_move_is_in_doubt(store: hb.Store) -> None:
+    hb.create_tables(store, Sent)
+    set_phase(store, MOVING)
+
+    class Losing(RecordingStore):
+        def check_and_mutate_many(self, table: str, changes: Any) -> Any:
+            super().check_and_mutate_many(table, changes)
+            raise hb.UnknownOutcome("The answer is lost.", table=table)
+
+    with pytest.raises(hb.UnknownOutcome, match="The object may or may not have been put: read its key to find out") as caught:
+        hb.Session(Losing(store)).insert(parcel(1))
+    assert caught.value.pending is None
+
+
+def test_an_index_that_is_taken_from_a_query_of_two_tables_ends_it(store: hb.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    hb.create_tables(store, Sent)
+    set_phase(store, MOVING)
+    session = hb.Session(store, lease=0, longest_call=0.05, grace=20, clock_bound=2)
+    session.add(parcel(1))
+    session.commit()
+    query, scan = session.query(Sent).where(Sent.state == "s0").use_index("by_state"), store.scan
+    assert numbers(query.all()) == [1]
+
+    def slow(table: str, scans: Any) -> Any:
+        if table == NEW.indexes["by_state"].table:
+            set_state(store, Sent, "by_state", "write-only")
+        return scan(table, scans)
+
+    monkeypatch.setattr(store, "scan", slow)
+    with pytest.raises(hb.SchemaMismatch, match="The indexes of the table changed during a query; ask again"):
+        query.all()
 
 
 def test_a_query_that_is_read_while_rows_leave_its_table_says_so(store: hb.Store) -> None:

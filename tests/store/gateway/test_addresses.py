@@ -124,6 +124,7 @@ def test_an_error_names_every_gateway_and_why(scheme: str) -> None:
     with connect(f"{scheme}://127.0.0.1:{one}?attempts=1") as store, pytest.raises(StoreUnavailable) as caught:
         store.tables()
     assert (caught.value.gateway, caught.value.reason) == (f"127.0.0.1:{one}", "Connection refused")
+    assert str(caught.value.__cause__).startswith("Cannot connect to the HBase gateway.")
 
 
 def test_a_host_that_no_name_server_knows_is_told() -> None:
@@ -165,6 +166,13 @@ def test_a_gateway_that_is_cut_off_from_hbase_is_left_for_another() -> None:
             with connect(f"{url}&attempts=2") as store:
                 assert [list(scan) for scan in store.scan("t", [Scan(), Scan()])] == [[], []]
         assert one.heads
+        with (
+            connect(f"hbase://127.0.0.1:{one.port}?transport=http&attempts=1") as store,
+            pytest.raises(StoreUnavailable, match="A scan was cut off: start it again") as caught,
+        ):
+            next(store.scan("t", [Scan()])[0])
+        assert caught.value.reason == text.decode()
+        assert str(caught.value.__cause__).startswith("HBase cannot continue a scan.")
 
 
 # --- two gateways of a real HBase -------------------------------------------------------------------------------------

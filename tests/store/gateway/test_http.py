@@ -68,6 +68,7 @@ def test_a_failure_may_come_after_the_fact(status: str) -> None:
         with pytest.raises(hb.StoreUnavailable) as caught:
             store.tables()
         assert caught.value.reason == f"HTTP {status[:3]}"
+        assert str(caught.value.__cause__).startswith("The HBase gateway's HTTP server failed.")
         assert len(front.heads) == 3
         for call in (lambda: write(store), lambda: store.increment("t", b"k", b"d:n", 1)):
             front.heads.clear()
@@ -85,6 +86,8 @@ def test_what_was_not_looked_at_is_sent_again(status: str) -> None:
         with pytest.raises(hb.StoreUnavailable) as caught:
             store.increment("t", b"k", b"d:n", 1)
         assert type(caught.value) is hb.StoreUnavailable
+        assert caught.value.reason == f"HTTP {status[:3]}"
+        assert str(caught.value.__cause__).startswith("The HBase gateway's HTTP server rejected the request.")
         assert len(front.heads) == 3
 
 

@@ -450,7 +450,7 @@ def test_an_interrupted_scan_never_goes_on_as_if_nothing_had_happened(store: Gat
         patch.setattr(scan_multiplexer.Cursor, "accept", interrupted)
         with pytest.raises(KeyboardInterrupt):
             next(scan)
-    with pytest.raises(StoreError, match="interrupted"):
+    with pytest.raises(StoreError, match="A scan was interrupted: start it again"):
         next(scan)
     assert read(store, Scan(NUMBERED)) == [KEYS]
 
