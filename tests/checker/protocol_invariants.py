@@ -72,6 +72,7 @@ class Watch:
     trusts: Callable[[TableSchema, Any], bool] = is_verified
     _views: dict[Any, View] = field(factory=dict)
     _answers: dict[Any, Any] = field(factory=dict)
+    _wrong: dict[Any, tuple[str, ...]] = field(factory=dict)
     _pools: dict[Any, Pool] = field(factory=dict)
 
     def pool(self, of: Any) -> Pool:
@@ -104,10 +105,11 @@ class Watch:
 
     def view(self, store: Store, row: bytes) -> View:
         """The row as it is."""
-        state = store.get((self.schema.table, row))
-        if (row, state) not in self._views:
-            self._views[(row, state)] = self._viewed(store, row)
-        return self._views[(row, state)]
+        state = (row, store.get((self.schema.table, row)))
+        found = self._views.get(state)
+        if found is None:
+            found = self._views[state] = self._viewed(store, row)
+        return found
 
     def _viewed(self, store: Store, row: bytes) -> View:
         cells = mc.vis(store, self.schema.table, row)
@@ -153,16 +155,29 @@ class Watch:
         for key, value in store.items():
             if key[0] == BEGAN:
                 history.setdefault(value.row, {})[key[1]] = value
-        for row in {*self.rows(store), *history}:
-            view = self.view(store, row)
+        views = {row: self.view(store, row) for row in {*self.rows(store), *history}}
+        for row, view in views.items():
             if view.wrong is not None:
                 yield f"{view.wrong}; row {row!r}"
-            yield from self._entries(store, row, view)
+            if view.entries:
+                yield from self._known(
+                    "entries", (view, *[store.get((of.table, entry)) for of, entry in view.entries]), self._entries, store, row, view
+                )
         yield from self._verified(store)
         if EXPIRED in store:
             yield from self._outlived(store, history)
-        for row in {*self.rows(store), *history}:
-            yield from self._writes(store, row, self.view(store, row), history.get(row, {}))
+        over = (store.get(ACKNOWLEDGED), store.get(EXPIRED), store.get(AGED))
+        for row, view in views.items():
+            if row in history:
+                of = history[row]
+                yield from self._known("writes", (view, over, *of.items()), self._writes, store, row, view, of)
+
+    def _known(self, what: str, parts: tuple[Any, ...], found_out: Callable[..., Iterator[str]], *given: Any) -> tuple[str, ...]:
+        """What is wrong with these parts of a store; found out once for all stores that have them."""
+        found = self._wrong.get((what, parts))
+        if found is None:
+            found = self._wrong[(what, parts)] = tuple(found_out(*given))
+        return found
 
     def _entries(self, store: Store, row: bytes, view: View) -> Iterator[str]:
         """The index is a superset, and an entry of the row's own version says what the row says."""
@@ -186,20 +201,24 @@ class Watch:
 
     def _verified(self, store: Store) -> Iterator[str]:
         """A verified entry says what its row says, in every state: a query takes its word."""
-        for table, entry in store:
-            if table not in self._covering:
+        covering = self._covering
+        if not covering:
+            return
+        for (table, entry), cells in store.items():
+            if table not in covering:
                 continue
-            state = (table, entry, store[(table, entry)])
+            state = (table, entry, cells)
             if state not in self._answers:
                 self._answers[state] = self._answer(store, table, entry)
-            if (answer := self._answers[state]) is None:
-                continue
-            row, held = answer
-            view = self.view(store, row)
-            shown = dict(view.values)
-            entries = [key for index, key in view.entries if index.table == table]
-            if not view.live or entry not in entries or any(shown[name] != value for name, value in held.items()):
-                yield f"VERIFIED: entry {entry!r} in {table} answers {held}, and its row is {shown if view.live else 'not there'}"
+            if (answer := self._answers[state]) is not None:
+                view = self.view(store, answer[0])
+                yield from self._known("verified", (view, state), self._untrue, view, table, entry, answer[1])
+
+    def _untrue(self, view: View, table: str, entry: bytes, held: dict[str, Any]) -> Iterator[str]:
+        shown = dict(view.values)
+        entries = [key for index, key in view.entries if index.table == table]
+        if not view.live or entry not in entries or any(shown[name] != value for name, value in held.items()):
+            yield f"VERIFIED: entry {entry!r} in {table} answers {held}, and its row is {shown if view.live else 'not there'}"
 
     def _answer(self, store: Store, table: str, entry: bytes) -> tuple[bytes, dict[str, Any]] | None:
         found: Any = found_row(entry, visible(store, table, entry))

@@ -198,7 +198,7 @@ class VersionWatch(Watch):
         yield from super()._broken(store)
         for key, state in store.items():
             if key[0] == SERIAL:
-                yield from self._serial(store, key[1], *state)
+                yield from self._known("serial", (self.view(store, key[1]), state), self._serial, store, key[1], *state)
         for number in store.get(ACKNOWLEDGED, ()):
             applied = store.get((APPLIED, abs(number)), 0)
             if number > 0 and not applied:

@@ -239,7 +239,7 @@ class Model:
         for part, single in parts:
             after = dict(self._pool.stores[store])
             answer = self.remembered(apply_op(after, single))
-            number = store if step[0] in PURE else self._pool.number(after)
+            number = store if step[0] in PURE else self._pool.number(after, store)
             stands = behaviour.after(point, answer) if part is None else behaviour.without(point, part)
             if single[0] not in BEGINS and self._broken(number) is None:
                 number, stands = self._noted(i, number, stands)
@@ -256,7 +256,7 @@ class Model:
         """The store and the point after the acknowledgements that follow a step: readers see no more of them than of the step."""
         behaviour = self._behaviours[i]
         while (step := behaviour.steps[point]) is not None and step[0] == "acknowledge":
-            after = self._pool.number(self.acknowledged(dict(self._pool.stores[store]), step))
+            after = self._pool.number(self.acknowledged(dict(self._pool.stores[store]), step), store)
             if self._broken(after) is not None:
                 break
             store, point = after, behaviour.after(point, None)
@@ -305,7 +305,7 @@ class Model:
             if step is None or step[0] not in EAGER:
                 return store, monitor, point
             if step[0] == "acknowledge":
-                store = self._pool.number(self.acknowledged(dict(self._pool.stores[store]), step))
+                store = self._pool.number(self.acknowledged(dict(self._pool.stores[store]), step), store)
                 self._check(store)
             else:
                 monitor = self._ended(monitor, i, step[1])
@@ -340,7 +340,7 @@ class Model:
         compactions, closed = self._pool.compactions, self._pool.closed
         if (store, young) not in compactions:
             made = self.compacted(self._pool.stores[store], young)
-            compactions[(store, young)] = None if made is None else self._pool.number(made)
+            compactions[(store, young)] = None if made is None else self._pool.number(made, store)
         after = compactions[(store, young)]
         if after is None:
             return None
@@ -414,7 +414,7 @@ class Model:
         return self._fact("primary", store, self.primary)
 
     def _completed(self, store: int, dead: frozenset[int]) -> int:
-        return self._pool.number(self.completed(self._pool.stores[store], dead))
+        return self._pool.number(self.completed(self._pool.stores[store], dead), store)
 
     def _check(self, store: int) -> None:
         if (broken := self._broken(store)) is not None:
