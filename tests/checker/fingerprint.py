@@ -166,10 +166,8 @@ class _Reader:
             raise NotComparable(of)
         code, at, local = of.gi_code, frame.f_lasti, dict(frame.f_locals)
         held = _held(of, code, local)
-        names = sorted(_live(code)[at] & local.keys())
-        hidden = {*code.co_varnames} - {*code.co_cellvars}
-        names = [name for name in names if name in hidden]
-        return (id(code), at, *((name, self.value(local[name])) for name in names), *map(self.value, held))
+        value = self.value
+        return (id(code), at, *[(name, value(local[name])) for name in _read_again(code, at) if name in local], *map(value, held))
 
 
 @cache
@@ -249,6 +247,12 @@ def _live(code: CodeType) -> dict[int, frozenset[str]]:
                 after_[one.offset], before[one.offset] = out, into
                 changed = True
     return after_
+
+
+@cache
+def _read_again(code: CodeType, at: int) -> tuple[str, ...]:
+    """The local variables that no cell holds and that may be read after an instruction before they are set again."""
+    return tuple(sorted(_live(code)[at] & ({*code.co_varnames} - {*code.co_cellvars})))
 
 
 def _read_before(one: dis.Instruction, out: frozenset[str]) -> frozenset[str]:

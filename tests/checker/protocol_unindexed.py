@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from attrs import evolve, frozen
@@ -133,10 +134,15 @@ Cell = tuple[bytes, int, bytes, int | None]
 
 def visible(store: Any, columns: Sequence[bytes] = ()) -> dict[bytes, StoredCell]:
     """The newest cell of each column that no tombstone hides and whose life has not ended."""
-    now, (whole, single) = store[CLOCK], store[TOMBSTONES]
+    return _visible(store[CLOCK], store[TOMBSTONES], store[CELLS], tuple(columns))
+
+
+@lru_cache(100_000)
+def _visible(now: int, tombstones: Any, cells: tuple[Cell, ...], columns: tuple[bytes, ...]) -> dict[bytes, StoredCell]:
+    whole, single = tombstones
     hidden = dict(single)
     found: dict[bytes, StoredCell] = {}
-    for column, timestamp, value, end in store[CELLS]:
+    for column, timestamp, value, end in cells:
         wanted = not columns or column in columns or column.partition(b":")[0] in columns
         if not wanted or timestamp <= whole or timestamp <= hidden.get(column, -1) or (end is not None and end <= now):
             continue
