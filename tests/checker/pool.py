@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from attrs import define, field, frozen
+from msgspec import Struct
 
 from tests.checker.behaviour import Behaviour
 from tests.checker.cells import Step, Store
@@ -26,8 +27,7 @@ Move = tuple[int, int, Step]
 """The store after a step, the point after it, and the step."""
 
 
-@frozen
-class Moves:
+class Moves(Struct, eq=False, gc=False):
     """What a process can do in a store: one move, or one for each part of a step of several parts.
 
     Attributes:
@@ -35,14 +35,14 @@ class Moves:
         others: the rest.
         pure: whether nothing changes, and the process can crash after it as well as before it: the states are then the same.
         heeds: whether what comes of it depends on who has died.
-        later: what was found of the others.
+        later: what was found of the others; None before the first.
     """
 
     plain: tuple[tuple[int, Move], ...]
     others: tuple[Move, ...] = ()
     pure: bool = False
     heeds: bool = False
-    later: dict[Any, tuple[int, int, int]] = field(factory=dict)
+    later: dict[Any, tuple[int, int, int]] | None = None
 
 
 Read = tuple[Behaviour, frozenset[Any], frozenset[Any]]

@@ -11,7 +11,9 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
+from msgspec import Struct
+from msgspec.structs import replace
 
 from hbmodel.errors import HbmodelError
 from hbmodel.mapping.schema import LIVE
@@ -90,8 +92,7 @@ class StoredRow:
     columns: dict[bytes, StoredCell]
 
 
-@frozen(cache_hash=True)
-class Began:
+class Began(Struct, frozen=True, cache_hash=True, gc=False):
     """What is known of a write that has begun.
 
     Attributes:
@@ -119,13 +120,13 @@ class Began:
     def written(self, timestamp: int, columns: tuple[bytes, ...], expires: bool) -> Began:
         """The same once its put has landed."""
         revives, over = self.again or (self.revives, self.over)
-        return evolve(self, timestamp=timestamp, columns=columns, revives=revives, over=over, expires=expires, again=None)
+        return replace(self, timestamp=timestamp, columns=columns, revives=revives, over=over, expires=expires, again=None)
 
     def completed(self, dead: frozenset[int]) -> Began:
         """The same with the writes of crashed writers, which are over too."""
         if self.again is not None:
-            return evolve(self, again=(self.again[0], self.again[1] | dead), new=False)
-        return evolve(self, over=self.over | dead, new=False)
+            return replace(self, again=(self.again[0], self.again[1] | dead), new=False)
+        return replace(self, over=self.over | dead, new=False)
 
 
 # --- what happens in the store ----------------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ def _begin(store: Store, step: Step) -> Told:
     if before is None or before.timestamp == mc.NEG:
         store[(BEGAN, write)] = Began(row, kind, mc.NEG, (), not alive, over)
     else:
-        store[(BEGAN, write)] = evolve(before, again=(not alive, over), new=True)
+        store[(BEGAN, write)] = replace(before, again=(not alive, over), new=True)
     passed = max(store.get(key, mc.NEG) for key in (REPAIRED, EXPIRED, AGED))
     return Told((passed, Told(visible(store, table, row, columns))))
 

@@ -270,6 +270,8 @@ class Model:
         store, monitor = code & STORES, code >> MONITOR_AT & MONITORS
         dead = tuple(j for j in self._mortal if code >> SHIFTS[j] & POINTS == DEAD)
         known = (monitor, dead, move[0], move[1], i)
+        if moves.later is None:
+            moves.later = {}
         found = moves.later.get(known)
         if found is None:
             found = self._made(store, monitor, i, move, dead)
