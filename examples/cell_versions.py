@@ -128,7 +128,7 @@ def report(console: Console, store: hb.Store, session: hb.Session) -> None:
     console.print(f"prices of the apple: {CHANGES}; versions kept: {len(versions)}; rows with reverse timestamps: {len(known)}")
     console.print(f"versions, newest first: {', '.join(shown([each.value for each in versions]))}")
     later = all(each.time >= row.since for each, row in zip(versions, known, strict=False))
-    console.print(f"each version is at least as late as its row: {later}")
+    console.print(f"each version is at least as late as the row of the same price: {later}")
 
     table = Table("as of change", *SKUS, "with reverse timestamps")
     for change in (0, CHANGES - KEPT, CHANGES - KEPT + 1, CHANGES - 1, CHANGES):
