@@ -26,7 +26,8 @@ from hbmodel.store import Scan
 from hbmodel.store.ranges import KeyRange
 from tests.benchmarks.comparison import IN_ROW, MANY, REPEATS, Case, Result, compare
 from tests.benchmarks.index_queries import Covered, Event, events, index_cases
-from tests.benchmarks.latest import Measured, latest_cases, measurements
+from tests.benchmarks.latest import OBJECTS as LATEST_OBJECTS
+from tests.benchmarks.latest import latest_cases
 from tests.benchmarks.mapping import mapping_cases
 from tests.benchmarks.prepend import Comment, prepend_cases
 from tests.benchmarks.wide import MODELS as WIDE_MODELS
@@ -57,7 +58,7 @@ class Spread:
     size: hb.Column[int] = hb.column("s", hb.Int32)
 
 
-MODELS = (Reading, Event, Covered, Spread, Measured, Comment, *WIDE_MODELS)
+MODELS = (Reading, Event, Covered, Spread, Comment, *LATEST_OBJECTS, *WIDE_MODELS)
 
 
 def readings(rows: int) -> Iterator[Reading]:
@@ -77,7 +78,7 @@ OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {
     Spread: lambda rows: spreads(min(rows, 20_000)),
     Event: lambda rows: events(min(rows, 20_000)),
     Covered: lambda rows: events(min(rows, 20_000), Covered),
-    Measured: measurements,
+    **LATEST_OBJECTS,
     **WIDE_OBJECTS,
 }
 

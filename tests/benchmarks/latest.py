@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -26,23 +26,40 @@ class Measured:
     value: hb.Column[float] = hb.column("v")
 
 
-def measurements(rows: int) -> Iterator[Measured]:
+@hb.model(table=f"bench_long_metric_{SUFFIX}", family="d")
+class LongMeasured:
+    """Ten times as many values of each metric: a value a minute makes 1,440 a day."""
+
+    metric: hb.Key[int] = hb.key(hb.UInt32)
+    at: hb.Key[datetime] = hb.key(desc=True)
+    value: hb.Column[float] = hb.column("v")
+
+
+def measurements(rows: int, model: Any = Measured) -> Iterator[Any]:
     """As many values of each metric."""
     for n in range(rows):
-        yield Measured(metric=n % METRICS, at=START + timedelta(seconds=n), value=n / 8)
+        yield model(metric=n % METRICS, at=START + timedelta(seconds=n), value=n / 8)
+
+
+OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {
+    Measured: measurements,
+    LongMeasured: lambda rows: measurements(10 * rows, LongMeasured),
+}
 
 
 def latest_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
-    """Of 1,000 metrics."""
-    table = by_hand.table(f"bench_metric_{SUFFIX}")
+    """Of 1,000 metrics, with few values each and with many: without `batch_size`, happybase has HBase read up to 1,000 rows ahead."""
     metrics = range(METRICS)
 
-    def theirs(**options: int) -> list[Any]:
+    def theirs(table: happybase.Table, **options: int) -> list[Any]:
         prefixes = [struct.pack(">I", metric) for metric in metrics]
         return [next(table.scan(row_prefix=prefix, limit=1, **options), None) for prefix in prefixes]
 
-    for name, store in (("thrift1", first), ("thrift2", second)):
-        ours = partial(hb.Session(store).query(Measured).first_of_each, Measured.metric, metrics)
-        for options in ({}, {"batch_size": 1}):
-            shown = ", ".join(f"{option}={value}" for option, value in {"limit": 1, **options}.items())
-            yield Case(f"{name}: latest of 1000 / scans with {shown}", ours, partial(theirs, **options), REPEATS, 0.2, reads=(Measured,))
+    for model, values in ((Measured, "few"), (LongMeasured, "many")):
+        table = by_hand.table(hb.schema_of(model).table)
+        for name, store in (("thrift1", first), ("thrift2", second)):
+            ours = partial(hb.Session(store).query(model).first_of_each, model.metric, metrics)
+            for options in ({}, {"batch_size": 1}):
+                shown = ", ".join(f"{option}={value}" for option, value in {"limit": 1, **options}.items())
+                work = partial(theirs, table, **options)
+                yield Case(f"{name}: latest of 1000, {values} values / scans with {shown}", ours, work, REPEATS, 0.2, reads=(model,))
