@@ -218,7 +218,7 @@ def fullest() -> int:
 
 def show(console: Console, store: hb.Store) -> None:
     """Prints both tables."""
-    regions = Table("rows in region", *map(str, range(1, REGIONS + 1)), f"of the last {NEWEST}, in one region at most")
+    regions = Table("rows in region", *map(str, range(1, REGIONS + 1)), f"of the last {NEWEST}, in the busiest region")
     for model, (rows, newest) in spread(store).items():
         drawn = model is Random  # of which each run has other figures
         texts = [f"about {EVENTS // REGIONS}"] * REGIONS if drawn else [str(count) for count in rows]
