@@ -34,6 +34,12 @@ def test_the_navigation_has_every_page_once() -> None:
     assert {name for name in listed if "/" in name} <= made
 
 
+def test_code_in_a_table_has_no_escaped_bar() -> None:
+    """The site would show the backslash, so such code is written as HTML, with a character reference."""
+    rows = [line for path in DOCS.glob("*.md") for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    assert [row for row in rows if any("|" in code for code in re.findall("`([^`]*)`", row))] == []
+
+
 def test_the_page_that_leads_to_a_design_has_all_of_them() -> None:
     (designs,) = [entry["Designs"] for entry in CONFIGURATION["nav"] if "Designs" in entry]
     leading = (DOCS / "which-design.md").read_text(encoding="utf-8").partition("## All designs")[2]
