@@ -1,4 +1,4 @@
-"""Queries through an index: beside happybase, and beside the calls of the second gateway, which happybase does not speak."""
+"""Comparisons of index queries with happybase, and with the Thrift2 gateway's own calls, which happybase does not support."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def events(rows: int, model: Any = Event) -> Iterator[Any]:
 def index_cases(first: hb.Store, second: hb.Store, by_hand: happybase.Connection, host: str, port: int) -> Iterator[Case]:
     """The first hundred rows of an owner; by hand a scan of the index table and one call for the rows.
 
-    happybase speaks to the first gateway only, so what is promised of an index query is promised there. Beside our calls of the second
-    gateway stand its own two calls too, made with thriftpy2, whose rows end as bytes: the difference is what verifying and decoding cost.
+    happybase supports the Thrift1 gateway only, so the target of the index query applies to that gateway. Queries through Thrift2 are also
+    compared with the two Thrift2 calls, made with thriftpy2. Those return bytes; hbmodel also verifies and decodes the rows.
     """
     yield from _on("thrift1", first, "scan and rows", partial(_with_happybase, by_hand), (1.0, 0.6))
     yield from _on("thrift2", second, "happybase's scan and rows on thrift1", partial(_with_happybase, by_hand), (None, 0.6))

@@ -86,9 +86,9 @@ class Pool:
     def number(self, store: Store, like: int | None = None) -> int:
         """The number of a store.
 
-        Stores are told apart by a key of 128 bits: each part of a store, a row with its state, has a random number, and the exclusive
-        or of them all is the key (Zobrist, *A new hashing method with application for game playing*, 1970). A step changes a part or
-        two. That any two of a million stores have the same key has a probability of about 10 to the power of -27.
+        Stores are distinguished by a key of 128 bits. Each part of a store (a row and its state) has a random number, and the key is
+        the XOR of these numbers (Zobrist, *A new hashing method with application for game playing*, 1970). A step changes only a few
+        parts. The probability that two of a million stores have the same key is about 1e-27.
 
         Args:
             store: is kept, if it is new.

@@ -284,7 +284,7 @@ class Unalterable(RecordingStore):
         return evolve(super().capabilities, alter=False)
 
     def add_family(self, table: str, family: Family) -> None:
-        raise hb.CapabilityError("This store was told to alter nothing.", shell=alter_line(table, family))
+        raise hb.CapabilityError("This store does not alter tables.", shell=alter_line(table, family))
 
     modify_family = add_family
 
