@@ -31,6 +31,7 @@ class Case:
         target: the ratio of times to stay below, or None where there is no such promise.
         in_row: calls of one side in a row.
         reads: the models whose tables must be filled.
+        warm_up: the least seconds of unmeasured runs. Where one side uses all processors, servers that still compile slow it alone.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Case:
     target: float | None = None
     in_row: int = 1
     reads: tuple[type, ...] = ()
+    warm_up: float = 0
 
 
 @frozen
@@ -92,7 +94,7 @@ def compare(case: Case, warm_up: float) -> Result:
 
     The gateways are Java programs, each its own, and become several times as fast while the same call is repeated.
     """
-    warm = time.perf_counter() + warm_up
+    warm = time.perf_counter() + max(warm_up, case.warm_up)
     while time.perf_counter() < warm:
         for work in (case.ours, case.theirs):
             for _ in range(case.in_row):

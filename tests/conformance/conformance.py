@@ -18,6 +18,7 @@ from attrs import frozen
 from hbmodel.errors import FamilyNotFound, InvalidRequest
 from hbmodel.store import Delete, Family, Get, Put, Row, Scan, Store
 from hbmodel.store.ranges import KeyRange
+from tests.support.slow_machines import lives_for
 
 FAMILIES = (
     Family(b"d"),
@@ -490,6 +491,7 @@ class LifeConformance:
         bed.put(row, {b"s:old": b"1"}, now() - 3500)
         assert bed.store.get(bed.table, [row]) == [None]
 
+    @lives_for(0.4)
     def test_ttl_of_puts_mixed_in_one_call(self, bed: Bed) -> None:
         key = bed.key()
         bed.store.put(
@@ -519,6 +521,7 @@ class LifeConformance:
         bed.put(row, {b"s:a": b"1"}, timestamp=now() - 3500, ttl=600_000)
         assert bed.get(row) == {}
 
+    @lives_for(0.4)
     def test_an_older_cell_returns_when_the_newer_dies(self, bed: Bed) -> None:
         row = bed.key()(b"r")
         bed.put(row, {b"d:a": b"ever", b"d:b": b"ever"}, timestamp=5)
@@ -530,6 +533,7 @@ class LifeConformance:
         time.sleep(0.5)
         assert bed.get(row) == {b"d:a": (b"ever", 5), b"d:b": (b"ever", 5)}
 
+    @lives_for(0.3)
     def test_unless_a_delete_below_the_newer_took_it(self, bed: Bed) -> None:
         row = bed.key()(b"r")
         stamp = now()

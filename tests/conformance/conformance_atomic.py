@@ -10,6 +10,7 @@ import pytest
 from hbmodel.errors import CapabilityError, InvalidRequest
 from hbmodel.store import ConditionalChange, Delete, Put
 from tests.conformance.conformance import Bed, long, now
+from tests.support.slow_machines import lives_for
 
 
 class CheckAndPutConformance:
@@ -119,6 +120,7 @@ class CounterConformance:
         assert bed.store.increment(bed.table, row, b"d:c", 1) == 2
         assert bed.get(row) == {b"d:c": (long(2), future + 1)}
 
+    @lives_for(0.4)
     def test_the_ttl_of_the_cell_is_carried_on(self, bed: Bed) -> None:
         row = bed.key()(b"r")
         bed.put(row, {b"d:c": long(1)}, ttl=400)

@@ -20,6 +20,7 @@ from hbmodel.store.gateway import store as gateway_store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift1 import writes
 from tests.support.cutting_proxy import CARRIED_OUT, FAULTS, CuttingProxy, Fault, without_waits
+from tests.support.slow_machines import lives_for
 
 pytestmark = pytest.mark.hbase
 
@@ -464,13 +465,17 @@ OPERATIONS: list[Operation] = [
     Increment(),
 ]  # fmt: skip
 
+SILENCE = 0.25
+"""Seconds to wait for a silent gateway."""
+
 prefixes = (b"%05d-" % number for number in count())
 
 
+@lives_for(2 * SILENCE)
 def break_off(operation: Operation, proxy: CuttingProxy, direct: Store, fault: Fault, at: int, lasting: bool) -> bool:
     """Does the operation with a fault; whether that happened."""
     # A busy gateway may take longer than that for anything; that is one more fault, and must do no harm either.
-    patience = f"timeout={0.25 if fault == 'silent' else 10}{'&attempts=2' if lasting else ''}"
+    patience = f"timeout={SILENCE if fault == 'silent' else 10}{'&attempts=2' if lasting else ''}"
     with connect(f"{proxy.url}?table_prefix={PREFIX}&pool={operation.pool}&retry_for=0&{patience}") as through:
         case = Case(next(prefixes), direct, through, proxy, fault, at, lasting)
         operation.seed(case)

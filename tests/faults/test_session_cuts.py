@@ -17,11 +17,15 @@ from tests.support.cutting_proxy import FAULTS, CuttingProxy, Fault, without_wai
 from tests.support.faulty import RecordingStore
 from tests.support.models import Order, order
 from tests.support.scenarios import SCENARIOS, check_exact, check_queries, key_of, objects
+from tests.support.slow_machines import lives_for
 
 pytestmark = pytest.mark.hbase
 
 COMMITS = ["batch", "unindexed batch", "delete over two families", "random salt add"]
 AT_ONCE = ["insert", "unindexed insert"]
+
+SILENCE = 0.3
+"""Seconds to wait for a silent gateway."""
 
 
 @frozen(eq=False)
@@ -34,7 +38,7 @@ class Cut:
 
     def through(self, fault: Fault, lasting: bool, pool: int) -> hb.Store:
         """Another store on the same tables, that the fault meets."""
-        patience = f"timeout={0.3 if fault == 'silent' else 10}{'&attempts=2' if lasting else ''}"
+        patience = f"timeout={SILENCE if fault == 'silent' else 10}{'&attempts=2' if lasting else ''}"
         return hb.connect(f"{self.proxy.url}?table_prefix={self.prefix}&pool={pool}&retry_for=0&{patience}")
 
     def tables(self, model: type[Any]) -> dict[str, Any]:
@@ -71,21 +75,27 @@ def faults_at(at: int, full: bool) -> Iterator[tuple[Fault, bool]]:
         yield "gone", True
 
 
+@lives_for(2 * SILENCE)
+def try_one(store: hb.Store, proxy: CuttingProxy, attempt: Callable[[hb.Store, Fault], None], fault: Fault, at: int, lasting: bool) -> bool:
+    """Tries something with one fault; whether that happened."""
+    proxy.arm(fault, at, lasting=lasting)
+    try:
+        attempt(store, fault)
+    except BaseException as error:
+        error.add_note(f"{fault} at request {at}{' and all that follow' if lasting else ''}")
+        raise
+    finally:
+        proxy.disarm()
+    return proxy.fired
+
+
 def try_all(cut: Cut, model: type[Any], full: bool, attempt: Callable[[hb.Store, Fault], None]) -> None:
     """Tries something with faults at every request of it: one after the other, or with several under way at once."""
     for at in count():
         fired = False
         for number, (fault, lasting) in enumerate(faults_at(at, full)):
             with cut.through(fault, lasting, pool=(at // 2 + number) % 2 * 3 + 1) as store:
-                cut.proxy.arm(fault, at, lasting=lasting)
-                try:
-                    attempt(store, fault)
-                except BaseException as error:
-                    error.add_note(f"{fault} at request {at}{' and all that follow' if lasting else ''}")
-                    raise
-                finally:
-                    cut.proxy.disarm()
-                fired |= cut.proxy.fired
+                fired |= try_one(store, cut.proxy, attempt, fault, at, lasting)
         if not fired:
             assert at >= 2
             return

@@ -27,6 +27,7 @@ from tests.support.examples import examples
 from tests.support.faulty import Crash, FaultyStore, Mode, RecordingStore, failures_of, is_repetition
 from tests.support.models import DAY, Fact, Flagged, Hit, Legacy, Sample, Token, Visit, order
 from tests.support.scenarios import check_exact, check_queries, objects
+from tests.support.slow_machines import lives_for
 
 SOON = timedelta(milliseconds=700)
 LATER = timedelta(hours=1)
@@ -134,6 +135,7 @@ def check_empty(bed: TimedBed, model: Any) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
+@lives_for(SOON.total_seconds())
 def test_nothing_older_comes_back_when_a_row_expires(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     session.add(model(name="a", page="x", note="old", extra="old"))
@@ -156,6 +158,7 @@ def test_nothing_older_comes_back_when_a_row_expires(bed: TimedBed, model: Any) 
 
 
 @pytest.mark.parametrize("model", MODELS)
+@lives_for(SOON.total_seconds())
 def test_a_new_row_that_expires_leaves_nothing(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     session.add_all([model(name="a", page="x", note="n"), model(name="b", page="x")], ttl=SOON)
@@ -168,6 +171,7 @@ def test_a_new_row_that_expires_leaves_nothing(bed: TimedBed, model: Any) -> Non
 
 
 @pytest.mark.parametrize("model", MODELS)
+@lives_for(SOON.total_seconds())
 def test_an_update_leaves_the_end_of_a_row_where_it_was(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     session.add(model(name="a", page="x", note="n", extra="e"))
@@ -191,6 +195,7 @@ def test_an_update_leaves_the_end_of_a_row_where_it_was(bed: TimedBed, model: An
 
 
 @pytest.mark.parametrize("model", MODELS)
+@lives_for(SOON.total_seconds())
 def test_an_update_with_a_ttl_gives_the_whole_row_a_new_life(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     session.add(model(name="a", page="x", note="n", extra="e"))
@@ -209,6 +214,7 @@ def test_an_update_with_a_ttl_gives_the_whole_row_a_new_life(bed: TimedBed, mode
 
 
 @pytest.mark.parametrize("model", MODELS)
+@lives_for(SOON.total_seconds())
 def test_a_later_write_without_a_ttl_stays(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     session.add_all([model(name="a", page="x", note="n", extra="e"), model(name="b", page="x", note="n")], ttl=SOON)
@@ -227,6 +233,7 @@ def test_a_later_write_without_a_ttl_stays(bed: TimedBed, model: Any) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
+@lives_for(SOON.total_seconds())
 def test_rows_of_several_lives_go_into_one_commit(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     session.add(model(name="e", page="old"))
@@ -248,6 +255,7 @@ def test_rows_of_several_lives_go_into_one_commit(bed: TimedBed, model: Any) -> 
 
 
 @pytest.mark.parametrize("model", [Visit, Token])
+@lives_for(SOON.total_seconds())
 def test_insert_and_load_with_a_ttl(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     assert session.load((model(name=name, page="x") for name in "bcb"), batch_size=2, ttl=SOON) == 3
@@ -266,6 +274,7 @@ def test_insert_and_load_with_a_ttl(bed: TimedBed, model: Any) -> None:
         assert session.get(model, name="a") == model(name="a", page="z")
 
 
+@lives_for(SOON.total_seconds())
 def test_a_row_deleted_before_it_expires_stays_deleted(bed: TimedBed) -> None:
     session = bed.use(Visit)
     session.add(Visit(name="a", page="x"))
@@ -283,6 +292,7 @@ def test_a_row_deleted_before_it_expires_stays_deleted(bed: TimedBed) -> None:
     check_exact(bed.store, Visit)
 
 
+@lives_for(SOON.total_seconds())
 def test_an_immutable_row_that_expires_is_read_first(bed: TimedBed) -> None:
     session = bed.use(Fact)
     session.add(Fact(number=1, topic="t", body="b"))
@@ -296,6 +306,7 @@ def test_an_immutable_row_that_expires_is_read_first(bed: TimedBed) -> None:
     assert mark.keys() == {b"d:_s"}
 
 
+@lives_for(SOON.total_seconds())
 def test_a_foreign_table_keeps_what_the_model_does_not_map(bed: TimedBed) -> None:
     session = bed.use(Slip)
     bed.store.put("slips", [Put(b"a", {b"d:other": b"theirs", b"d:p": b"x"})])
@@ -308,6 +319,7 @@ def test_a_foreign_table_keeps_what_the_model_does_not_map(bed: TimedBed) -> Non
 
 
 @pytest.mark.parametrize("model", [Visit, Token])
+@lives_for(SOON.total_seconds())
 def test_what_other_models_left_in_the_families_lives_as_long_as_the_row(bed: TimedBed, model: Any) -> None:
     session = bed.use(model)
     session.add(model(name="a", page="x"))
@@ -611,6 +623,7 @@ class Tally:
     liked: hb.Column[int] = hb.counter("l")
 
 
+@lives_for(TWO_SECONDS.total_seconds())
 def test_an_update_where_a_family_has_a_ttl_renews_the_whole_row(bed: TimedBed) -> None:
     session = bed.use(Reading, Mark)
     for model in (Reading, Mark):
@@ -635,6 +648,7 @@ def test_an_update_where_a_family_has_a_ttl_renews_the_whole_row(bed: TimedBed) 
     assert objects(bed.store, Mark) == {(name,): Mark(name=name, extra="e") for name in "ab"}
 
 
+@lives_for(SOON.total_seconds())
 def test_a_ttl_of_a_put_ends_before_that_of_its_family(bed: TimedBed) -> None:
     session = bed.use(Reading, Mark)
     for model in (Reading, Mark):
@@ -651,6 +665,7 @@ def test_a_ttl_of_a_put_ends_before_that_of_its_family(bed: TimedBed) -> None:
     check_empty(bed, Mark)
 
 
+@lives_for(TWO_SECONDS.total_seconds())
 def test_counters_alone_may_expire_each_for_itself(bed: TimedBed) -> None:
     session = bed.use(Tally)
     tally = Tally(name="a")

@@ -21,6 +21,7 @@ from hbmodel.tables.registry import Registry
 from tests.support.beds import HBASE, Bed, cells_of
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
+from tests.support.slow_machines import lives_for
 
 TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
 SESSION: dict[str, Any] = {"lease": 0.15, "longest_call": 0.1, "clock_bound": 0.05, "grace": 0.7}
@@ -157,6 +158,7 @@ def test_own_rows_are_found_at_once(bed: Bed, given_model: Any) -> None:
         session.update(model(name="own", topic="b", size=1), topic="c")
 
 
+@lives_for(0.8)
 def test_a_row_that_expires_leaves_an_entry_to_repair(bed: Bed, given_model: Any) -> None:
     model, store = given_model, bed.store
     hb.create_tables(store, model)

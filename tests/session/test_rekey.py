@@ -21,6 +21,7 @@ from hbmodel.store import Put
 from tests.support.beds import Bed, cells_of, fresh
 from tests.support.examples import examples
 from tests.support.faulty import Call, Crash, FaultyStore, failures_of, is_repetition
+from tests.support.slow_machines import lives_for
 
 QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -313,6 +314,7 @@ class ShortIndexed:
 
 
 @pytest.mark.parametrize("model", [Short, ShortIndexed])
+@lives_for(1)
 def test_a_row_ends_when_it_would_have(model: Any) -> None:
     store = fresh(model)
     session, table = hb.Session(store), hb.schema_of(model).table

@@ -25,6 +25,7 @@ from hbmodel.store.gateway.batches import MAX_ROWS
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift1.store import Thrift1Store
 from tests.support.gateway_tables import store_with_table, values
+from tests.support.slow_machines import lives_for
 
 pytestmark = pytest.mark.hbase
 
@@ -79,6 +80,7 @@ def test_of_one_cell_put_twice_in_a_call_the_last_wins(store: Thrift1Store) -> N
         assert read(store, row) == {A: b"49"}
 
 
+@lives_for(2.5)
 def test_puts_have_lives_of_their_own(store: Thrift1Store) -> None:
     now = int(time.time() * 1000)
     store.put(TABLE, [Put(b"l1", {A: b""}, now, ttl=2_500), Put(b"l2", {A: b""}, now), Put(b"l3", {A: b""}, now, ttl=60_000)])
@@ -148,6 +150,7 @@ def test_check_and_put(store: Thrift1Store) -> None:
     assert store.check_and_put(TABLE, b"cap", A, b"2", Put(b"cap", {E: b"other column"}))
 
 
+@lives_for(0.3)
 def test_check_and_put_gives_the_larger_of_clock_and_checked_time_and_a_life(store: Thrift1Store) -> None:
     ahead = int(time.time() * 1000) + 3_600_000
     store.put(TABLE, [Put(b"capt", {A: b"1"}, ahead)])

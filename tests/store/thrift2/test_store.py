@@ -21,6 +21,7 @@ from hbmodel.store.thrift2.service import TColumnFamilyDescriptor, TTableDescrip
 from hbmodel.store.thrift2.store import Thrift2Store
 from tests.support.gateway_tables import store_with_table, values
 from tests.support.proxy import Proxy
+from tests.support.slow_machines import lives_for
 
 pytestmark = pytest.mark.hbase
 
@@ -192,6 +193,7 @@ def test_a_failed_condition_changes_nothing(store: Thrift2Store) -> None:
     assert read(store, b"cond") == {A: b"1"}
 
 
+@lives_for(0.4)
 def test_puts_of_one_call_have_lives_of_their_own(store: Thrift2Store) -> None:
     now = int(time.time() * 1000)
     store.put(TABLE, [Put(b"l1", CELLS, now, ttl=400), Put(b"l2", CELLS, now), Put(b"l3", CELLS, now, ttl=60_000)])
