@@ -309,6 +309,7 @@ def test_numpy_scalars() -> None:
             codec.encode(value)
 
 
+@pytest.mark.lengthy
 def test_pandas_times() -> None:
     pandas = pytest.importorskip("pandas")
     assert c.Timestamp.encode(pandas.Timestamp("2024-02-29T12:30Z")) == c.Timestamp.encode(AWARE)

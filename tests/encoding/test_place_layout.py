@@ -112,6 +112,7 @@ def test_slices_of_ranges_hold_the_cells_of_exactly_the_objects_within(
         assert len(held) == (place in places)
 
 
+@pytest.mark.lengthy
 @given(examples, st.sampled_from([b"", b"p", b"\xff"]), st.data())
 def test_the_prefix_of_an_object_ends_before_the_alias(
     example: tuple[PlaceLayout, tuple[Any, ...]], kind: bytes, data: st.DataObject

@@ -46,6 +46,7 @@ def check_rows(found: dict[Any, Any], states: list[dict[Any, Any]]) -> None:
         assert found.get(key) in [state.get(key) for state in states]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("name", "limited"), CASES)
 def test_a_crash_at_any_call(name: str, limited: bool) -> None:
     scenario = SCENARIOS[name]
@@ -153,6 +154,7 @@ def _row_key(scenario: Scenario, subject: Any) -> bytes | None:
     return hb.row_key(scenario.model, **key)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ["batch", "add over a deleted row", "unindexed batch"])
 def test_a_store_that_stays_away_for_a_while(name: str) -> None:
     scenario = SCENARIOS[name]
@@ -175,6 +177,7 @@ def test_a_store_that_stays_away_for_a_while(name: str) -> None:
             check_queries(store, scenario.model)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ["batch", "add over a deleted row", "unindexed batch"])
 def test_an_interrupt_at_any_call_and_another_commit(name: str) -> None:
     scenario = SCENARIOS[name]
@@ -191,6 +194,7 @@ def test_an_interrupt_at_any_call_and_another_commit(name: str) -> None:
             check_exact(store, scenario.model)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", [name for name, scenario in SCENARIOS.items() if scenario.at_once])
 def test_a_failure_of_a_call_that_runs_at_once(name: str) -> None:
     scenario = SCENARIOS[name]

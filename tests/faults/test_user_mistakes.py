@@ -196,6 +196,7 @@ def test_a_store_in_memory_says_so() -> None:
         assert repr(store) == "EmbeddedStore(memory)"
 
 
+@pytest.mark.lengthy
 def test_calls_that_were_not_committed_are_mentioned_when_a_session_ends(caplog: pytest.LogCaptureFixture) -> None:
     def mentioned() -> list[str]:
         told = [record.getMessage() for record in caplog.records]

@@ -195,6 +195,7 @@ def test_a_process_that_dies_at_its_start_is_quoted(fake: Path, monkeypatch: pyt
     assert lifecycle.status(fake) is None
 
 
+@pytest.mark.lengthy
 def test_a_start_that_takes_too_long_leaves_nothing(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_THRIFT2", "mute")
     with pytest.raises(LocalHBaseError, match="HBase did not answer in time") as error:
@@ -303,6 +304,7 @@ def test_a_process_that_was_never_recorded_is_ended(fake: Path) -> None:
     assert processes_of(fake) == []
 
 
+@pytest.mark.lengthy
 def test_stop_kills_what_does_not_stop(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SERVER", "stubborn")
     lifecycle.start(fake)
@@ -380,6 +382,7 @@ def test_an_hbase_goes_when_its_owner_dies(tmp_path: Path, named: bool, end: str
     assert directory.exists() is named
 
 
+@pytest.mark.lengthy
 def test_a_shared_hbase_outlives_those_who_share_it(fake: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as owner:
         with LocalHBase(fake, owner=owner.pid, temporary=True) as one:

@@ -112,6 +112,7 @@ def test_a_child_that_has_ended_is_dead_and_leaves_no_zombie(tmp_path: Path) -> 
     assert error.value.pid == process.pid
 
 
+@pytest.mark.lengthy
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process whose first thread has ended is no zombie")
 def test_a_process_whose_first_thread_has_ended_is_still_there(tmp_path: Path) -> None:
     code = """

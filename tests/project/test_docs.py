@@ -22,6 +22,7 @@ MADE = ("http", "reference/", "programs/")
 """What is no file of the repository: addresses, and pages that are made for the site, whose links `make docs` checks."""
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = page.read_text()

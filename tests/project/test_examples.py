@@ -44,6 +44,7 @@ def check_flights(output: str, count: int) -> None:
         assert re.search(r"^(\d+ results?( in \d+ pages?)?|\d+)   [\d.]+ ms$", answer, flags=re.MULTILINE), answer
 
 
+@pytest.mark.lengthy
 def test_flights_in_a_file() -> None:
     done = run("flights", "--rows", "7000")
     assert done.returncode == 0, done.stderr
@@ -114,6 +115,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         drop_left(store)
 
 
+@pytest.mark.lengthy
 def test_pets(url: str) -> None:
     done = run("pets", "--store", url)
     assert done.returncode == 0, done.stderr
@@ -125,6 +127,7 @@ def test_pets(url: str) -> None:
     assert moved == (not url.startswith("hbase:"))  # Thrift1 has no local transactions
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_series(url: str) -> None:
     done = run("series", "--store", url, COLUMNS="120")
@@ -137,6 +140,7 @@ def test_series(url: str) -> None:
     assert "Both give equal answers." in done.stdout
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_time_series(url: str) -> None:
     done = run("time_series", "--store", url, COLUMNS="140")
@@ -153,6 +157,7 @@ def test_time_series(url: str) -> None:
     assert "The answers are equal; 1 metric has no value." in done.stdout
 
 
+@pytest.mark.lengthy
 def test_comments(url: str) -> None:
     done = run("comments", "--store", url)
     assert done.returncode == 0, done.stderr
@@ -165,6 +170,7 @@ def test_comments(url: str) -> None:
     assert shown.group(1) in done.stdout  # the page's figures are the program's, on every store
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_ids(url: str) -> None:
     done = run("ids", "--store", url, COLUMNS="120")
@@ -180,6 +186,7 @@ def test_ids(url: str) -> None:
     assert "after 0 calls to the table of points" in done.stdout
 
 
+@pytest.mark.lengthy
 def test_families(url: str) -> None:
     done = run("families", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -207,6 +214,7 @@ def test_composite_keys(url: str) -> None:
     assert "versions after the upgrade: 99, 99, 99; deleted: True" in done.stdout
 
 
+@pytest.mark.lengthy
 def test_rekey(url: str) -> None:
     done = run("rekey", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr
@@ -237,6 +245,7 @@ def cells_of_tables(text: str) -> list[tuple[str, ...]]:
     return [tuple(cell.strip() for cell in line) for line in lines if not line[0].startswith("---")]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_names_and_bytes(url: str) -> None:
     done = run("names_and_bytes", "--store", url, COLUMNS="120")
@@ -254,6 +263,7 @@ def test_spreading_keys(url: str) -> None:
     assert cells_of_tables(done.stdout) == cells_of_tables(page)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_limit_and_offset(url: str) -> None:
     done = run("limit_and_offset", "--store", url, COLUMNS="120")
@@ -303,6 +313,7 @@ def test_points_all() -> None:
     assert [items for _, items in answers] == ["200,000", "51", "60", "67", "12,373", "174", "200,000", "100,000", "100,000"]
 
 
+@pytest.mark.lengthy
 def test_points_of_few_sensors() -> None:
     done = run("points", "--store", "memory:", "--points", "1")
     assert done.returncode == 0, done.stderr
@@ -340,6 +351,7 @@ def test_orders(url: str) -> None:
     assert "all orders and lines are right: True" in checked
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("example", ["points", "orders"])
 def test_what_is_there_already_is_not_mixed_with_new_objects(example: str, tmp_path: Path) -> None:
     url = f"embedded:{tmp_path / 'example.db'}"
@@ -369,6 +381,7 @@ def test_flights_starts_an_hbase_and_stops_it() -> None:
     check_flights(done.stdout, 7_000)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("url", MOST_STORES, indirect=True)
 def test_cell_versions(url: str) -> None:
     done = run("cell_versions", "--store", url, COLUMNS="120")

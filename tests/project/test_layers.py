@@ -214,6 +214,7 @@ def test_nothing_is_printed() -> None:
     assert not found, f"a library logs and a command line echoes: {found}"
 
 
+@pytest.mark.lengthy
 def test_nothing_foreign_is_executed() -> None:
     evaluated = {name: lines for name, tree in TREES.items() if (lines := calls_of(tree, "eval"))}
     assert not evaluated, evaluated

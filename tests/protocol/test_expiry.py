@@ -475,6 +475,7 @@ OPERATIONS = st.one_of(
 )
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(100), deadline=None)
 @given(st.sampled_from([Visit, Token, Slip]), st.booleans(), st.lists(OPERATIONS, min_size=4, max_size=14))
 def test_any_history_leaves_what_its_last_writes_say(model: Any, limited: bool, history: list[Any]) -> None:
@@ -553,6 +554,7 @@ def crashed(model: Any, name: str, limited: bool, at: int | None, mode: Mode) ->
         yield bed, failing
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("limited", [False, True])
 @pytest.mark.parametrize("name", CRASHES)
 @pytest.mark.parametrize("model", [Visit, Token])

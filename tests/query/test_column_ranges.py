@@ -191,6 +191,7 @@ def wide_models(draw: st.DrawFn) -> RandomModel:
     return RandomModel(hb.model(table="t", salt=salt, kind=kind)(made), {**pools, "value": [1, 2]})
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(120), deadline=None)
 @given(st.data(), st.sampled_from([(3, 4), (100, 1000)]))
 def test_what_a_slice_gives_is_what_matches(data: st.DataObject, pages: tuple[int, ...]) -> None:

@@ -137,6 +137,7 @@ def test_an_index_without_none_serves_alternatives_that_exclude_it() -> None:
         planned(query(Post, (Post.size > 5) | ((Post.size.is_(None)) & (Post.user > 1))))
 
 
+@pytest.mark.lengthy
 def test_the_caps_leave_wider_bounds() -> None:
     many = functools.reduce(operator.or_, [(Plain.a == n % 256) & (Plain.b == f"{n}") for n in range(MAX_CONDITIONS)])
     assert planned(query(Plain, Plain.a >= 5, many)).match.pieces is None
@@ -216,6 +217,7 @@ def check_tree(data: st.DataObject) -> None:
             assert (inside and (made.accepts is None or made.accepts(obj.values))) == matches
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_is_read_is_what_some_alternative_reads(data: st.DataObject) -> None:

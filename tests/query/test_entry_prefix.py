@@ -85,6 +85,7 @@ def test_it_is_known_where_the_rest_of_an_entry_is_the_row_key(index: str, known
     assert plan(several.terms, indexes, True, "by_tag").entry_prefix is None
 
 
+@pytest.mark.lengthy
 @given(st.lists(THINGS, max_size=8), st.lists(THINGS, max_size=4), st.sampled_from(TAGS), st.sampled_from(SIZES))
 def test_every_index_finds_what_a_scan_does(
     things: list[tuple[Any, ...]], moved: list[tuple[Any, ...]], tag: str, size: int | None

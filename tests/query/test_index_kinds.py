@@ -205,6 +205,7 @@ def test_entries_follow_every_change_of_what_decides_them(first: Sequence[Any], 
 TIMES = hb.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.05, grace=0.7)
 
 
+@pytest.mark.lengthy
 def test_indexes_of_every_kind_are_built_on_rows_that_are_there() -> None:
     bare = hb.model(table="kinds", family="d", salt=hb.HashSalt(2))(
         type(

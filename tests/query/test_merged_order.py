@@ -60,6 +60,7 @@ def paged(query: hb.Query[Any], size: int) -> list[Any]:
         assert len(page.items) == size
 
 
+@pytest.mark.lengthy
 def test_two_users_newest_first(bed: Bed) -> None:
     session = bed.use(Post)
     every = posts()
@@ -152,6 +153,7 @@ def test_too_many_scans_are_refused_with_a_way_out() -> None:
         assert exact.all() == []
 
 
+@pytest.mark.lengthy
 def test_whole_keys_come_in_the_order(bed: Bed) -> None:
     session = bed.use(Post)
     session.load(posts())
@@ -234,6 +236,7 @@ def ordered(data: st.DataObject, of: RandomModel, session: hb.Session) -> tuple[
     return query, matches, ordering
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_an_order_behind_several_values_is_a_sorted_look_at_every_row(data: st.DataObject) -> None:

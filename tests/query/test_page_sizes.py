@@ -115,6 +115,7 @@ class Spread:
     text: hb.Column[str] = hb.column("t")
 
 
+@pytest.mark.lengthy
 def test_a_long_read_takes_hardly_more_calls_than_before() -> None:
     users = Counted(every=(note(number, user) for user in range(0, 200, 2) for number in range(50)))
     far = users.query.where(Note.user.in_(range(0, 200, 2)), Note.text != "0", Note.text != "1", Note.text != "2").use_index("primary")

@@ -106,6 +106,7 @@ def key(item: Any, schema: TableSchema) -> tuple[bytes, ...]:
     return found
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(120), deadline=None, suppress_health_check=SLOW_TO_MAKE)
 @given(st.data())
 def test_walks_over_the_pages_of_any_query(data: st.DataObject) -> None:

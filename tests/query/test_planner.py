@@ -577,6 +577,7 @@ def lies_in(made: Plan, key: bytes) -> bool:
     return inside
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_what_is_read_and_accepted_is_what_matches(data: st.DataObject) -> None:

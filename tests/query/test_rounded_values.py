@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from attrs import Factory
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
@@ -31,6 +32,7 @@ def finer(draw: Any, of: RandomModel, obj: Any) -> Any:
     return hb.evolve(obj, **{f.name: given_as(draw, f.codec, getattr(obj, f.name)) for f in fields})
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(80), deadline=None, suppress_health_check=QUICK)
 @given(st.data())
 def test_any_query_finds_what_python_finds(data: st.DataObject) -> None:

@@ -205,6 +205,7 @@ def test_copies_under_a_random_salt_are_one_object() -> None:
             assert [each.serial for each in query.reversed().after(Logged(serial=2, page="/"))] == [1, 0]
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_any_query_is_cut_at_any_of_its_items(data: st.DataObject) -> None:
@@ -280,6 +281,7 @@ def drawn(data: st.DataObject, of: RandomModel, session: hb.Session) -> tuple[hb
     return query, place, turned and bool(ordering)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_any_object_is_compared_by_the_fields_that_differ_among_the_items(data: st.DataObject) -> None:

@@ -267,6 +267,7 @@ def test_a_delete_takes_its_own_cells(shape: str) -> None:
         assert session.columns(model.notes, owner="a", name="u").all() == {}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("limited", [False, True])
 @pytest.mark.parametrize("shape", WRITTEN)
 def test_a_crash_at_any_call(shape: str, limited: bool) -> None:
@@ -595,6 +596,7 @@ def test_bounds() -> None:
             notes.between(1, 2)
 
 
+@pytest.mark.lengthy
 def test_many_removed_entries() -> None:
     model = model_of("wide")
     with filled(model, 60) as store:

@@ -94,6 +94,7 @@ def found(store: hb.Store, model: Any, topic: str) -> list[str]:
     return sorted(item.name for item in open_session(store).query(model).where(model.topic == topic).use_index("by_topic"))
 
 
+@pytest.mark.lengthy
 def test_rows_of_others_are_found_once_the_index_is_built_or_repaired(bed: Bed, given_model: Any) -> None:
     model, store = given_model, bed.store
     others = Others(store, hb.schema_of(model).table)
@@ -158,6 +159,7 @@ def test_own_rows_are_found_at_once(bed: Bed, given_model: Any) -> None:
         session.update(model(name="own", topic="b", size=1), topic="c")
 
 
+@pytest.mark.lengthy
 @lives_for(0.8)
 def test_a_row_that_expires_leaves_an_entry_to_repair(bed: Bed, given_model: Any) -> None:
     model, store = given_model, bed.store
@@ -172,6 +174,7 @@ def test_a_row_that_expires_leaves_an_entry_to_repair(bed: Bed, given_model: Any
     assert hb.repair_index(store, model, "by_topic", times=TIMES).deleted == 1
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("salt", [hb.HashSalt(2), hb.RandomSalt(3)], ids=["hash", "random"])
 def test_a_table_that_is_made_for_the_model_is_indexed_at_once(bed: Bed, salt: hb.Salt) -> None:
     model = declare(salt=salt)

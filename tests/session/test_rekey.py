@@ -313,6 +313,7 @@ class ShortIndexed:
     by_size = hb.index("size")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("model", [Short, ShortIndexed])
 @lives_for(1)
 def test_a_row_ends_when_it_would_have(model: Any) -> None:

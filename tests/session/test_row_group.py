@@ -351,6 +351,7 @@ def test_whatever_fails_a_group_is_carried_out_whole_or_not_at_all() -> None:
             group.discard()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("bed", ATOMIC, indirect=True)
 def test_threads_move_amounts(bed: Bed) -> None:
     opened(bed)

@@ -125,6 +125,7 @@ def _race_in_a_process(url: str, who: str, queue: Any, start: Any) -> None:
     queue.put(won)
 
 
+@pytest.mark.lengthy
 def test_of_racing_processes_exactly_one_inserts(tmp_path: Path) -> None:
     url = f"embedded:{tmp_path / 'store.db'}"
     context = multiprocessing.get_context("forkserver")

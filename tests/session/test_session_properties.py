@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from attrs import frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -177,6 +178,7 @@ def paged(query: hb.Query[Any], size: int) -> list[Any]:
         assert len(page.items) == size
 
 
+@pytest.mark.lengthy
 @QUICK
 @given(
     model=st.sampled_from(MUTABLE[1:]),
@@ -198,6 +200,7 @@ def test_every_path_answers_as_the_primary_table_does(model: Any, limited: bool,
         assert check(session, PLAIN, rows, asking) == check(session, model, rows, asking)
 
 
+@pytest.mark.lengthy
 @QUICK
 @given(
     written=st.lists(things, max_size=20, unique_by=key_of),

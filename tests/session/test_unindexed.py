@@ -67,6 +67,7 @@ def test_what_is_added_with_a_ttl_right_after_a_delete_is_there(bed: Bed) -> Non
         assert session.get(Card, name="a") == card(page=str(n))
 
 
+@pytest.mark.lengthy
 def test_what_is_inserted_with_a_ttl_right_after_a_delete_is_there(atomic_bed: Bed) -> None:
     session = atomic_bed.use(Card)
     for n in range(30):

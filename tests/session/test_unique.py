@@ -192,6 +192,7 @@ def prepared() -> hb.Store:
     return store
 
 
+@pytest.mark.lengthy
 def test_a_crash_or_failure_at_any_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hbmodel.protocol.unique_claim.YOUNG", 0)  # nobody else is at it
     with prepared() as store:

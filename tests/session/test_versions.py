@@ -303,6 +303,7 @@ def test_a_commit_of_rows_of_which_some_are_in_conflict(atomic_bed: Bed) -> None
     assert "failures=2" in str(all_of_them.value)
 
 
+@pytest.mark.lengthy
 def test_a_commit_of_many_rows_costs_one_call_per_table_and_phase(atomic_bed: Bed) -> None:
     session = atomic_bed.use(Account, Ticket)
     session.add_all(Account(name=f"a{n:04}", owner="ann") for n in range(1000))
@@ -339,6 +340,7 @@ def count_on(session: hb.Session) -> int:
     return found.balance + 1
 
 
+@pytest.mark.lengthy
 def test_threads_that_count_by_retrying_lose_nothing(atomic_bed: Bed) -> None:
     stored(atomic_bed)
     threads, each = 16, 8 if atomic_bed.real else 15

@@ -258,6 +258,7 @@ def pages(query: Any, size: int) -> Iterator[Any]:
         yield from page.items
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("bed", "shape"),
     paired(

@@ -175,6 +175,7 @@ class Writes:
                 raise
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(120), deadline=None, suppress_health_check=QUICK)
 @given(st.data())
 def test_any_write_returns_what_is_read(data: st.DataObject) -> None:

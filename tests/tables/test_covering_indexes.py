@@ -29,6 +29,7 @@ def declare(table: str, versioned: bool, index: bool = True) -> Any:
     return hb.model(table=table, family="d", immutable=not versioned)(made)
 
 
+@pytest.mark.lengthy
 def test_programs_that_share_a_table_agree_whether_entries_are_verified(atomic_bed: Bed) -> None:
     """One that takes no verified entries back would leave them to answer for rows that it has changed."""
 
@@ -109,6 +110,7 @@ def scans_and_gets(bed: Bed) -> list[str]:
     return [call for call in bed.store.told() if not call.endswith(" hbmodel")]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("versioned", [True, False], ids=["versioned", "immutable"])
 def test_repair_verifies_what_writers_left_and_deletes_marks(atomic_bed: Bed, versioned: bool) -> None:
     table = f"cov_repaired_{versioned}".lower()
@@ -140,6 +142,7 @@ def test_repair_verifies_what_writers_left_and_deletes_marks(atomic_bed: Bed, ve
     assert (again.unverified, again.bare, again.verified, again.deleted) == (0, 0, 0, 0)
 
 
+@pytest.mark.lengthy
 def test_a_lost_entry_is_put_unverified_and_verified_when_it_is_old(atomic_bed: Bed) -> None:
     model = declare("cov_lost", True)
     store = atomic_bed.store

@@ -40,6 +40,7 @@ def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
         yield Bed(request.param, store)
 
 
+@pytest.mark.lengthy
 def test_alter_drops_what_is_not_declared_only_when_asked(bed: Bed) -> None:
     two = declare()
     table = two.schema.table
@@ -68,6 +69,7 @@ def test_alter_drops_what_is_not_declared_only_when_asked(bed: Bed) -> None:
     assert hb.verify_index(bed.store, two.after, "by_topic", times=TIMES).entries == 2
 
 
+@pytest.mark.lengthy
 def test_writes_wait_for_the_lease_of_readers_and_not_for_the_tables() -> None:
     """However many indexes there are: the tables go when the longest call is over, which the model's writes need not wait for."""
     two = declare()
@@ -200,6 +202,7 @@ def test_a_call_that_was_killed_is_finished_by_the_next(stop_in: str) -> None:
         ]  # fmt: skip
 
 
+@pytest.mark.lengthy
 def test_a_build_that_ends_while_it_is_dropped() -> None:
     """The index becomes readable between two looks of the drop: queries are stopped first all the same."""
     two = declare()

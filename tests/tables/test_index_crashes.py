@@ -70,6 +70,7 @@ def killed_before_the_work_is_forgotten(monkeypatch: pytest.MonkeyPatch, store: 
 # --- models of another layout -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy
 def test_a_model_that_declares_the_index_otherwise_touches_nothing(store: hb.Store) -> None:
     def model(by: str) -> type[Any]:
         @hb.model(table="otherwise", family="d")
@@ -115,6 +116,7 @@ def test_tables_dropped_and_created_during_a_build_are_indexed_from_the_start(st
     assert all_found(store, two)
 
 
+@pytest.mark.lengthy
 def test_an_index_dropped_behind_a_killed_build_is_built_whole(monkeypatch: pytest.MonkeyPatch, store: hb.Store, two: Two) -> None:
     killed_before_the_work_is_forgotten(monkeypatch, store, two)
     hb.drop_index(store, two.after, "by_topic", times=TIMES)
@@ -142,6 +144,7 @@ def test_what_a_killed_build_has_left_is_forgotten(monkeypatch: pytest.MonkeyPat
     assert work_left(store, two) == []
 
 
+@pytest.mark.lengthy
 def test_a_table_that_a_killed_build_has_created_is_dropped(monkeypatch: pytest.MonkeyPatch, store: hb.Store, two: Two) -> None:
     def create(*arguments: Any) -> bool:
         create_declared(*arguments)
@@ -162,6 +165,7 @@ def test_a_table_that_a_killed_build_has_created_is_dropped(monkeypatch: pytest.
 # --- rows that are refused --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy
 def test_builders_who_begin_again_do_not_hide_refused_rows(store: hb.Store, two: Two) -> None:
     session = open_session(store)
     session.add(two.before(name="long", topic="x" * 33_000))
@@ -215,6 +219,7 @@ def test_a_query_that_is_begun_late_is_read_as_the_table_is_then(store: hb.Store
 # --- side by side -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy
 def test_a_builder_adopts_nothing_once_another_has_adopted_the_rows(store: hb.Store, two: Two) -> None:
     begun, done = threading.Event(), threading.Event()
 
@@ -242,6 +247,7 @@ def test_a_builder_adopts_nothing_once_another_has_adopted_the_rows(store: hb.St
     assert hb.verify_index(store, two.after, "by_note", times=TIMES).sound
 
 
+@pytest.mark.lengthy
 def test_an_index_that_is_dropped_during_its_build_ends_the_build(store: hb.Store, two: Two) -> None:
     dropped: list[str] = []
 

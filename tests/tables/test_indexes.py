@@ -93,6 +93,7 @@ def found_through(store: hb.Store, two: Two, topic: str) -> list[str]:
     return [item.name for item in query]
 
 
+@pytest.mark.lengthy
 def test_an_index_is_added_to_a_table_with_rows(bed: Bed, two: Two) -> None:
     session = open_session(bed.store)
     session.add_all(two.before(name=f"{n:03}", topic=f"t{n % 7}", note=None if n % 3 else "x") for n in range(100))
@@ -157,6 +158,7 @@ def test_a_row_that_expires_is_adopted_until_then(bed: Bed, two: Two) -> None:
     assert session.get(two.after, name="a") == two.after(name="a", topic="u")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "options",
     [{"salt": hb.HashSalt(3)}, {"salt": hb.RandomSalt(2), "immutable": True}, {"exists": hb.flag("e")}, {"immutable": True}],
@@ -202,6 +204,7 @@ def check_sound(store: hb.Store, model: type[Any], index: str = "by_topic") -> h
     return report
 
 
+@pytest.mark.lengthy
 def test_an_index_is_built_while_programs_write(bed: Bed, two: Two) -> None:
     open_session(bed.store).load([two.before(name=f"{n:04}", topic=f"t{n % 5}") for n in range(400)])
     ended = threading.Event()
@@ -264,6 +267,7 @@ class Killed(BaseException):
     """Stands for a signal that ends a program at once."""
 
 
+@pytest.mark.lengthy
 def test_a_build_that_is_killed_goes_on_where_it_was(two: Two, bed: Bed) -> None:
     open_session(bed.store).load([two.before(name=f"{n:03}", topic=f"t{n}") for n in range(100)])
     hb.create_tables(bed.store, two.after)
@@ -297,6 +301,7 @@ def _puts(bed: Bed) -> list[tuple[str, Any]]:
     return [(call.table, call.items) for call in bed.store.calls if call.name in {"put", "begin_put"}]
 
 
+@pytest.mark.lengthy
 def test_several_builders_share_the_work() -> None:
     two = declare()
     with fresh() as store:
@@ -334,6 +339,7 @@ def test_rows_that_cannot_be_indexed_keep_the_index_unreadable(bed: Bed, two: Tw
     assert found_through(bed.store, two, "t") == ["a"]
 
 
+@pytest.mark.lengthy
 def test_an_index_is_dropped_and_built_again(bed: Bed, two: Two) -> None:
     session = open_session(bed.store)
     session.add_all(two.before(name=name, topic="t") for name in "abc")
@@ -365,6 +371,7 @@ def test_an_index_is_dropped_and_built_again(bed: Bed, two: Two) -> None:
     assert (report.rows, report.entries) == (3, 3)
 
 
+@pytest.mark.lengthy
 def test_an_index_that_is_being_dropped_is_not_built_before_that_is_done(bed: Bed, two: Two) -> None:
     hb.create_tables(bed.store, two.after)
     build(bed.store, two.after)
@@ -400,6 +407,7 @@ def test_dropped_tables_leave_nothing_of_a_build(bed: Bed, two: Two) -> None:
     assert not any(name.encode() in row.row for row in _registry_rows(bed.store))
 
 
+@pytest.mark.lengthy
 def test_an_index_that_the_model_has_lost_is_dropped_by_its_name(bed: Bed, two: Two) -> None:
     session = open_session(bed.store)
     session.add(two.before(name="a", topic="t"))
@@ -467,6 +475,7 @@ def test_what_crashes_left_is_found_and_repaired(bed: Bed, two: Two) -> None:
     assert check_sound(bed.store, two.after).stale == 0
 
 
+@pytest.mark.lengthy
 def test_markers_are_purged_when_they_are_old(bed: Bed, two: Two) -> None:
     session = open_session(bed.store)
     session.add_all(two.before(name=name, topic="t") for name in "abc")
@@ -488,6 +497,7 @@ def test_markers_are_purged_when_they_are_old(bed: Bed, two: Two) -> None:
     assert found_through(bed.store, two, "again") == ["b"]
 
 
+@pytest.mark.lengthy
 def test_the_status_shows_what_the_registry_says_and_a_sample() -> None:
     two = declare()
     with fresh() as store:
@@ -599,6 +609,7 @@ def versioned() -> Two:
     return Two(Before, After)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("bed", ["memory", HBASE[1]], indirect=True)
 def test_an_index_is_added_to_a_versioned_table(bed: Bed) -> None:
     two = versioned()
@@ -685,6 +696,7 @@ def test_a_unique_index_is_built_once_no_two_rows_share_a_value(bed: Bed) -> Non
         session.commit()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("bed", ["memory", HBASE[1]], indirect=True)
 def test_a_unique_index_is_built_while_programs_write(bed: Bed) -> None:
     """Every value ends with one row and its claim, whoever wrote it, and however the writers met the builders."""
@@ -744,6 +756,7 @@ def test_a_unique_index_is_built_while_programs_write(bed: Bed) -> None:
             session.commit()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("bed", ["memory", HBASE[1]], indirect=True)
 def test_claims_are_checked_and_repaired(bed: Bed) -> None:
     two = versioned()
@@ -846,6 +859,7 @@ def declare_again(table: str) -> type[Any]:
     return Again
 
 
+@pytest.mark.lengthy
 def test_a_build_does_not_look_at_the_registry_for_every_batch() -> None:
     """What it must note of its range is one call for each batch, and nothing else."""
     two = declare()

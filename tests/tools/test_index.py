@@ -75,6 +75,7 @@ def run(url: str, path: Path, command: str, *options: str, model: str | None = "
     return CliRunner().invoke(main, ["index", command, table, *index, "--store", url, *named, *TIMES, *options])
 
 
+@pytest.mark.lengthy
 def test_an_index_is_built_watched_repaired_and_dropped(url: str, tmp_path: Path) -> None:
     planned = run(url, tmp_path, "build", "--dry-run")
     assert planned.exit_code == 0, planned.output
@@ -128,6 +129,7 @@ def test_a_status_exits_by_the_share_of_stale_entries(url: str, tmp_path: Path) 
     assert run(url, tmp_path, "status", "--threshold", "0").exit_code == 0
 
 
+@pytest.mark.lengthy
 def test_a_status_counts_entries_that_are_not_verified(url: str, tmp_path: Path) -> None:
     seen = models(tmp_path).Seen
     with hb.connect(url) as store:
@@ -145,6 +147,7 @@ def test_a_status_counts_entries_that_are_not_verified(url: str, tmp_path: Path)
     assert "unverified 2" in run(url, tmp_path, "status", model="Seen").output
 
 
+@pytest.mark.lengthy
 def test_a_drop_can_be_planned(url: str, tmp_path: Path) -> None:
     with hb.connect(url) as store:
         hb.create_tables(store, models(tmp_path).Visit)

@@ -332,6 +332,7 @@ class TestFile:
             with ThreadPoolExecutor(1) as thread:  # which opens a connection of its own
                 assert thread.submit(store.tables).result() == [T]
 
+    @pytest.mark.lengthy
     @pytest.mark.parametrize("in_file", [True, False])
     def test_what_is_dropped_without_being_closed(self, path: str, in_file: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         unraisable: list[sys.UnraisableHookArgs] = []
@@ -501,6 +502,7 @@ def run_processes(targets: list[tuple[Callable[..., None], tuple[object, ...]]],
 
 
 class TestProcesses:
+    @pytest.mark.lengthy
     def test_several_write_at_once(self, path: str) -> None:
         with EmbeddedStore(path) as store:
             store.create_table(T, [Family(b"d")])
@@ -509,6 +511,7 @@ class TestProcesses:
             for number in range(60):
                 assert values(store, b"row %d" % number) == {b"d:%d" % name: b"%d" % number for name in range(3)}
 
+    @pytest.mark.lengthy
     def test_several_create_the_file_at_once(self, path: str) -> None:
         start = path + ".start"
         run_processes([(create, (path, start, name)) for name in range(3)], lambda: Path(start).touch())

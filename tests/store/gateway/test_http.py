@@ -102,6 +102,7 @@ def test_another_kind_of_server_is_told() -> None:
     assert caught.value.content_type == "text/html"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "nonsense",
     [

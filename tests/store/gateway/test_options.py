@@ -190,6 +190,7 @@ def test_the_token_key_may_come_from_the_environment(monkeypatch: pytest.MonkeyP
         assert key not in repr(store)
 
 
+@pytest.mark.lengthy
 def test_nothing_that_happens_on_a_connection_shows_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     authority = Authority(tmp_path)
     server, client = authority.sign("server", "127.0.0.1"), authority.sign("client", password=SECRET)

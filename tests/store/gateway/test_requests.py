@@ -292,6 +292,7 @@ def test_tables_beyond_the_gateway_come_with_the_line_for_the_shell(families: li
     assert caught.value.shell == line
 
 
+@pytest.mark.lengthy
 def test_an_unreachable_gateway_is_unavailable_for_every_call(nobody: GatewayStore) -> None:
     calls: list[Callable[[], object]] = [
         lambda: nobody.get("t", [b"k"]),
