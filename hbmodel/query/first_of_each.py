@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any
@@ -47,8 +47,12 @@ class Portion:
 _NONE = Portion((), None, None)
 
 
-def in_plans(keys: Iterable[Key]) -> Iterator[list[Key]]:
-    """Splits keys into lists with one plan each: the values of a list give no more than a maximum number of ranges."""
+def in_plans(keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
+    """Splits keys, each given once, into lists with one plan each: the values of a list give no more than a maximum number of ranges."""
+    if keys and len(keys[0]) == 1:
+        for first in range(0, len(keys), PLANNED):
+            yield keys[first : first + PLANNED]
+        return
     some: list[Key] = []
     values: list[set[Any]] = []
     for key in keys:
@@ -142,7 +146,7 @@ def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None]) -> lis
         scans = executor.scans([of for at in some if (of := ranges[at]) is not None], plan.filter, columns)
         started = executor.started(scans)
         try:
-            read = [[row for batch in batches for row in batch] for batches in started]
+            read = [next(batches, ()) for batches in started]
         finally:
             for batches in started:
                 close_started(batches)

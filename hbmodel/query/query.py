@@ -322,8 +322,9 @@ class Query(Generic[R_co]):
         keys = [(value,) if alone else tuple(value) for value in values]
         if any(len(key) != len(chosen) for key in keys):
             raise QueryError("Give one value for each of the fields.", fields=names)
-        expressions = [FieldExpression[Any](of=part) for part in chosen]
-        checked = [tuple(of.checked(value) for of, value in zip(expressions, key, strict=True)) for key in keys]
+        checks = [FieldExpression[Any](of=part).checked for part in chosen]
+        columns = [[check(key[at]) for key in keys] for at, check in enumerate(checks)]
+        checked = list(zip(*columns, strict=True))
         return self._source.first_of_each(terms, chosen, checked)
 
     def exists(self) -> bool:

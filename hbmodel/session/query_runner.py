@@ -212,7 +212,7 @@ class QueryRunner:
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
         """The first item for each of these values of some fields, or None."""
         found: dict[Key, Any] = {}
-        for some in in_plans(dict.fromkeys(keys)):
+        for some in in_plans(list(dict.fromkeys(keys))):
             asked = terms.with_conditions(conditions_of(fields, some))
             found.update(zip(some, self._firsts(asked, [of.name for of in fields], some), strict=True))
         if terms.loading:

@@ -204,6 +204,10 @@ class FixedWidth(Codec[T]):
         """The same bytes as `encode`."""
         return self.encode(value)
 
+    def constant(self, value: T) -> T:
+        """A value to compare with in a query; see `Codec.constant`."""
+        return self.decode(self.encode(value))
+
     def decode_part(self, data: bytes, start: int) -> tuple[T, int]:
         """The value in the `width` bytes from `start`."""
         end = start + self.width

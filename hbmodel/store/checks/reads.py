@@ -40,8 +40,10 @@ def _known_columns(columns: tuple[bytes, ...]) -> Sequence[bytes]:
 
 def check_scans(table: str, scans: Sequence[Scan]) -> None:
     """Raises InvalidRequest for scans that HBase cannot carry out."""
+    checked: Sequence[bytes] = ()
     for scan in scans:
-        check_read_columns(table, scan.columns)
+        if scan.columns is not checked:
+            check_read_columns(table, checked := scan.columns)
         check_timestamp(table, scan.before)
         if scan.batch_size < 1 or (scan.limit is not None and scan.limit < 0):
             raise InvalidRequest("A scan needs a positive batch size and no negative limit.", table=table)
