@@ -351,7 +351,7 @@ class _ObjectBatches(Iterator[Sequence[Row]]):
         close_scan(self._started)
 
     def _read(self, scan: Scan, reader: SliceReader, parts: Sequence[SliceScan], started: Any) -> Generator[Sequence[Row], None, None]:
-        shown, passing = _shown(scan), object_filter(scan.filter)
+        shown, passing = _shown(scan), object_filter(scan.filter, scan.reversed)
         left, size, waiting = scan.limit, scan.batch_size, list[Row]()
         try:
             for part in parts:

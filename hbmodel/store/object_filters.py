@@ -33,10 +33,11 @@ def keys_only(filter: Filter | None) -> bool:
     return filter in (KeyOnly(), COUNTED)
 
 
-def object_filter(filter: Filter | None) -> ObjectFilter | None:
+def object_filter(filter: Filter | None, reversed: bool) -> ObjectFilter | None:
     """What a filter does to logical rows; None where it does nothing to them.
 
-    A filter that asks only whether a row passes is asked so; any other is evaluated cell by cell, as HBase does it.
+    A filter that asks only whether a row passes is asked so; any other is evaluated cell by cell, as HBase does it in a scan of the
+    same direction.
     """
     if filter is None or filter == KeyOnly():  # the values are left out already
         return None
@@ -44,7 +45,7 @@ def object_filter(filter: Filter | None) -> ObjectFilter | None:
         return _first_cell
     passes = _predicate(filter)
     if passes is None:
-        return _evaluated(RowFilter(filter, reversed=False))
+        return _evaluated(RowFilter(filter, reversed))
     return lambda found: found if passes(found) else None
 
 

@@ -21,7 +21,9 @@ from hbmodel.store.values import Cell
 def seen_qualifiers(filter: Filter) -> KeyRange:
     """A range of qualifiers outside of which no part of the filter takes notice of a cell.
 
-    Only a column range or prefix that comes first says so: what stands before it in an And sees every cell.
+    Only a column range or prefix that comes first says so: what stands before it in an And sees every cell. One that stands behind it
+    and begins later says the opposite: it sees the cells below the first range, too, and has the scanner jump from them over cells
+    that the filters between would see.
     """
     match filter:
         case ColumnRange(start, start_inclusive, stop, stop_inclusive):
@@ -31,9 +33,21 @@ def seen_qualifiers(filter: Filter) -> KeyRange:
         case ColumnPrefix(prefix):
             return KeyRange.prefix(prefix)
         case And(filters):
-            return seen_qualifiers(filters[0])
+            seen = seen_qualifiers(filters[0])
+            return KeyRange() if any(_jump(later) > seen.start for later in filters[1:]) else seen
         case _:
             return KeyRange()
+
+
+def _jump(filter: Filter) -> bytes:
+    """The qualifier to which a filter has the scanner jump from the cells below it; the first of all where it does not."""
+    match filter:
+        case ColumnRange(start):
+            return start or b""
+        case ColumnPrefix(prefix):
+            return prefix
+        case _:
+            return b""
 
 
 def first_piece(filter: Filter, cells: int) -> Filter:

@@ -359,6 +359,17 @@ class FilterConformance:
     def test_a_column_range_is_jumped_to_although_the_count_passes_over_the_cell(self, bed: Bed, wide: bytes) -> None:
         assert set(self.found(bed, wide, And([Pagination(1, 1), ColumnPrefix(b"b")]), [b"d"])[b""]) == {b"d:b"}
 
+    @pytest.mark.parametrize("size", [1, 100_000])
+    def test_a_jump_from_below_the_first_range_passes_over_the_cell_of_a_value_filter(self, bed: Bed, size: int) -> None:
+        """So the row passes that has a cell to jump from, and in a reversed scan, which does not jump, none."""
+        key = bed.key()
+        bed.put(key(b"jumps"), {b"d:0": b"v" * size, b"d:a": b"n" * size, b"d:b": b""}, 1)
+        bed.put(key(b"sees"), {b"d:a": b"n" * size, b"d:b": b""}, 1)
+        filter = And([ColumnRange(b"a", True, None, False), ValueFilter(b"d:a", "=", b"y", if_missing=True), ColumnPrefix(b"b")])
+        for columns in ([], [b"d"]):
+            assert self.found(bed, key(b""), filter, columns) == {b"jumps": {b"d:b": b""}}
+            assert self.found(bed, key(b""), filter, columns, reversed=True) == {}
+
     @pytest.mark.parametrize("part", [ColumnRange(b"b", True, None, False), ColumnPrefix(b"b"), And([KeyOnly(), ColumnPrefix(b"b")])])
     def test_a_reversed_scan_takes_no_column_range_inside_or(self, bed: Bed, wide: bytes, part: Filter) -> None:
         """HBase would lose cells: its filter list compares seek hints the wrong way round there."""

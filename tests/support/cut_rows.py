@@ -173,7 +173,7 @@ class CutStore(WrappingStore):
         return [self._batches(batches, scan, filter) for batches, scan, filter in zip(found, scans, here, strict=True)]
 
     def _batches(self, batches: Any, scan: Scan, filter: Filter | None) -> Iterator[Sequence[Row]]:
-        passing = object_filter(filter) or (lambda row: row)
+        passing = object_filter(filter, scan.reversed) or (lambda row: row)
         left = -1 if filter is None or scan.limit is None else scan.limit
         try:
             if left == 0:
