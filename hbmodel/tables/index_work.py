@@ -71,6 +71,9 @@ class IndexTimes:
         return Drain(self.lease, self.longest_call)
 
 
+ATTEMPTS = 5
+"""How often entries are put again whose writes took so long that they might have come too late."""
+
 TIMES = IndexTimes()
 
 
@@ -211,8 +214,11 @@ class IndexWork:
         self._check_claimed(sweeps, rows, mend, tally)
         if not mend or not found.missing:
             return
-        put = sweeps.put_missing(found)
-        tally.add(put=0 if put is None else put.entries)
+        for _ in range(ATTEMPTS):
+            put = sweeps.put_missing(found)
+            if put is not None:
+                tally.add(put=put.entries)
+                return
 
     def _check_claimed(self, sweeps: Sweeps, rows: Sequence[Row], mend: bool, tally: _Tally) -> None:
         """Rows without a claim of theirs: those that have changed meanwhile are read once more."""

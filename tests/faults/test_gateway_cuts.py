@@ -471,7 +471,7 @@ SILENCE = 0.25
 prefixes = (b"%05d-" % number for number in count())
 
 
-@lives_for(2 * SILENCE)
+@lives_for(SILENCE)
 def break_off(operation: Operation, proxy: CuttingProxy, direct: Store, fault: Fault, at: int, lasting: bool) -> bool:
     """Does the operation with a fault; whether that happened."""
     # A busy gateway may take longer than that for anything; that is one more fault, and must do no harm either.

@@ -287,7 +287,7 @@ def test_the_server_is_killed_under_a_loader(own: Own, gateway: str, objects: Ca
     model = type(everything[0])
     with hb.connect(own.url(gateway)) as store:
         hb.create_tables(store, model)
-    told, error = load_through_a_kill(own, own.url(gateway) + "?timeout=2&attempts=1", objects(), restart=False)
+    told, error = load_through_a_kill(own, own.url(gateway) + "?timeout=6&attempts=1", objects(), restart=False)
     assert isinstance(error, hb.PartialWrite)
     assert FIRST_KILL <= error.position == told[-1] < len(everything)
     assert error.pending == everything[error.position : error.position + 500]

@@ -75,18 +75,19 @@ def faults_at(at: int, full: bool) -> Iterator[tuple[Fault, bool]]:
         yield "gone", True
 
 
-@lives_for(2 * SILENCE)
-def try_one(store: hb.Store, proxy: CuttingProxy, attempt: Callable[[hb.Store, Fault], None], fault: Fault, at: int, lasting: bool) -> bool:
+@lives_for(SILENCE)
+def try_one(cut: Cut, attempt: Callable[[hb.Store, Fault], None], fault: Fault, at: int, lasting: bool, pool: int) -> bool:
     """Tries something with one fault; whether that happened."""
-    proxy.arm(fault, at, lasting=lasting)
-    try:
-        attempt(store, fault)
-    except BaseException as error:
-        error.add_note(f"{fault} at request {at}{' and all that follow' if lasting else ''}")
-        raise
-    finally:
-        proxy.disarm()
-    return proxy.fired
+    with cut.through(fault, lasting, pool) as store:
+        cut.proxy.arm(fault, at, lasting=lasting)
+        try:
+            attempt(store, fault)
+        except BaseException as error:
+            error.add_note(f"{fault} at request {at}{' and all that follow' if lasting else ''}")
+            raise
+        finally:
+            cut.proxy.disarm()
+        return cut.proxy.fired
 
 
 def try_all(cut: Cut, model: type[Any], full: bool, attempt: Callable[[hb.Store, Fault], None]) -> None:
@@ -94,8 +95,7 @@ def try_all(cut: Cut, model: type[Any], full: bool, attempt: Callable[[hb.Store,
     for at in count():
         fired = False
         for number, (fault, lasting) in enumerate(faults_at(at, full)):
-            with cut.through(fault, lasting, pool=(at // 2 + number) % 2 * 3 + 1) as store:
-                fired |= try_one(store, cut.proxy, attempt, fault, at, lasting)
+            fired |= try_one(cut, attempt, fault, at, lasting, pool=(at // 2 + number) % 2 * 3 + 1)
         if not fired:
             assert at >= 2
             return

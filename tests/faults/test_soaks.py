@@ -52,7 +52,7 @@ def test_threads_share_a_pool_whose_connections_are_cut_all_the_time(local_hbase
 
             with hb.connect(f"{proxy.url}?{options}&pool=4&timeout=10") as store:
                 workers = work(store, seconds, cut)
-                assert cuts > 10 * seconds
+                assert cuts > 2 * seconds
                 # Nobody was starved, and nobody waited for long.
                 done = [worker.done.total() for worker in workers]
                 assert min(done) > max(done) / (5 if seconds >= 60 else 20), done  # in a few seconds a thread does few rounds

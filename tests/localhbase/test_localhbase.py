@@ -199,7 +199,7 @@ def test_a_process_that_dies_at_its_start_is_quoted(fake: Path, monkeypatch: pyt
 def test_a_start_that_takes_too_long_leaves_nothing(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_THRIFT2", "mute")
     with pytest.raises(LocalHBaseError, match="HBase did not answer in time") as error:
-        lifecycle.start(fake, timeout=1.5)
+        lifecycle.start(fake, timeout=5)
     assert error.value.process == "thrift2"
     one_line(error)
     assert processes_of(fake) == []

@@ -15,7 +15,7 @@ import hbmodel as hb
 from hbmodel.errors import CapabilityError, HbmodelError
 from hbmodel.store import Delete, Get, Row
 from hbmodel.store.wrapping import WrappingStore
-from tests.support.beds import HBASE, Bed, fresh
+from tests.support.beds import HBASE, Bed, fresh, rows_of
 from tests.support.faulty import FaultyStore, failures_of
 
 ATOMIC = ("memory", "embedded", HBASE[1])
@@ -279,7 +279,7 @@ def test_what_was_deleted_with_its_row_stays_deleted(bed: Bed) -> None:
     """A range of columns must not begin behind a cell that hides the tombstone of the family."""
     session = opened(bed)
     time.sleep(0.005)
-    bed.store.delete("rg_banks", [Delete(b"x")])
+    bed.store.delete("rg_banks", [Delete(b"x", timestamp=rows_of(bed.store, "rg_banks")[b"x"])])
     time.sleep(0.005)
     session.add(Account(bank="x", number=5, amount=1))
     session.commit()

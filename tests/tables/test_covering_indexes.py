@@ -64,7 +64,7 @@ def test_programs_that_share_a_table_agree_whether_entries_are_verified(atomic_b
 
 def open_session(store: hb.Store) -> hb.Session:
     """A session by the times of these tests."""
-    return hb.Session(store, lease=TIMES.lease, grace=TIMES.grace, clock_bound=TIMES.clock_bound, longest_call=TIMES.longest_call)
+    return hb.Session(store, lease=TIMES.lease, grace=600, clock_bound=TIMES.clock_bound, longest_call=TIMES.longest_call)
 
 
 def entry_of(model: Any, **values: Any) -> bytes:

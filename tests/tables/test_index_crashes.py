@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.store import Put, Row, Scan
+from hbmodel.store import Delete, Put, Row, Scan
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.create import create_declared
 from hbmodel.tables.registry import Registry, registry_row
@@ -65,6 +65,34 @@ def killed_before_the_work_is_forgotten(monkeypatch: pytest.MonkeyPatch, store: 
         patched.setattr("hbmodel.tables.index_sweeps.Sweeps.forget", forget)
         with pytest.raises(Killed):
             build(store, two.after)
+
+
+class SlowToPut(RecordingStore):
+    """Takes long for some of its puts into an index."""
+
+    slow = 0
+
+    def put(self, table: str, puts: Sequence[Put]) -> None:
+        if table.endswith(".by_topic") and self.slow:
+            self.slow -= 1
+            time.sleep(TIMES.grace / 2 + 0.05)
+        super().put(table, puts)
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("slow", [0, 1, 3])
+def test_a_repair_that_is_slow_puts_again_and_counts_what_it_put(store: hb.Store, two: Two, slow: int) -> None:
+    assert build(store, two.after).readable
+    table = f"{two.schema.table}.by_topic"
+    ((batch,),) = store.scan(table, [Scan(limit=1)])
+    store.delete(table, [Delete(row.row) for row in batch])
+    time.sleep(0.01)
+    through = SlowToPut(store)
+    through.slow = slow
+    repaired = hb.repair_index(through, two.after, "by_topic", times=TIMES)
+    assert (repaired.missing, repaired.put) == (1, 1)
+    assert through.slow == 0
+    assert all_found(store, two)
 
 
 # --- models of another layout -----------------------------------------------------------------------------------------
