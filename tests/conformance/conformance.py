@@ -480,6 +480,7 @@ class DeleteConformance:
 
 
 class LifeConformance:
+    @lives_for(3)
     def test_family_ttl(self, bed: Bed) -> None:
         row = bed.key()(b"r")
         bed.put(row, {b"s:old": b"1", b"d:old": b"1"}, now() - 3500)

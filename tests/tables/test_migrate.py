@@ -137,7 +137,7 @@ def test_movers_are_killed_and_programs_write_and_nothing_is_lost_or_doubled(
         url = f"{local.url if kind == 'thrift1' else local.thrift2_url}?table_prefix=kill{kind[-1]}"
     with hb.connect(url) as store:
         hb.create_tables(store, Visit)
-        session_of(store).load(visit(number) for number in range(300))
+        session_of(store).load(visit(number) for number in range(500))
         run = partial(subprocess.Popen, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
         program = [sys.executable, "-m", "tests.tables.migration_models", url]
         writers, mover = [run([*program, "add", str(start)]) for start in (10_000, 20_000)], run(program)
@@ -164,8 +164,8 @@ def test_movers_are_killed_and_programs_write_and_nothing_is_lost_or_doubled(
         found = all_of(session)
         assert len(written) > 20
         assert len(found) == len(set(found)), "an object came twice"
-        assert set(found) >= {*range(300), *written}
-        assert len(found) <= 300 + len(written) + 2, "what was not acknowledged is one object of each writer at most"
+        assert set(found) >= {*range(500), *written}
+        assert len(found) <= 500 + len(written) + 2, "what was not acknowledged is one object of each writer at most"
         assert hb.verify_index(store, Moved, "by_page", times=TIMES).missing == 0
         assert sorted(numbers(session.query(Moved).where(Moved.page >= "p").all())) == sorted(found)
         drop_left(store)
