@@ -21,9 +21,9 @@ from hbmodel.store.values import Cell
 def seen_qualifiers(filter: Filter) -> KeyRange:
     """A range of qualifiers outside of which no part of the filter takes notice of a cell.
 
-    Only a column range or prefix that comes first says so: what stands before it in an And sees every cell. One that stands behind it
-    and begins later says the opposite: it sees the cells below the first range, too, and has the scanner jump from them over cells
-    that the filters between would see.
+    Only a column range or prefix that comes first says so: what stands before it in an And sees every cell. If a later one
+    begins above it, every cell matters: HBase shows that one the cells below the first range, too, and jumps from them over cells that
+    the filters between would see (HBASE-28622).
     """
     match filter:
         case ColumnRange(start, start_inclusive, stop, stop_inclusive):

@@ -72,7 +72,7 @@ class IndexTimes:
 
 
 ATTEMPTS = 5
-"""How often entries are put again whose writes took so long that they might have come too late."""
+"""How often missing entries are put at most: again after each time that took so long that they may have come too late."""
 
 TIMES = IndexTimes()
 

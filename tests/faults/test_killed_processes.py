@@ -223,7 +223,7 @@ def test_a_gateway_is_killed_under_threads_that_share_a_pool(own: Own, gateway: 
             own.restart(gateway)
             kills += 1
 
-    # Who waits for a connection is not told that the pool is too small when all that is wrong is that the gateway is away.
+    # While the gateway is away, no error may say that the pool is too small.
     with tables(own.url(gateway)) as options, hb.connect(f"{own.url(gateway)}?{options}&timeout=3") as store:
         assert work(store, 6, kill)
     assert kills == 1
@@ -244,8 +244,8 @@ def samples() -> Iterator[Sample]:
 
 
 def load_through_a_kill(own: Own, url: str, objs: Iterator[Any], restart: bool) -> tuple[list[int], hb.HbmodelError | None]:
-    """Loads while the server is killed, and maybe restarted at once; what progress told, and the error that ended it."""
-    told: list[int] = []
+    """Loads while the server is killed, and maybe restarted at once; the positions that its progress reported, and the error that ended it."""
+    positions: list[int] = []
     kill_at = random.randrange(FIRST_KILL, LAST_KILL)
     killer: threading.Thread | None = None
 
@@ -257,7 +257,7 @@ def load_through_a_kill(own: Own, url: str, objs: Iterator[Any], restart: bool) 
 
     def progress(written: int) -> None:
         nonlocal killer
-        told.append(written)
+        positions.append(written)
         if killer is None and written >= kill_at:
             killer = threading.Thread(target=kill)
             killer.start()
@@ -270,7 +270,7 @@ def load_through_a_kill(own: Own, url: str, objs: Iterator[Any], restart: bool) 
             error = caught
     assert killer is not None
     killer.join()
-    return told, error
+    return positions, error
 
 
 def check_written(own: Own, gateway: str, objs: list[Any]) -> None:
@@ -287,17 +287,17 @@ def test_the_server_is_killed_under_a_loader(own: Own, gateway: str, objects: Ca
     model = type(everything[0])
     with hb.connect(own.url(gateway)) as store:
         hb.create_tables(store, model)
-    told, error = load_through_a_kill(own, own.url(gateway) + "?timeout=6&attempts=1", objects(), restart=False)
+    positions, error = load_through_a_kill(own, own.url(gateway) + "?timeout=6&attempts=1", objects(), restart=False)
     assert isinstance(error, hb.PartialWrite)
-    assert FIRST_KILL <= error.position == told[-1] < len(everything)
+    assert FIRST_KILL <= error.position == positions[-1] < len(everything)
     assert error.pending == everything[error.position : error.position + 500]
     own.restart("server")
     check_written(own, gateway, everything[: error.position])
     # Repeating the load completes it; with the default patience another killing does not even stop it.
     if model is Order:
-        told, error = load_through_a_kill(own, own.url(gateway), objects(), restart=True)
+        positions, error = load_through_a_kill(own, own.url(gateway), objects(), restart=True)
         assert error is None
-        assert told[-1] == len(everything)
+        assert positions[-1] == len(everything)
     else:
         with hb.connect(own.url(gateway)) as store:
             assert hb.Session(store).load(objects()) == len(everything)
