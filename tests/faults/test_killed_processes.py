@@ -244,7 +244,7 @@ def samples() -> Iterator[Sample]:
 
 
 def load_through_a_kill(own: Own, url: str, objs: Iterator[Any], restart: bool) -> tuple[list[int], hb.HbmodelError | None]:
-    """Loads while the server is killed, and maybe restarted at once; the positions that its progress reported, and the error that ended it."""
+    """Loads while the server is killed, and maybe restarted at once; the positions reported, and the error that ended it."""
     positions: list[int] = []
     kill_at = random.randrange(FIRST_KILL, LAST_KILL)
     killer: threading.Thread | None = None
