@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.errors import SessionError
 from hbmodel.mapping.mapper import RowDecoder, changed_copy
 from hbmodel.mapping.schema import schema_of
@@ -29,7 +30,8 @@ def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
     last = schema.layout.names[-1]
     if last in fields:
         raise SessionError("prepend() fills the last key field itself; insert() takes one that is chosen.", table=schema.table, field=last)
-    prefix = KeyPrefix.of(schema, fields)
+    with claiming():  # the object may be the first with its names
+        prefix = KeyPrefix.of(schema, fields)
     blank = model(**fields, **{last: prefix.order.last})
     attempts: list[Attempt[T]] = []
 

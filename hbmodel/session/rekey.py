@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.errors import CapabilityError, SchemaMismatch, SessionError, UnknownField
 from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.schema import TableSchema, schema_of
@@ -75,7 +76,9 @@ def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any
         raise SessionError("rekey() takes at least one field of the key.", table=schema.table)
     key = dict(zip(names, key_of(schema, obj), strict=True))
     mapper = KeyMapper(schema)
-    (old,), (new,) = mapper.rows(tuple(key.values())), mapper.rows(tuple({**key, **changes}.values()))
+    (old,) = mapper.rows(tuple(key.values()))
+    with claiming():  # the new key may be the first with its names
+        (new,) = mapper.rows(tuple({**key, **changes}.values()))
     if old == new:
         raise SessionError("The object has this key already: change other fields with update().", table=schema.table)
     wide = schema.wide

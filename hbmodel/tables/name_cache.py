@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
+from typing import cast
 
 from hbmodel.encoding.codecs import Dictionary
 
 CACHED_BYTES = 16 * 2**20
 """Memory of the names that are remembered, about."""
 
-OVERHEAD = 300
-"""Bytes that a name and its id take in addition to the letters."""
+OVERHEAD = 150
+"""Bytes that the id of a name, or the name of an id, takes in addition to the letters."""
 
 
 class NameCache:
@@ -22,32 +23,40 @@ class NameCache:
 
     def __init__(self, size: int = CACHED_BYTES) -> None:
         self._left = size
-        self._ids: dict[tuple[Dictionary, str], int] = {}
-        self._names: dict[tuple[Dictionary, int], str] = {}
+        # By name the id, and by id the name: a program that died may have left an id whose name has another one.
+        self._known: dict[tuple[Dictionary, str | int], int | str] = {}
         self._lock = threading.Lock()
         self.checked: set[Dictionary] = set()
         """Dictionaries whose tables are as declared."""
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._known)
 
     def id_of(self, dictionary: Dictionary, name: str) -> int | None:
         """The id of a name, or None where it is not remembered."""
-        return self._ids.get((dictionary, name))
+        return cast("int | None", self._known.get((dictionary, name)))
 
     def name_of(self, dictionary: Dictionary, number: int) -> str | None:
         """The name of an id, or None where it is not remembered."""
-        return self._names.get((dictionary, number))
+        return cast("str | None", self._known.get((dictionary, number)))
 
     def keep(self, dictionary: Dictionary, name: str, number: int) -> None:
-        """Remembers that a name has an id."""
+        """Remembers the id of a name; then the id's name is known too."""
         with self._lock:
-            if (dictionary, name) in self._ids:
-                return
-            self._ids[dictionary, name] = number
-            self._names[dictionary, number] = name
-            self._left -= OVERHEAD + len(name)
-            while self._left < 0 and len(self._ids) > 1:
-                oldest = next(iter(self._ids))
-                self._names.pop((oldest[0], self._ids.pop(oldest)), None)
-                self._left += OVERHEAD + len(oldest[1])
+            self._keep((dictionary, name), number, name)
+            self._keep((dictionary, number), name, name)
+
+    def keep_name(self, dictionary: Dictionary, number: int, name: str) -> None:
+        """Remembers the name of an id, which need not be the id of the name."""
+        with self._lock:
+            self._keep((dictionary, number), name, name)
+
+    def _keep(self, place: tuple[Dictionary, str | int], found: int | str, name: str) -> None:
+        if place in self._known:
+            return
+        self._known[place] = found
+        self._left -= OVERHEAD + len(name)
+        while self._left < 0 and len(self._known) > 1:
+            oldest = next(iter(self._known))
+            forgotten = self._known.pop(oldest)
+            self._left += OVERHEAD + len(oldest[1] if isinstance(oldest[1], str) else cast("str", forgotten))

@@ -118,7 +118,7 @@ class Names:
         if found is None:
             self._check(dictionary)
             for at, name in self._named(dictionary, number):
-                self._cache.keep(dictionary, name, at)
+                self._cache.keep_name(dictionary, at, name)
                 if at == number:
                     found = name
         if found is None:

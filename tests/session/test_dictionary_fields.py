@@ -256,3 +256,22 @@ def test_queries_answer_as_they_do_for_text(written: list[tuple[str, int, str | 
     for name in asked:
         assert found(Point.host != name) == {key for key, host in rows.items() if host != name}
         assert found((Point.metric == name) | (Point.host == name)) == {k for k, host in rows.items() if name in {k[0], host}}
+
+
+@hb.model(table="dictionary_turns", family="d")
+class Turn:
+    host: hb.Key[str] = hb.key(WORDS)
+    number: hb.Key[int] = hb.key(hb.UInt16)
+    value: hb.Column[int] = hb.column("v", hb.UInt16)
+
+
+def test_prepend_and_rekey_may_be_the_first_with_a_name() -> None:
+    session = hb.Session(fresh(*tables_of(WORDS).models, Turn))
+    made = session.prepend(Turn, host="new", value=1)
+    assert session.prepend(Turn, host="new", value=2).number == made.number - 1
+    assert session.rekey(made, host="newer").host == "newer"
+    assert [(turn.host, turn.value) for turn in session.query(Turn).allow_full_scan()] == [("new", 2), ("newer", 1)]
+    with pytest.raises(hb.UnknownName):
+        session.rekey(Turn(host="none", number=1, value=1), host="newest")
+    with pytest.raises(hb.UnknownName):
+        hb.Names(session.store).id_of(WORDS, "newest")

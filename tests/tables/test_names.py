@@ -124,13 +124,24 @@ def test_the_ids_have_one_codec() -> None:
 
 def test_names_are_remembered_in_bounded_memory() -> None:
     store = fresh(*TABLES.models)
-    names = hb.Names(store, cache=NameCache(10 * (OVERHEAD + 2)))
+    names = hb.Names(store, cache=NameCache(20 * (OVERHEAD + 2)))
     ids = {f"{number:02}": names.claim(METRICS, f"{number:02}") for number in range(100)}
     store.calls.clear()
     assert [names.id_of(METRICS, name) for name in list(ids)[-10:]] == list(ids.values())[-10:]
     assert not store.calls
     assert names.find(METRICS, ids) == ids
-    assert len(names._cache) <= 10
+    assert len(names._cache) <= 20  # the id of each name, and the name of each id
+
+
+def test_an_id_that_a_dead_program_left_does_not_become_the_id_of_its_name() -> None:
+    store = fresh(*TABLES.models)
+    first = hb.Names(store)
+    store.increment(TABLES.counter.table, TABLES.counter.row, TABLES.counter.column, 1)
+    store.put(TABLES.id_table, [Put(METRICS.ids.encode(1), {TABLES.name_column: b"a"})])
+    assert first.claim(METRICS, "a") == 2
+    other = hb.Names(store)
+    assert [other.name_of(METRICS, number) for number in (1, 2)] == ["a", "a"]
+    assert (other.id_of(METRICS, "a"), other.claim(METRICS, "a")) == (2, 2)
 
 
 def test_neighbours_of_an_id_are_read_with_it() -> None:
