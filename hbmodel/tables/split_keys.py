@@ -215,11 +215,10 @@ def _scale(schema: TableSchema, name: str, codec: Any, splits: Uniform) -> tuple
     if kind is bytes and codec.width is not None:
         width = codec.width
         largest = 256**width - 1
-        # A fixed-width value must not end in 00; the byte above it begins the same region.
         return (
             0 if low is None else int.from_bytes(low.ljust(width, b"\x00"), "big"),
             largest if high is None else int.from_bytes(high.ljust(width, b"\x00"), "big"),
-            lambda number: number.to_bytes(width, "big").rstrip(b"\x00") or b"",
+            lambda number: _storable(codec, number.to_bytes(width, "big")),
         )
     if kind in {date, datetime, timedelta, float} and (low is None or high is None):
         raise DeclarationError("Give the bounds of the values: Uniform(regions, low, high).", table=schema.table, field=name)
@@ -233,6 +232,15 @@ def _scale(schema: TableSchema, name: str, codec: Any, splits: Uniform) -> tuple
         "Values of the leading field cannot be divided evenly; split by a sample, by hand or, for hex text, with Hexadecimal.",
         table=schema.table, field=name,
     )  # fmt: skip
+
+
+def _storable(codec: Any, value: bytes) -> bytes:
+    """The value, or where a codec pads, the one without zeros at the end: it has the same bytes."""
+    try:
+        codec.encode(value)
+    except EncodingError:
+        return value.rstrip(b"\x00")
+    return value
 
 
 def _largest(codec: Any) -> int | None:

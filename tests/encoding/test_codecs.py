@@ -64,7 +64,8 @@ GOLDEN: list[tuple[c.Codec[Any], Any, str, str | None, str]] = [
     (c.Text, "é", "c3a9", "c3a9 0001", "3c56 fffe"),
     (c.Text(4), "ab", "61620000", None, "9e9dffff"),
     (c.Bytes, b"\x00\xff", "00ff", "00ffff 0001", "ff0000 fffe"),
-    (c.Bytes(3), b"\xff", "ff0000", None, "00ffff"),
+    (c.Bytes(3), b"\xff\x01\x00", "ff0100", None, "00feff"),
+    (c.PaddedBytes(3), b"\xff", "ff0000", None, "00ffff"),
     (c.IPAddress, IPv4Address("1.2.3.4"), "04 01020304", None, "fb fefdfcfb"),
     (c.IPAddress, IPv6Address("::1"), "06" + "00" * 15 + "01", None, "f9" + "ff" * 15 + "fe"),
     (c.IPv4, IPv4Address("1.2.3.4"), "04 01020304", None, "fb fefdfcfb"),
@@ -227,10 +228,15 @@ def test_specs_are_json_and_codecs_are_values(codec: c.Codec[Any]) -> None:
 
 
 def test_different_layouts_have_different_specs() -> None:
-    specs = [json.dumps(codec.spec, sort_keys=True) for codec in KEY_CODECS if not isinstance(codec, c.EnumOf) and codec.exact == codec]
+    specs = [
+        json.dumps(codec.spec, sort_keys=True)
+        for codec in KEY_CODECS
+        if not isinstance(codec, c.EnumOf | c.PaddedBytes) and codec.exact == codec
+    ]
     assert len(set(specs)) == len(specs)
     assert c.Int64.spec == {"codec": "int", "bits": 64, "signed": True}
     assert c.EnumOf(Level).spec == c.Int64.spec
+    assert c.PaddedBytes(3).spec == c.Bytes(3).spec == {"codec": "bytes", "width": 3}
     assert c.Delimited("|").spec == {"codec": "delimited", "delimiter": "7c"}
 
 
@@ -244,6 +250,9 @@ def test_different_layouts_have_different_specs() -> None:
         (c.Text(3), "abcd", None, None),
         (c.Bytes(2), b"\xff\xff", b"\xff\xff", b"\xff\xff"),
         (c.Bytes(2), b"\xff\xff\xff", None, None),
+        (c.Bytes(3), b"\x00", b"\x00", b"\x00"),
+        (c.Bytes(2), b"a\x00", b"a\x00", b"a\x00"),
+        (c.PaddedBytes(2), b"\xff\xff\xff", None, None),
         (c.Delimited("::"), "a", b"a", b"a"),
         (c.Delimited("::"), "a::b", None, None),
     ],
@@ -255,7 +264,14 @@ def test_bytes_of_a_prefix(codec: c.Codec[Any], prefix: Any, part: bytes | None,
 
 @pytest.mark.parametrize(
     ("codec", "prefix"),
-    [(c.Text(3), "a\0"), (c.Bytes(3), b"\x00"), (c.Delimited("::"), "a:"), (c.JavaUTF, "a"), (c.Int64, 1), (c.DigestPrefixed(c.Text), "a")],
+    [
+        (c.Text(3), "a\0"),
+        (c.PaddedBytes(3), b"\x00"),
+        (c.Delimited("::"), "a:"),
+        (c.JavaUTF, "a"),
+        (c.Int64, 1),
+        (c.DigestPrefixed(c.Text), "a"),
+    ],
 )
 def test_prefixes_that_bytes_cannot_tell_apart_are_refused(codec: c.Codec[Any], prefix: Any) -> None:
     with pytest.raises(QueryError):
@@ -291,6 +307,13 @@ def test_a_delimiter_in_half_a_prefix_matters_only_where_a_delimiter_follows() -
         (c.Duration, timedelta.max, timedelta(microseconds=2**63 - 1)),
         (c.Duration, timedelta.min, None),
         (c.Text, "any", "any"),
+        (c.Bytes(2), b"a\x00", b"a\x00"),
+        (c.Bytes(2), b"a\x00\x00", b"a\x00"),
+        (c.Bytes(2), b"\xff\xff\xff", b"\xff\xff"),
+        (c.Bytes(2), b"a", b"\x60\xff"),
+        (c.Bytes(2), b"\x00\x00\x01", b"\x00\x00"),
+        (c.Bytes(2), b"\x00", None),
+        (c.Bytes(2), b"", None),
     ],
 )
 def test_floor_is_the_nearest_storable_value_from_below(codec: c.Codec[Any], value: Any, floor: Any) -> None:

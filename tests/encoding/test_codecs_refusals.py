@@ -130,7 +130,11 @@ REFUSED: list[tuple[c.Codec[Any], Any]] = [
     (c.Bytes, "a"),
     (c.Bytes, bytearray(b"a")),
     (c.Bytes(2), b"abc"),
-    (c.Bytes(2), b"a\x00"),
+    (c.Bytes(2), b"a"),
+    (c.Bytes(2), b""),
+    (c.Bytes(2), "ab"),
+    (c.PaddedBytes(2), b"abc"),
+    (c.PaddedBytes(2), b"a\x00"),
     (c.JavaUTF, "\ud800"),
     (c.JavaUTF, "a" * 65_536),
     (c.JavaUTF, "\0" * 32_768),
@@ -358,6 +362,7 @@ def test_times_of_any_zone_are_the_same_instant(value: datetime) -> None:
     [
         lambda: c.Text(0),
         lambda: c.Bytes(-1),
+        lambda: c.PaddedBytes(0),
         lambda: c.Text("8"),  # type: ignore[arg-type]
         lambda: c.Text(True),
         lambda: c.DecimalText(0),

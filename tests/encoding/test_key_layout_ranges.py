@@ -38,6 +38,8 @@ def near(codec: c.Codec[Any], value: Any) -> st.SearchStrategy[Any]:
     """Bounds around a value, those between and beyond the storable values included."""
     if type(codec).floor is not c.Codec.floor and isinstance(value, int):
         return st.sampled_from([value - 1, value, value + 1, -(10**30), 10**30])
+    if type(codec).floor is not c.Codec.floor and isinstance(value, bytes):
+        return st.sampled_from([value, value[:-1], value[:1], b"", value + b"\x00", value + b"a"])
     if isinstance(value, datetime):
         steps = [timedelta(0, 0, n) for n in (-1, 0, 1, 999_999)]
         inside = datetime.min.replace(tzinfo=UTC) + timedelta(1) < value < datetime.max.replace(tzinfo=UTC) - timedelta(1)
@@ -62,7 +64,7 @@ def questions(
     kinds = ["all", "equal", "not none", "none"]
     if layout.order_of(position) is not None:
         kinds += ["range"] * 4
-    if isinstance(of.codec, type(c.Text) | type(c.Bytes) | type(c.Text(1)) | type(c.Bytes(1)) | c.Delimited):
+    if isinstance(of.codec, type(c.Text) | type(c.Bytes) | type(c.Text(1)) | type(c.Bytes(1)) | c.PaddedBytes | c.Delimited):
         kinds += ["prefix"] * 3
     bounds: Bounds | None
     match draw(st.sampled_from(kinds)):

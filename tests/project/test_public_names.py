@@ -100,6 +100,7 @@ TOP = [
     "OrderNotAvailable",
     "Ordering",
     "Outcome",
+    "PaddedBytes",
     "Page",
     "PartialWrite",
     "Predicate",

@@ -24,7 +24,7 @@ from hbmodel.mapping.version_cell import VersionCell
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from tests.support.random_kinds import COMPUTED, COMPUTED_POOLS, ELEMENTS, collections, empty_of, repeated
-from tests.support.strategies import KEY_CODECS, SPLITS, as_read, changes, given_as, instants, plain, unit_of, values_of
+from tests.support.strategies import BYTES, KEY_CODECS, SPLITS, as_read, changes, given_as, instants, plain, unit_of, values_of
 
 Values = Mapping[str, Any]
 Oracle = Callable[[Values], bool]
@@ -365,6 +365,8 @@ def beyond(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
         return st.sampled_from([-(10**30), -1, 0, 256, 10**30])
     if codec.python_type is timedelta:
         return st.sampled_from([timedelta.min, timedelta.max])
+    if codec.python_type is bytes:
+        return BYTES
     return st.one_of(instants(), changes())
 
 

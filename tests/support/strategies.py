@@ -23,7 +23,7 @@ from hbmodel.encoding.codecs.floats import FloatCodec
 from hbmodel.encoding.codecs.integers import IntCodec
 from hbmodel.encoding.codecs.java import JavaIntCodec, JavaUTFCodec, ReverseLongCodec, ReverseStampCodec
 from hbmodel.encoding.codecs.number_text import DecimalText, Delimited, HexText
-from hbmodel.encoding.codecs.text import BytesCodec, FixedBytes, FixedText, TextCodec
+from hbmodel.encoding.codecs.text import BytesCodec, FixedBytes, FixedText, PaddedBytes, TextCodec
 from hbmodel.encoding.codecs.times import MICROSECONDS, DateCodec, Datetime, DurationCodec
 from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
 from hbmodel.encoding.codecs.uuids import UUIDCodec
@@ -80,6 +80,7 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.Text(4),
     codecs.Bytes,
     codecs.Bytes(3),
+    codecs.PaddedBytes(3),
     codecs.IPAddress,
     codecs.IPv4,
     codecs.IPv6,
@@ -117,7 +118,8 @@ CHARACTERS = st.one_of(
     st.sampled_from("\0\x01ab|:!\x7f\x80\xff\ud7ff\ue000\uffff\U00010000\U0010ffff"), st.characters(exclude_categories=["Cs"])
 )
 TEXTS = st.text(CHARACTERS, max_size=6)
-BYTES = st.lists(st.one_of(st.sampled_from([0, 1, 0x7F, 0xFE, 0xFF]), st.integers(0, 255)), max_size=6).map(bytes)
+EDGE_BYTES = st.one_of(st.sampled_from([0, 1, 0x7F, 0xFE, 0xFF]), st.integers(0, 255))
+BYTES = st.lists(EDGE_BYTES, max_size=6).map(bytes)
 
 
 def numbers(low: int, high: int) -> st.SearchStrategy[int]:
@@ -233,6 +235,8 @@ def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
         case FixedText():
             return TEXTS.filter(lambda text: len(text.encode()) <= codec.width and not text.endswith("\0"))
         case FixedBytes():
+            return st.lists(EDGE_BYTES, min_size=codec.width, max_size=codec.width).map(bytes)
+        case PaddedBytes():
             return BYTES.filter(lambda data: len(data) <= codec.width and not data.endswith(b"\0"))
         case TextCodec() | JavaUTFCodec():
             return TEXTS

@@ -69,6 +69,7 @@ LEADING: dict[str, tuple[Any, Any, tuple[Any, ...]]] = {
     "with None": (int | None, hb.UInt16, ()),
     "UUID": (UUID, hb.UUID128, ()),
     "fixed bytes": (bytes, hb.Bytes(2), ()),
+    "padded bytes": (bytes, hb.PaddedBytes(2), ()),
     "fixed bytes with None": (bytes | None, hb.Bytes(1), ()),
     "hex text": (int, hb.HexText(4), ()),
     "dates": (date, hb.Date, (date(2020, 1, 1), date(2026, 1, 1))),

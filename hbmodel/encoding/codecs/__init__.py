@@ -14,7 +14,7 @@ from hbmodel.encoding.codecs.integers import Int8, Int16, Int32, Int64, UInt8, U
 from hbmodel.encoding.codecs.java import JavaInt, JavaLong, JavaUTF, ReverseStamp, ReverseStampInt
 from hbmodel.encoding.codecs.number_text import DecimalText, Delimited, HexText
 from hbmodel.encoding.codecs.structured import Json, MsgPack
-from hbmodel.encoding.codecs.text import Bytes, Text
+from hbmodel.encoding.codecs.text import Bytes, PaddedBytes, Text
 from hbmodel.encoding.codecs.times import Date, Datetime, Duration, Timestamp
 from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
 from hbmodel.encoding.codecs.uuids import UUID128
@@ -50,6 +50,7 @@ __all__ = [
     "Json",
     "MsgPack",
     "Order",
+    "PaddedBytes",
     "ReverseStamp",
     "ReverseStampInt",
     "Reversed",

@@ -72,7 +72,9 @@ def pad(data: bytes, width: int) -> bytes:
             found=len(data),
         )
     if data.endswith(b"\x00"):
-        raise EncodingError("A value that ends in a zero byte cannot be stored at fixed width: it would look like padding.")
+        raise EncodingError(
+            "A value that ends in a zero byte cannot be stored with padding, which it looks like: use hb.Text or hb.Bytes(n)."
+        )
     return data.ljust(width, b"\x00")
 
 
@@ -84,10 +86,10 @@ def unpad(data: bytes, width: int) -> bytes:
 
 
 def fixed_prefix(data: bytes, width: int) -> bytes | None:
-    """`data` as a prefix of fixed-width values, or None if it is longer than they are."""
+    """`data` as a prefix of padded values, or None if it is longer than they are."""
     if data.endswith(b"\x00"):
         # The padding of shorter values begins with these bytes too.
-        raise QueryError("Fixed-width values cannot be searched by a prefix that ends in a zero byte.")
+        raise QueryError("Padded values cannot be searched by a prefix that ends in a zero byte: search without the zero, or by a range.")
     return data if len(data) <= width else None
 
 
@@ -153,12 +155,12 @@ class TextCodec(_Terminated[str]):
 
 @frozen
 class BytesCodec(_Terminated[bytes]):
-    """Bytes. Raw: unchanged. Part: 00 becomes 00 FF, terminator 00 01. Call it for a fixed width: `Bytes(8)`."""
+    """Bytes. Raw: unchanged. Part: 00 becomes 00 FF, terminator 00 01. Call it for values of exactly one length: `Bytes(8)`."""
 
     python_type = bytes
 
     def __call__(self, width: int) -> FixedBytes:
-        """Bytes of a fixed width."""
+        """Bytes of exactly this length."""
         return FixedBytes(width)
 
     def encode(self, value: bytes) -> bytes:
@@ -208,7 +210,56 @@ class FixedText(FixedWidth[str]):
 
 @frozen
 class FixedBytes(FixedWidth[bytes]):
-    """Bytes, padded with 00 to `width`; longer values, and those that end in 00, are refused."""
+    """Exactly `width` bytes, unchanged: digests, packed numbers, the ids of other programs. Another length is refused."""
+
+    width: int = field(converter=declared_width)
+
+    python_type = bytes
+
+    def encode(self, value: bytes) -> bytes:
+        """The bytes, unchanged."""
+        data = to_bytes(value)
+        if len(data) != self.width:
+            raise EncodingError(
+                "A value does not have the length that its codec declares: give exactly that many bytes, or declare hb.Bytes, or "
+                "hb.PaddedBytes(n) for shorter values that are padded with zeros.",
+                width=self.width,
+                found=len(data),
+            )
+        return data
+
+    def decode(self, data: bytes) -> bytes:
+        """The bytes, unchanged."""
+        if len(data) != self.width:
+            raise wrong_width(self.width, len(data))
+        return data
+
+    def encode_prefix(self, prefix: bytes) -> bytes | None:
+        """The bytes, unchanged; None if they are longer than the values."""
+        return data if len(data := to_bytes(prefix)) <= self.width else None
+
+    def floor(self, value: bytes) -> bytes | None:
+        """The last value that is not above bytes of any length; see `Codec.floor`."""
+        data = to_bytes(value)
+        if len(data) >= self.width:
+            return value if len(data) == self.width else data[: self.width]
+        # Every value that begins with `data` is above it, so the floor is the value before the first of them.
+        first = int.from_bytes(data.ljust(self.width, b"\x00"), "big")
+        return (first - 1).to_bytes(self.width, "big") if first else None
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        """The width."""
+        return {"codec": "bytes", "width": self.width}
+
+
+@frozen
+class PaddedBytes(FixedWidth[bytes]):
+    """Up to `width` bytes, padded with 00; longer values, and those that end in 00, are refused.
+
+    In the registry it is the same as `Bytes(width)`: both store `width` bytes, in the same order. Only the values differ, by the
+    zeros at their end.
+    """
 
     width: int = field(converter=declared_width)
 
@@ -228,7 +279,7 @@ class FixedBytes(FixedWidth[bytes]):
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The width."""
+        """The width, as `Bytes(width)` has it."""
         return {"codec": "bytes", "width": self.width}
 
 
