@@ -81,6 +81,14 @@ class EncodingError(HbmodelError, ValueError):
     """A value cannot be stored exactly: wrong type, out of range, or it would lose precision."""
 
 
+class CounterOverflow(EncodingError):
+    """An increment would take a counter beyond 64 bits.
+
+    Attributes:
+        unchanged: True if the counter is as it was; False if it may have wrapped, which the message explains.
+    """
+
+
 class UnknownName(EncodingError):
     """A dictionary has no id for a name, so no row has the name."""
 

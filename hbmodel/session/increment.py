@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from attrs import frozen
+
 from hbmodel.encoding.codecs.dictionary import claiming
-from hbmodel.errors import EncodingError, RowNotFound, SessionError, UnknownField
+from hbmodel.encoding.codecs.java import LONG, LONG_MAX
+from hbmodel.errors import CounterOverflow, EncodingError, HbmodelError, InvalidRequest, RowNotFound, SessionError, UnknownField
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, key_of
-from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema, schema_of
 from hbmodel.store.checks.numbers import whole_number
 from hbmodel.store.port import Store
+from hbmodel.store.values import Put, Row
 from hbmodel.tables.registration import Binding
 
 
@@ -38,14 +42,90 @@ def increment(store: Store, bind: Callable[[TableSchema], Binding], obj: Any, co
             table=schema.table,
         )
     number = whole_number(amount)
-    if number is None or not -(2**63) <= number < 2**63:
+    if number is None or not in_range(number):
         raise EncodingError("A counter can be incremented by whole numbers of 64 bits only.", table=schema.table, field=counter.of.name)
     with claiming():  # it may begin a row
         (row,) = KeyMapper(schema).rows(key_of(schema, obj))
     binding = bind(schema)
-    reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
+    cell = CounterCell(store, schema.table, row, counter.of.column, counter.of.name)
+    reader = RowDecoder.of(schema, binding.indexed, frozenset((counter.of.name,)), binding.adopting)
     if binding.indexed or any(f.required for f in schema.columns) or schema.exists_column is not None:
         (found,) = store.get(schema.table, [row], reader.columns)
         if found is None or not reader.exists(found):
             raise RowNotFound("There is no row with this key to increment: add the object first.", table=schema.table, key=row)
-    return store.increment(schema.table, row, counter.of.column, number)
+        cell.check(found, number)
+    return cell.add(number)
+
+
+def in_range(number: int) -> bool:
+    """Whether a counter can hold a number."""
+    return -LONG_MAX - 1 <= number <= LONG_MAX
+
+
+@frozen
+class CounterCell:
+    """One counter of one row. The server's sums wrap at 64 bits; these do not.
+
+    Attributes:
+        store: the store to write to.
+        table: name of the table.
+        row: key of the row, or of the object's place in it.
+        column: `family:qualifier` of the counter.
+        field: name of the counter, for errors.
+    """
+
+    store: Store
+    table: str
+    row: bytes
+    column: bytes
+    field: str
+
+    def check(self, found: Row, amount: int) -> None:
+        """Raises `CounterOverflow` if the counter in a row that was read leaves no room for the amount."""
+        cell = found.columns.get(self.column)
+        if cell is not None and len(cell.value) == LONG.size and not in_range(LONG.unpack(cell.value)[0] + amount):
+            raise self._refused()
+
+    def add(self, amount: int) -> int:
+        """Increments the counter, and undoes this if the sum has wrapped.
+
+        Increments commute, so undoing one takes back exactly its own amount, whatever others have added in between.
+        """
+        value = self._sent(amount)
+        if in_range(value - amount):
+            return value
+        opposite = -amount if in_range(-amount) else amount
+        try:
+            undone = self.store.increment(self.table, self.row, self.column, opposite)
+        except HbmodelError as error:
+            raise self._wrapped(
+                "An increment took a counter beyond 64 bits, and undoing it failed: the counter may have wrapped. Read it, and correct it."
+            ) from error
+        if in_range(undone + amount):  # it has not come back over the end where it wrapped
+            raise self._wrapped(
+                "An increment took a counter beyond 64 bits, and was undone. Another program changed the counter in between, so it may "
+                "have wrapped: read it, and correct it."
+            )
+        raise self._refused()
+
+    def _sent(self, amount: int) -> int:
+        """The new value. An empty cell counts as 0 but HBase increments none, so it is replaced by 0 first."""
+        try:
+            return self.store.increment(self.table, self.row, self.column, amount)
+        except InvalidRequest:
+            (found,) = self.store.get(self.table, [self.row], [self.column])
+            cell = None if found is None else found.columns.get(self.column)
+            if cell is None or cell.value:
+                raise
+        zero = Put(self.row, {self.column: COUNTER_ZERO})
+        self.store.check_and_put(self.table, self.row, self.column, b"", zero)  # not applied if another program was faster
+        return self.store.increment(self.table, self.row, self.column, amount)
+
+    def _refused(self) -> CounterOverflow:
+        return CounterOverflow(
+            "The sum would be beyond the 64 bits of a counter: the counter is unchanged.",
+            table=self.table, key=self.row, field=self.field, unchanged=True,
+        )  # fmt: skip
+
+    def _wrapped(self, message: str) -> CounterOverflow:
+        return CounterOverflow(message, table=self.table, key=self.row, field=self.field, unchanged=False)

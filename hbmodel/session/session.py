@@ -307,6 +307,7 @@ class Session(InsertCalls, KeyCalls, MapColumnCalls, CellVersionCalls):
         Raises:
             RowNotFound: there is no such row.
             EncodingError: the amount is not a whole number of 64 bits.
+            CounterOverflow: the sum is not; the counter is unchanged, unless `unchanged` is False.
         """
         return increment(self._view(schema_of(type(obj))), self._bind, obj, counter, amount)
 
