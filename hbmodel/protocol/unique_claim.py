@@ -1,8 +1,8 @@
 """Claims of unique values, as sans-IO generators: a row of the index table for each value, changed by check-and-mutate only.
 
 A value is claimed before its row is written, and released after the row no longer has it, if the claim still has the bytes that were
-read before. A claim whose owner does not have the value is taken over only after the owner's row is fenced: its version is incremented,
-so that a writer about to put the value there is refused. A claim is never deleted.
+read before. A claim whose owner does not have the value is taken over only after the owner's row is fenced: the version that its writes
+check is changed, so that a writer about to put the value there is refused. A claim is never deleted.
 """
 
 from __future__ import annotations
@@ -227,8 +227,14 @@ def _fence(
 
 
 def fence(planner: VersionedRowPlanner, row: bytes, old: OldRow, timestamp: int) -> ConditionalChange:
-    """Increases the version and changes nothing else, so that programs that read the row before cannot write it any more."""
-    nonce = planner.nonce()
+    """Changes the version that writes of the row check, and nothing else: programs that read the row before cannot write it any more.
+
+    That is the version of the object, which is increased, or, where objects share rows, the version of the row that holds it. The objects
+    of that row stay as they are.
+    """
+    nonce, shared = planner.nonce(), planner.schema.row_version_column
+    if shared is not None:
+        return ConditionalChange(row, shared, planner.row_version(old), [Put(row, {shared: nonce}, timestamp)])
     cells = {planner.schema.version_column: planner.version(nonce, old, timestamp)}
     if old.row is None:
         cells[planner.schema.liveness_column] = DEAD + nonce

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from hbmodel.protocol.unique_claim import CLAIMED
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
 from hbmodel.store import ConditionalChange, Put
 from hbmodel.tables.registration import ABSENT
-from tests.support.beds import Bed, cells_of, fresh, set_state
+from tests.support.beds import HBASE, Bed, cells_of, fresh, set_state
 from tests.support.faulty import Crash, FaultyStore, RecordingStore, failures_of, is_repetition
 
 
@@ -280,3 +281,104 @@ def test_a_build_claims_what_rows_hold_and_lists_the_others() -> None:
         session.add(Member(name="e", email="y"))
         with pytest.raises(hb.UniqueViolation):
             session.commit()
+
+
+@hb.model(table="seats", family="d")
+class Seat:
+    """Objects that share rows."""
+
+    hall: hb.Key[str] = hb.key()
+    number: hb.Key[str] = hb.key(part="column")
+    price: hb.Column[int] = hb.column("p")
+    guest: hb.Column[str | None] = hb.column("g", default=None)
+    version: hb.Column[int] = hb.version()
+
+    by_guest = hb.index("guest", unique=True)
+
+
+WRITES: Mapping[str, Callable[[hb.Session], object]] = {
+    "update": lambda session: session.update_key(Seat, hall="old", number="a", guest="rome"),
+    "add of a new object": lambda session: session.add(Seat(hall="old", number="b", price=3, guest="rome")),
+    "add over an object": lambda session: session.add(Seat(hall="old", number="a", price=3, guest="rome")),
+    "insert": lambda session: session.insert(Seat(hall="old", number="b", price=3, guest="rome")),
+    "rekey": lambda session: session.rekey(Seat(hall="old", number="r", price=1, guest="rome"), number="b"),
+}
+
+
+@pytest.mark.parametrize("kind", WRITES)
+def test_a_program_whose_claim_is_taken_over_cannot_write_its_wide_row(kind: str) -> None:
+    """Another program wants the value between any two calls of it."""
+    taken = 0
+    for at in range(1, 100):
+        store = seats(kind == "rekey")
+        mine, other = disturbed(store, kind, at)
+        held = [(seat.hall, seat.number) for seat in hb.Session(store).query(Seat).allow_full_scan() if seat.guest == "rome"]
+        assert len(held) == 1, (at, mine, other, held)
+        assert (other == "written") == (held == [("new", "a")]), (at, mine, other, held)
+        assert hb.verify_index(store, Seat, "by_guest").unclaimed == 0
+        taken += held == [("new", "a")]
+        if other is None:
+            break
+    assert other is None
+    assert taken or kind == "rekey"  # there the value is held throughout
+
+
+def seats(more: bool) -> hb.Store:
+    store = hb.connect("memory:")
+    hb.create_tables(store, Seat)
+    for number, guest in {"a": "oslo", **({"r": "rome"} if more else {})}.items():
+        with hb.Session(store) as session:
+            session.add(Seat(hall="old", number=number, price=1, guest=guest))
+    return store
+
+
+def disturbed(store: hb.Store, kind: str, at: int) -> tuple[str, str | None]:
+    """What becomes of a write, and of that of another program before a call of it; None if it has fewer calls."""
+    calls = 0
+    other: str | None = None
+
+    def second(_: object) -> None:
+        nonlocal calls, other
+        calls += 1
+        if calls == at:
+            other = written(store, lambda session: session.add(Seat(hall="new", number="a", price=2, guest="rome")))
+
+    return written(store, WRITES[kind], second), other
+
+
+def written(store: hb.Store, write: Callable[[hb.Session], object], on_call: Callable[[Any], None] | None = None) -> str:
+    """What becomes of a write."""
+    session = hb.Session(store, on_call=on_call)
+    try:
+        write(session)
+        session.commit()
+    except hb.HbmodelError as error:
+        return type(error).__name__
+    return "written"
+
+
+@pytest.mark.parametrize("atomic_bed", ["memory", "embedded", HBASE[1]], indirect=True)
+def test_a_fence_leaves_the_objects_of_a_wide_row_as_they_are(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Seat)
+    for number in "ab":
+        session.add(Seat(hall="old", number=number, price=1, guest=number))
+        session.commit()
+    held = session.get(Seat, hall="old", number="a")
+    assert held is not None
+    entry, cells = next((row, cells) for row, cells in cells_of(atomic_bed.store, "seats.by_guest").items() if b"d:_u" in cells)
+    owner = cells[b"d:_u"][9:]
+    crashed = {b"d:_u": CLAIMED + b"crashed!" + owner}
+    before = cells_of(atomic_bed.store, "seats")
+    atomic_bed.store.put("seats.by_guest", [Put(entry.replace(b"a", b"free"), crashed, 1_000)])
+    group = session.group(Seat, hall="old")
+    group.update(group.get(Seat, number="b"), price=3)
+    other = hb.Session(atomic_bed.store)
+    other.add(Seat(hall="new", number="c", price=1, guest="free"))
+    other.commit()
+    after = cells_of(atomic_bed.store, "seats")
+    assert {column for column, value in before[b"old"].items() if after[b"old"][column] != value} == {b"d:\x00"}
+    with pytest.raises(hb.ConflictError):  # of the whole row
+        group.commit()
+    session.update(held, price=2)
+    session.commit()
+    assert [seat.price for seat in session.query(Seat).where(Seat.hall == "old")] == [2, 1]
