@@ -159,7 +159,7 @@ def release_unheld(planner: VersionedRowPlanner, index: Index, claims: Sequence[
         fenced.setdefault(owner, []).append(claim)
     if not fences:
         return []
-    through = yield CheckAndMutateRows(planner.schema.table, fences)
+    through = yield CheckAndMutateRows(planner.schema.table, fences, fences=True)
     freed = [claim for applied, of_owner in zip(through, fenced.values(), strict=True) if applied for claim in of_owner]
     if not freed:
         return []

@@ -76,10 +76,19 @@ class CheckAndMutateRows:
     """`CheckAndMutate` in many rows, each by itself. Answer: `list[bool | None]`, in the order of `changes`.
 
     False says that a change was not applied; None that it was refused, perhaps because an earlier call already applied it.
+
+    Attributes:
+        table: of the rows.
+        changes: of the rows.
+        waiting: rows of the same batch that are changed in a later round. Objects of wide rows are rows here, and a commit that changes
+            each wide row as a whole applies no change of a row that holds one of them.
+        fences: whether the changes fence rows for other writers. They are then no writes of the batch, and nothing is joined with them.
     """
 
     table: str
     changes: Sequence[ConditionalChange]
+    waiting: Sequence[bytes] = ()
+    fences: bool = False
 
 
 @frozen

@@ -206,7 +206,8 @@ def _fence(
     order = list(claimed)
     for row, claim, owner in foreign:
         state = claimed[row]
-        if owner in claimed and claimed[owner].ready and order.index(owner) < order.index(row):
+        earlier = owner in claimed and claimed[owner].ready and order.index(owner) < order.index(row)
+        if earlier and not planner.change_together(owner, row):
             state.refused = True  # an earlier write of this batch may give it up
         elif claim in held_claims(planner, olds[owner]):
             state.error = _violation(planner, row, claim, owner)
@@ -219,7 +220,7 @@ def _fence(
             free.append((row, claim, owner))
     wanted = [(owner, change) for owner, change in fences.items() if any(claimed[row].ready for row, _, by in free if by == owner)]
     if wanted:
-        applied = yield CheckAndMutateRows(planner.schema.table, [change for _, change in wanted])
+        applied = yield CheckAndMutateRows(planner.schema.table, [change for _, change in wanted], fences=True)
         through = {owner for (owner, _), went_through in zip(wanted, applied, strict=True) if went_through}
         for row, _, owner in free:
             claimed[row].refused |= owner not in through

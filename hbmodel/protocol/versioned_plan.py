@@ -47,6 +47,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
         pinned: the version that the row of each object must have, or None. If given, the first write that fails ends the batch.
         moving: whether it plans a move to another key, which alone may write the rows that the move has marked.
         over_closed: whether rows that have moved to another table, and come back from there, are overwritten.
+        together: the objects of wide rows that are changed as a whole, each row by one mutation.
     """
 
     patience: int = 20
@@ -54,6 +55,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
     pinned: RowVersion | None = None
     moving: bool = False
     over_closed: bool = False
+    together: frozenset[bytes] = frozenset()
 
     def needs_read(self, write: RowWrite) -> bool:
         """Always: the version cell that was read is what a write is checked against."""
@@ -91,6 +93,11 @@ class VersionedRowPlanner(IndexedRowPlanner):
         shared = self.schema.row_version_column
         found = None if old.row is None or shared is None else old.row.columns.get(shared)
         return None if found is None else found.value
+
+    def change_together(self, one: bytes, other: bytes) -> bool:
+        """Whether two objects are changed by one mutation, so that neither can wait for the change of the other."""
+        wide = self.schema.wide
+        return wide is not None and {one, other} <= self.together and wide.form.cut(one)[0] == wide.form.cut(other)[0]
 
     def put_cell(self, plan: RowPlan) -> VersionCell:
         """The version cell that a plan puts."""

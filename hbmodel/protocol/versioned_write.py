@@ -140,7 +140,8 @@ class WrittenRows:
             for row_key, note in notes.items():
                 self.sent[row_key] = note
             try:
-                applied: Sequence[bool | None] = yield CheckAndMutateRows(table, list(changes.values()))
+                waiting = [row for row in planned if row not in changes and row not in self.outcomes]
+                applied: Sequence[bool | None] = yield CheckAndMutateRows(table, list(changes.values()), waiting)
             except SchemaMismatch:  # they were not sent: the indexes have changed
                 for row_key in changes:
                     del self.sent[row_key]

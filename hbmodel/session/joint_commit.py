@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from attrs import define
@@ -85,6 +86,11 @@ class Part:
         except BaseException:
             self.protocol, self.operation = None, None
             raise
+
+    def rows_of(self, places: Sequence[bytes]) -> set[bytes]:
+        """The rows that hold these objects."""
+        wide = self.schema.wide
+        return set(places) if wide is None else {wide.form.cut(place)[0] for place in places}
 
     def forget(self, error: SchemaMismatch | None = None) -> None:
         """Drops the protocol so that it restarts, unless it has acknowledged."""
@@ -194,7 +200,7 @@ class JointCommit:
         while any(part.operation is not None for part in self._parts) or self._changes:
             for part in self._parts:
                 self._until_rows_change(part)
-            conditional = [part for part in self._parts if isinstance(part.operation, CheckAndMutateRows)]
+            conditional = [part for part in self._parts if self._joins(part)]
             for part in self._parts:
                 if part.outcomes is None:
                     part.check()
@@ -222,7 +228,7 @@ class JointCommit:
                 self._gather(part, part.of_rows(changes))
                 part.gathered = True
                 part.step(None)
-            elif part.gathered or isinstance(operation, CheckAndMutateRows):
+            elif part.gathered or self._joins(part):
                 return
             elif isinstance(operation, Acknowledge):
                 part.outcomes = operation.outcomes
@@ -266,19 +272,36 @@ class JointCommit:
         for part in self._parts:
             part.gathered = False
 
+    def _joins(self, part: Part) -> bool:
+        """Whether a part waits for the conditional changes of its rows, which are made together with those of the other parts.
+
+        All other conditional changes are made at once: claims of unique values, which lie in other tables, and fences.
+        """
+        operation = part.operation
+        return isinstance(operation, CheckAndMutateRows) and operation.table == self._table and not operation.fences
+
     def _change_if(self, parts: Sequence[Part]) -> None:
-        """Changes rows under their conditions. Changes of one row are made together, across all parts."""
-        asked = [part.operation.changes if isinstance(part.operation, CheckAndMutateRows) else () for part in parts]
+        """Changes rows under their conditions. Changes of one row are made together, across all parts.
+
+        A row is not changed while one of its objects waits for a unique value.
+        """
+        operations = [part.operation for part in parts if isinstance(part.operation, CheckAndMutateRows)]
+        asked = [operation.changes for operation in operations]
+        waiting = {row for part, operation in zip(parts, operations, strict=True) for row in part.rows_of(operation.waiting)}
         changes = [part.conditional(change) for part, of_part in zip(parts, asked, strict=True) for change in of_part]
+        ready = [change for change in changes if change.row not in waiting]
         try:
-            applied = iter(change_together(self._store, self._table, changes))
+            found = iter(change_together(self._store, self._table, ready))
         except BaseException as error:
             for part in parts:
                 part.again = True
                 self._wrote |= part.operation is not None and may_have_written(part.operation, error)
             raise
-        self._wrote = True
-        final = self._store.capabilities.final_refusals
+        self._wrote |= bool(ready)
+        applied = [change.row not in waiting and next(found) for change in changes]
+        sure = [change.row in waiting or self._store.capabilities.final_refusals for change in changes]
+        answers = zip(applied, sure, strict=True)
         for part, of_part in zip(parts, asked, strict=True):
-            refused = False if final and not part.again else None
-            part.step([True if next(applied) else refused for _ in of_part])
+            part.step(
+                [went_through or (False if certain and not part.again else None) for went_through, certain in islice(answers, len(of_part))]
+            )

@@ -284,7 +284,7 @@ class UnitOfWork:
         if current.schema.versioned:
             versioned = VersionedRowPlanner(
                 current.schema, binding.written, self._clock.bound, adopting=binding.adopting, pinned=self._pinned,
-                over_closed=current.phase is not None and current.phase.name == RETURNED,
+                over_closed=current.phase is not None and current.phase.name == RETURNED, together=current.together,
             )  # fmt: skip
             return write_versioned_batch(versioned, current.writes, current.sent_to(current.schema.table), insert=self._inserting)
         planner = IndexedRowPlanner(

@@ -59,7 +59,8 @@ def combined(mutations: Iterable[Put | Delete]) -> list[Put | Delete]:
 def change_together(store: Store, table: str, changes: Sequence[ConditionalChange], *, atomic: bool = True) -> list[bool]:
     """Conditional changes, those of one row under the same condition in one call; says of each whether it was applied.
 
-    Of one row only the first condition is tried, and no more than fits into a call: other changes of the row are not applied.
+    Of one row only the first condition is tried, and no more than fits into a call: other changes of the row are not applied. If all
+    changes of a row must be in one call and their conditions differ, none of them is applied, and the row is not in the call.
 
     Args:
         store: with the table.
@@ -72,10 +73,12 @@ def change_together(store: Store, table: str, changes: Sequence[ConditionalChang
     """
     taken: dict[bytes, list[int]] = {}
     sizes: dict[bytes, int] = {}
+    differ: set[bytes] = set()
     for at, change in enumerate(changes):
         of_row = taken.setdefault(change.row, [at])
         first = changes[of_row[0]]
         if (first.column, first.expected) != (change.column, change.expected):
+            differ.add(change.row)
             continue
         size = sum(cell_bytes(change.row, m.cells.items()) for m in change.mutations if isinstance(m, Put))
         total = sizes.get(change.row, 0) + size
@@ -86,6 +89,8 @@ def change_together(store: Store, table: str, changes: Sequence[ConditionalChang
                 continue
             of_row.append(at)
         sizes[change.row] = total
+    if atomic:
+        taken = {row: of_row for row, of_row in taken.items() if row not in differ}
     made = [
         ConditionalChange(
             row, changes[of_row[0]].column, changes[of_row[0]].expected, combined(m for at in of_row for m in changes[at].mutations)
@@ -93,6 +98,8 @@ def change_together(store: Store, table: str, changes: Sequence[ConditionalChang
         for row, of_row in taken.items()
     ]
     applied = [False] * len(changes)
+    if not made:
+        return applied
     for of_row, went_through in zip(taken.values(), store.check_and_mutate_many(table, made), strict=True):
         for at in of_row:
             applied[at] = went_through

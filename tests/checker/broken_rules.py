@@ -13,6 +13,7 @@ from tests.checker import protocol_covering_mutants as held_mutants
 from tests.checker import protocol_facts as unchanging
 from tests.checker import protocol_ids as ids
 from tests.checker import protocol_joint_mutants as joint
+from tests.checker import protocol_joint_unique as joint_unique
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_map_mutants as mapped
@@ -90,7 +91,9 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken({f"maps: {name}": mutant for name, mutant in mapped.MUTANTS.items()}, lambda rules: SHIPPED),
         _broken({f"maps: {name}": mutant for name, mutant in mapped.VERSION_MUTANTS["tall"].items()}, lambda rules: VERSIONED),
         _broken({f"maps: {name}": mutant for name, mutant in mapped.VERSION_MUTANTS["wide"].items()}, lambda rules: SHARED),
-        _broken({f"several kinds: {name}": mutant for name, mutant in joint.MUTANTS.items()}, lambda rules: JOINT),
+        _broken(
+            {f"several kinds: {name}": mutant for name, mutant in {**joint.MUTANTS, **joint_unique.MUTANTS}.items()}, lambda rules: JOINT
+        ),
         _broken({f"covering: {name}": mutant for name, mutant in held_mutants.MUTANTS.items()}, lambda rules: held.SHIPPED),
         _broken({f"unique build: {name}": mutant for name, mutant in unique_build.MUTANTS.items()}, lambda rules: unique_build.SOUND),
         _broken({f"ids: {name}": mutant for name, mutant in ids.MUTANTS.items()}, lambda rules: ids.SHIPPED),

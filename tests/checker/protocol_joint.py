@@ -7,7 +7,7 @@ what the commits give one after the other, each whole or not at all.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from attrs import frozen
@@ -18,7 +18,7 @@ from hbmodel.mapping.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import write_indexed_batch
-from hbmodel.protocol.operations import Protocol
+from hbmodel.protocol.operations import CheckAndMutateRows, LetClockTick, Protocol
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
@@ -64,6 +64,8 @@ MODELS: Mapping[str, tuple[Any, Any]] = {
     "versioned, indexed": declare("tribes", indexed=True, versioned=True),
 }
 ROW = b"r"
+CLAIMS = 3
+"""How many calls a program may make for unique values: those of an undisturbed one, and of one round more or two."""
 
 Writes = Sequence[tuple[TableSchema, RowWrite]]
 
@@ -116,11 +118,13 @@ class Rules:
         commit: drives the protocols.
         ticks: whether the clock of a program shows a later time whenever it is read.
         distinct: whether no two calls that change something share a millisecond of the server.
+        around: what a protocol of the commit is driven through.
     """
 
     commit: type[JointCommit] = JointCommit
     ticks: bool = True
     distinct: bool = True
+    around: Callable[[Protocol[Any]], Protocol[Any]] = lambda protocol: protocol
 
 
 SHIPPED = Rules()
@@ -149,11 +153,34 @@ def _protocol(batch: Batch, can: Capabilities, drawn: Callable[[], bytes]) -> Pr
     schema = batch.schema
     indexes = tuple(schema.indexes.values())
     if schema.versioned:
-        return write_versioned_batch(VersionedRowPlanner(schema, indexes, BOUND, drawn), batch.writes, batch.sent)
+        planner = VersionedRowPlanner(schema, indexes, BOUND, drawn, patience=0, together=batch.together)
+        return _disturbed(write_versioned_batch(planner, batch.writes, batch.sent), schema.table)
     if indexes:
-        planner = IndexedRowPlanner(schema, indexes, BOUND, drawn)
-        return write_indexed_batch(planner, batch.writes, can.mutate_row, batch.deleted, batch.together)
+        last_wins = IndexedRowPlanner(schema, indexes, BOUND, drawn)
+        return write_indexed_batch(last_wins, batch.writes, can.mutate_row, batch.deleted, batch.together)
     return write_unindexed_batch(UnindexedRowPlanner(schema, drawn), batch.writes, BOUND, can, batch.deleted, batch.together)
+
+
+class Disturbed(BaseException):
+    """A program has claimed values too often."""
+
+
+def _disturbed(protocol: Protocol[Any], table: str) -> Protocol[Any]:
+    """A protocol that does not wait for a clock, since any other program may run between two of its calls.
+
+    It ends, as by a crash, after `CLAIMS` calls for unique values: two programs can disturb each other for longer than can be searched.
+    """
+    answer: Any = None
+    claims = 0
+    while True:
+        try:
+            operation = protocol.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        claims += isinstance(operation, CheckAndMutateRows) and (operation.table != table or operation.fences)
+        if claims > CLAIMS:
+            raise Disturbed
+        answer = None if isinstance(operation, LetClockTick) else (yield operation)
 
 
 def _commit(number: int, writes: Writes, reading: int, rules: Rules, store: Replayed) -> JointCommit:
@@ -164,7 +191,8 @@ def _commit(number: int, writes: Writes, reading: int, rules: Rules, store: Repl
     parts = []
     for of in batch.parts:
         view = folded(cast(Store, store), of.schema.wide_rows)
-        begin = lambda of=of, view=view: _protocol(of, view.capabilities, lambda: bytes((number, next(nonces))) + bytes(6))  # noqa: E731
+        drawn = lambda: bytes((number, next(nonces))) + bytes(6)  # noqa: E731
+        begin = lambda of=of, view=view, drawn=drawn: rules.around(_protocol(of, view.capabilities, drawn))  # noqa: E731
         parts.append(Part(of.schema, view, begin, lambda: None))
     return rules.commit(cast(Store, store), batch.parts[0].schema.table, parts, batch.shared, cast(Any, Clock(reading, rules.ticks)))
 
@@ -204,6 +232,8 @@ def writer(number: int, writes: Writes, reading: int, rules: Rules, can: Capabil
             except Needed as needed:
                 call = needed.call
                 result = _said(commit) if commit.outcomes is not None else None
+            except Disturbed:
+                return
             except HbmodelError as error:
                 result = type(error).__name__
             if result is not None and not said:
@@ -243,28 +273,29 @@ State = tuple[tuple[bytes, Any], ...]
 
 
 @once
-def _readers(kind: str) -> Sequence[RowDecoder]:
-    return [RowDecoder(schema, bool(schema.indexes) or schema.versioned) for schema in map(hb.schema_of, MODELS[kind])]
+def readers_of(models: Sequence[Any]) -> Sequence[RowDecoder]:
+    """Decodes the objects of each model."""
+    return [RowDecoder(schema, bool(schema.indexes) or schema.versioned) for schema in map(hb.schema_of, models)]
 
 
-def objects_of(kind: str, store: Any) -> State:
-    """What a program sees that reads the whole row."""
+def objects_of(models: Sequence[Any], store: Any, row: bytes = ROW) -> State:
+    """What a program sees that reads a whole row."""
     found: dict[bytes, Any] = {}
-    for reader in _readers(kind):
+    for reader in readers_of(models):
         schema = reader.schema
         rows = schema.wide_rows
         assert rows is not None
         cells: dict[bytes, list[tuple[bytes, int, bytes]]] = {}
-        for column, timestamp, value in read(store, schema.table, ROW):
+        for column, timestamp, value in read(store, schema.table, row):
             qualifier = column[len(rows.lead) :]
             end = rows.prefix_end(qualifier)
             if end is not None:
-                place = rows.places.join(ROW, qualifier[:end])
+                place = rows.places.join(row, qualifier[:end])
                 cells.setdefault(place, []).append((rows.lead + qualifier[end:], timestamp, value))
         for place, own in cells.items():
-            row = as_row(place, own)
-            if reader.exists(row):
-                values = {name: value for name, value in reader.values(row).items() if name != "version"}
+            found_row = as_row(place, own)
+            if reader.exists(found_row):
+                values = {name: value for name, value in reader.values(found_row).items() if name != "version"}
                 found[schema.kind + place] = tuple(sorted(values.items()))
     return tuple(sorted(found.items()))
 
@@ -291,8 +322,26 @@ def after(state: State, writes: Writes, result: Any, pieces: frozenset[bytes] = 
     return tuple(sorted(found.items()))
 
 
-def explained(commits: Mapping[int, Writes], history: Mapping[int, Any], first: State, shown: State) -> bool:
-    """Whether the row is what some of the commits give one after the other: all that are over, and others whole or not at all."""
+def _none(writes: Writes) -> Iterator[frozenset[bytes]]:
+    yield frozenset()
+
+
+def explained(
+    commits: Mapping[int, Writes],
+    history: Mapping[int, Any],
+    first: State,
+    shown: State,
+    failing: Callable[[Writes], Iterable[frozenset[bytes]]] = _none,
+) -> bool:
+    """Whether the rows are what some of the commits give one after the other: all that are over, and others whole or not at all.
+
+    Args:
+        commits: what each writes.
+        history: see `HISTORY`.
+        first: the objects before all of them.
+        shown: the objects.
+        failing: which writes of a commit may have failed that is not over.
+    """
     sure = [n for n, (_, result) in history.items() if result is not None and not isinstance(result, str)]
     open_ = [n for n, (_, result) in history.items() if result is None]
     for count in range(len(open_) + 1):
@@ -301,11 +350,13 @@ def explained(commits: Mapping[int, Writes], history: Mapping[int, Any], first: 
                 if any(history[n][0] & {*order[at + 1 :]} for at, n in enumerate(order)):
                     continue
                 for pieces in _pieces([write for n in some for write in commits[n]]):
-                    state = first
-                    for n in order:
-                        state = after(state, commits[n], history[n][1], pieces if n in some else frozenset())
-                    if state == shown:
-                        return True
+                    for failed in itertools.product(*(failing(commits[n]) for n in some)):
+                        results = {n: tuple((key, "failed") for key in keys) for n, keys in zip(some, failed, strict=True)}
+                        state = first
+                        for n in order:
+                            state = after(state, commits[n], results.get(n, history[n][1]), pieces if n in some else frozenset())
+                        if state == shown:
+                            return True
     return False
 
 
@@ -335,15 +386,16 @@ class JointModel(Model):
         lost: int | None = None,
         begin: Sequence[int] = (10,),
     ) -> None:
-        known = commits_of(kind)
-        self._kind = kind
+        known = self.commits(kind)
+        self.models = self.models_of(kind)
         self._commits = {n: known[name] for n, name in enumerate(names, 1)}
         store: Any = {SERVER: 10, DISTINCT: int(rules.distinct), HISTORY: ()}
         for reading in begin:
             _alone(writer(0, known["begin"], reading, SHIPPED, EVERYTHING_POSSIBLE)(), store)
         store[HISTORY] = ()
         store[SERVER] += 1
-        self._first = objects_of(kind, store)
+        self.prepare(store)
+        self._first = self.shown(store)
         self._explained: dict[Any, str | None] = {}
         processes = [
             (f"W{n}", writer(n, known[name], at, rules, can, lost if n == 1 else None), at)
@@ -351,22 +403,41 @@ class JointModel(Model):
         ]
         super().__init__(store, processes, crashes, Pool())
 
+    def models_of(self, kind: str) -> Sequence[Any]:
+        """The models of the rows."""
+        return MODELS[kind]
+
+    def commits(self, kind: str) -> Mapping[str, Writes]:
+        """What the commits write, by name."""
+        return commits_of(kind)
+
+    def prepare(self, store: Any) -> None:
+        """What there is besides the objects that commits have put."""
+
+    def shown(self, store: Any) -> State:
+        """The objects."""
+        return objects_of(self.models, store)
+
+    def explained(self, history: Mapping[int, Any], shown: State) -> bool:
+        """See the function."""
+        return explained(self._commits, history, self._first, shown)
+
     def over(self, store: Any, process: int) -> bool:
         """A history does not say whether a program has died."""
         return True
 
     def broken(self, store: Any) -> str | None:
         """What no commits one after the other give, or an object without its entries."""
-        shown = objects_of(self._kind, store)
+        shown = self.shown(store)
         key = (store[HISTORY], shown)
         if key not in self._explained:
-            good = explained(self._commits, dict(store[HISTORY]), self._first, shown)
+            good = self.explained(dict(store[HISTORY]), shown)
             self._explained[key] = None if good else f"HALF: {shown} after {store[HISTORY]}"
-        return self._explained[key] or self._missing(store, shown)
+        return self._explained[key] or self.missing(store, shown)
 
-    def _missing(self, store: Any, shown: State) -> str | None:
-        for reader in _readers(self._kind):
-            schema = reader.schema
+    def missing(self, store: Any, shown: State) -> str | None:
+        """What is said of an object in other tables, and is not there."""
+        for schema in map(hb.schema_of, self.models):
             for key, values in shown:
                 if not key.startswith(schema.kind):
                     continue

@@ -10,6 +10,7 @@ from typing import Any
 from tests.checker import protocol_covering as held
 from tests.checker import protocol_ids as ids
 from tests.checker import protocol_joint as joint
+from tests.checker import protocol_joint_unique as joint_unique
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_map_versions as mapped_versions
@@ -259,6 +260,13 @@ JOINT: Mapping[str, Sweep] = {
     "versioned": partial(joint.joint, "versioned", ("put all", "delete, put"), ("put both", "notes", "delete, note"), (12,)),
     "a lost answer": lambda: chain.from_iterable(
         joint.joint(kind, ("put all", "delete, put"), ("put both", "tags"), (12,), lost=at) for kind in joint.MODELS for at in (0, 1)
+    ),
+    "unique values": lambda: joint_unique.joint(
+        ("r k x, m none", "s k x"), ("s k x",), stores=("empty", "a claim of nobody", "a claim in the row"), crashes=0
+    ),
+    "unique values that move": lambda: joint_unique.joint(joint_unique.CHANGING, ("s k x",), stores=("owned",), crashes=0),
+    "unique values, a lost answer": lambda: chain.from_iterable(
+        joint_unique.joint(("r k x",), ("s k x",), stores=("empty",), crashes=0, lost=at) for at in range(4)
     ),
 }
 

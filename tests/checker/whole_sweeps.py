@@ -14,6 +14,7 @@ from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.writes import UpdateFields
 from tests.checker import protocol_covering as held
 from tests.checker import protocol_joint as joint
+from tests.checker import protocol_joint_unique as joint_unique
 from tests.checker import protocol_kinds as several
 from tests.checker import protocol_lives as expiring
 from tests.checker import protocol_map_versions as mapped_versions
@@ -389,6 +390,12 @@ def _joint() -> Iterator[tuple[str, Sweep]]:
         yield f"several kinds, two commits: {kind}", partial(joint.joint, kind, clocks=(5, 12, 15) if timed else (12,), crashes=2)
         for at in range(3):
             yield f"several kinds, answer {at} lost: {kind}", partial(joint.joint, kind, clocks=(12,), lost=at)
+    for store in joint_unique.STORES:
+        mine = (*joint_unique.NAMES, *(joint_unique.CHANGING if store == "owned" else ()))
+        of = partial(joint_unique.joint, mine, mine, stores=(store,))
+        yield f"several kinds, unique values: {store}", of
+        for at in range(4):
+            yield f"several kinds, unique values, answer {at} lost: {store}", partial(of, theirs=("s k x",), crashes=0, lost=at)
 
 
 FAMILIES = (

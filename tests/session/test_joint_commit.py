@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,10 +11,11 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import CapabilityError, HbmodelError, InvalidRequest, SessionError
+from hbmodel.protocol.unique_claim import CLAIMED
 from hbmodel.session import row_batches
-from hbmodel.store import Delete, Put
+from hbmodel.store import ConditionalChange, Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
-from tests.support.beds import HBASE, Bed, cells_of, fresh
+from tests.support.beds import HBASE, Bed, cells_of, fresh, rows_of
 from tests.support.examples import examples
 from tests.support.faulty import FaultyStore, RecordingStore, failures_of
 
@@ -86,6 +87,24 @@ class Versioned:
 
 @hb.model(table="jc_versioned", family="d", kind=b"o")
 class VersionedOwner:
+    owner: hb.Key[str] = hb.key()
+    city: hb.Column[str] = hb.column("c")
+    version: hb.Column[int] = hb.version()
+
+
+@hb.model(table="jc_unique", family="d", kind=b"p")
+class Unique:
+    owner: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(part="column")
+    sort: hb.Column[str] = hb.column("s")
+    tag: hb.Column[str | None] = hb.column("t", default=None)
+    version: hb.Column[int] = hb.version()
+    by_tag = hb.index("tag", unique=True)
+    by_sort = hb.index("sort", "name", unique=True)
+
+
+@hb.model(table="jc_unique", family="d", kind=b"o")
+class UniqueOwner:
     owner: hb.Key[str] = hb.key()
     city: hb.Column[str] = hb.column("c")
     version: hb.Column[int] = hb.version()
@@ -352,7 +371,7 @@ def scenario(session: hb.Session, first: Any, second: Any) -> None:
         session.add(second(owner="ann", city="new"))
 
 
-@pytest.mark.parametrize("models", [(Pet, Owner, Note), (Indexed, None, Unindexed), (Versioned, VersionedOwner)])
+@pytest.mark.parametrize("models", [(Pet, Owner, Note), (Indexed, None, Unindexed), (Versioned, VersionedOwner), (Unique, UniqueOwner)])
 def test_whatever_fails_the_row_is_written_whole_or_not_at_all(models: Any) -> None:
     model, second = models[:2]
     known = [each for each in models if each is not None]
@@ -393,6 +412,10 @@ def test_whatever_fails_the_row_is_written_whole_or_not_at_all(models: Any) -> N
             seen.add(found == after)
             session.commit()  # goes on
         assert state(store) == after, (at, mode)
+        for index in hb.schema_of(model).indexes.values():
+            if index.unique:
+                assert hb.verify_index(store, model, index.name).unclaimed == 0, (at, mode)
+                assert [*rows_of(store, hb.schema_of(model).table)] == [b"ann"]
     assert seen == {True, False}
 
 
@@ -426,6 +449,130 @@ def test_versioned_objects_of_one_row_change_under_one_condition(bed: Bed) -> No
         session.insert(Versioned(owner="ann", name="zoe", sort="cat"))
     session.insert(Versioned(owner="ann", name="amy", sort="cat"))
     assert hb.verify_index(bed.store, Versioned, "by_sort").missing == 0
+
+
+ATOMIC = ("memory", "embedded", HBASE[1])
+
+
+def tags_of(store: Any, owner: str) -> dict[str, str | None]:
+    return {each.name: each.tag for each in hb.Session(store).query(Unique).where(Unique.owner == owner)}
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_unique_values_of_a_row_are_claimed_in_their_own_tables(bed: Bed) -> None:
+    session = bed.use(Unique, UniqueOwner)
+    session.add_all([Unique(owner="ann", name=name, sort="cat", tag=name) for name in ("rex", "tom")])
+    session.add(UniqueOwner(owner="ann", city="Bonn"))
+    session.commit()
+    assert [*rows_of(bed.store, "jc_unique")] == [b"ann"]
+    assert hb.verify_index(bed.store, Unique, "by_tag").unclaimed == hb.verify_index(bed.store, Unique, "by_sort").unclaimed == 0
+    # Each claim is answered on its own: one object is refused, and the others of its row are written.
+    session.add_all([Unique(owner="bob", name=name, sort="cow", tag=tag) for name, tag in (("a", "a"), ("b", "tom"), ("c", "c"))])
+    session.add(UniqueOwner(owner="bob", city="Kiel"))
+    with pytest.raises(hb.PartialWrite) as caught:
+        session.commit()
+    ((error, owner),) = [(type(f.error), f.error.details["owner"]) for f in caught.value.failures if f.error is not None]
+    assert error is hb.UniqueViolation
+    assert owner.startswith(b"ann")
+    assert tags_of(bed.store, "bob") == {"a": "a", "c": "c"}
+    assert session.get(UniqueOwner, owner="bob") is not None
+    with pytest.raises(hb.UniqueViolation):
+        session.insert(Unique(owner="bob", name="d", sort="dog", tag="rex"))
+    # What a commit gives up is free.
+    session.delete_key(Unique, owner="ann", name="rex")
+    session.update(UniqueOwner(owner="ann", city=""), city="Ulm")
+    session.commit()
+    session.insert(Unique(owner="bob", name="d", sort="dog", tag="rex"))
+    assert [*rows_of(bed.store, "jc_unique")] == [b"ann", b"bob"]
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_a_value_does_not_move_within_the_mutation_of_a_row(bed: Bed) -> None:
+    """Its claim cannot: whoever found it for the new holder, before the row has changed, would take it over."""
+    session = bed.use(Unique, UniqueOwner)
+    session.add_all([Unique(owner="ann", name=name, sort="cat", tag=name) for name in ("rex", "tom")])
+    session.commit()
+
+    def move(session: hb.Session) -> None:
+        session.update(Unique(owner="ann", name="rex", sort=""), tag="free")
+        session.update(Unique(owner="ann", name="tom", sort=""), tag="rex")
+
+    move(session)
+    with pytest.raises(hb.PartialWrite) as caught:
+        session.commit()
+    assert [type(outcome.error) for outcome in caught.value.failures] == [hb.UniqueViolation]
+    assert tags_of(bed.store, "ann") == {"rex": "free", "tom": "tom"}
+    with hb.Session(bed.store) as apart:
+        apart.update(Unique(owner="ann", name="rex", sort=""), tag="rex")
+    apart = hb.Session(bed.store, atomic_rows=False)
+    move(apart)
+    apart.commit()
+    assert tags_of(bed.store, "ann") == {"rex": "free", "tom": "rex"}
+    # From row to row it does.
+    session.update(Unique(owner="ann", name="tom", sort=""), tag="tom")
+    session.add(UniqueOwner(owner="ann", city="Ulm"))
+    session.add_all([Unique(owner="bob", name="b", sort="cow", tag="rex"), UniqueOwner(owner="bob", city="Kiel")])
+    session.commit()
+    assert tags_of(bed.store, "bob") == {"b": "rex"}
+
+
+class Meanwhile(RecordingStore):
+    """Other programs do something before the first claims of this one."""
+
+    def __init__(self, store: Any, others: Callable[[], None]) -> None:
+        super().__init__(store)
+        self._others: Callable[[], None] | None = others
+
+    def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
+        if self._others is not None and table.endswith("by_tag"):
+            others, self._others = self._others, None
+            others()
+        return super().check_and_mutate_many(table, changes)
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_a_row_is_not_changed_while_one_of_its_objects_waits_for_a_value(bed: Bed) -> None:
+    bed.use(Unique, UniqueOwner)
+
+    def others() -> None:
+        with hb.Session(bed.store) as other:
+            other.add(Unique(owner="other", name="x", sort="x", tag="wanted"))
+        with hb.Session(bed.store) as other:
+            other.delete_key(Unique, owner="other", name="x")
+
+    store = Meanwhile(bed.store, others)
+    session = hb.Session(store)
+    for owner, tag in (("ann", "wanted"), ("bob", "b")):
+        session.add_all([Unique(owner=owner, name=name, sort=owner, tag=tag + name.strip("r")) for name in ("r", "s")])
+        session.add(UniqueOwner(owner=owner, city="Bonn"))
+    session.commit()
+    changed = [[change.row for change in call.items] for call in store.calls if call.writes and call.table == "jc_unique"]
+    assert changed == [[b"bob"], [b"ann"]]
+    assert tags_of(bed.store, "ann") == {"r": "wanted", "s": "wanteds"}
+    assert hb.verify_index(bed.store, Unique, "by_tag").unclaimed == 0
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_a_claim_is_taken_over_from_a_crashed_program(bed: Bed) -> None:
+    """Its owner is fenced by a call of its own, even in the row that is written."""
+    session = bed.use(Unique, UniqueOwner)
+    session.add(Unique(owner="ann", name="rex", sort="cat", tag="x"))
+    session.commit()
+    (claim, cells), *_ = [(row, cells) for row, cells in cells_of(bed.store, "jc_unique.by_tag").items() if b"d:_u" in cells]
+    place = cells[b"d:_u"][9:]
+    for number, (of, tag) in enumerate(((place, "y"), (place.replace(b"rex", b"new"), "z"), (place.replace(b"ann", b"zoe"), "w"))):
+        crashed = {b"d:_u": CLAIMED + b"crashed!" + of}
+        bed.store.put("jc_unique.by_tag", [Put(claim.replace(b"x", tag.encode()), crashed, 1_000)])
+        session.add(UniqueOwner(owner="ann", city=f"{number}"))
+        session.add_all([Unique(owner="ann", name=f"{number}", sort="dog", tag=tag), Unique(owner="ann", name="tom", sort=f"{number}")])
+        before = tags_of(bed.store, "ann")
+        session.commit()
+        assert tags_of(bed.store, "ann") == {**before, f"{number}": tag, "tom": None}
+        owner = session.get(UniqueOwner, owner="ann")
+        assert owner is not None
+        assert owner.city == f"{number}"
+    assert hb.verify_index(bed.store, Unique, "by_tag").unclaimed == 0
+    assert tags_of(bed.store, "ann") == {"rex": "x", "0": "y", "1": "z", "2": "w", "tom": None}
 
 
 def test_models_of_a_row_are_versioned_alike() -> None:

@@ -59,6 +59,15 @@ class Tall:
     version: hb.Column[int] = hb.version()
 
 
+@hb.model(table="rg_seats", family="d")
+class Seat:
+    hall: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key(hb.UInt32, part="column")
+    guest: hb.Column[str | None] = hb.column("g", default=None)
+    version: hb.Column[int] = hb.version()
+    by_guest = hb.index("guest", unique=True)
+
+
 def opened(bed: Bed) -> hb.Session:
     session = bed.use(Account, Bank)
     session.add_all(Account(bank="x", number=number, amount=100) for number in range(3))
@@ -412,3 +421,30 @@ def move_amounts(store: Any, *, threads: int, seconds: float) -> int:
     assert sum(amount for number, amount in found if number >= 0) == 300
     assert found[-1] == (-1, counts["done"])
     return counts["attempts"] - counts["done"]
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_a_group_claims_unique_values_or_changes_nothing(bed: Bed) -> None:
+    session = bed.use(Seat)
+    with session.group(Seat, hall="red") as group:
+        group.add(Seat(hall="red", number=1, guest="ann"))
+        group.add(Seat(hall="red", number=2, guest="bob"))
+
+    def guests(hall: str) -> list[str | None]:
+        return [seat.guest for seat in session.query(Seat).where(Seat.hall == hall)]
+
+    blue = session.group(Seat, hall="blue")
+    for number, guest in ((1, "cid"), (2, "ann")):
+        blue.add(Seat(hall="blue", number=number, guest=guest))
+    red = session.group(Seat, hall="red")
+    for number, guest in ((1, "dan"), (2, "ann")):  # the second one is given up in the same change
+        red.update(red.get(Seat, number=number), guest=guest)
+    for group in (blue, red):
+        with pytest.raises(hb.UniqueViolation):
+            group.commit()
+    assert (guests("red"), guests("blue")) == (["ann", "bob"], [])
+    # The claims of groups that were refused stand in nobody's way.
+    session.add_all([Seat(hall="green", number=1, guest="cid"), Seat(hall="green", number=2, guest="dan")])
+    session.commit()
+    assert rows_of(bed.store, "rg_seats").keys() <= {b"blue", b"green", b"red"}
+    assert hb.verify_index(bed.store, Seat, "by_guest").unclaimed == 0

@@ -296,11 +296,21 @@ class Seat:
     by_guest = hb.index("guest", unique=True)
 
 
+def in_a_group(session: hb.Session) -> None:
+    with session.group(Seat, hall="old") as group:
+        group.update(group.get(Seat, number="a"), price=5)
+        group.add(Seat(hall="old", number="b", price=3, guest="rome"))
+
+
 WRITES: Mapping[str, Callable[[hb.Session], object]] = {
     "update": lambda session: session.update_key(Seat, hall="old", number="a", guest="rome"),
     "add of a new object": lambda session: session.add(Seat(hall="old", number="b", price=3, guest="rome")),
     "add over an object": lambda session: session.add(Seat(hall="old", number="a", price=3, guest="rome")),
     "insert": lambda session: session.insert(Seat(hall="old", number="b", price=3, guest="rome")),
+    "two objects": lambda session: session.add_all(
+        [Seat(hall="old", number="a", price=5, guest="oslo"), Seat(hall="old", number="b", price=3, guest="rome")]
+    ),
+    "group": in_a_group,
     "rekey": lambda session: session.rekey(Seat(hall="old", number="r", price=1, guest="rome"), number="b"),
 }
 

@@ -111,7 +111,11 @@ def test_conditional_changes_of_a_row_go_together(bed: Bed) -> None:
         ConditionalChange(b"r", b"d:old", b"3", [Put(b"r", {b"d:a": b"3"}, 11)]),
         ConditionalChange(b"s", b"d:old", b"2", [Put(b"s", {b"d:b": b"1"}, 10)]),
     ]
-    assert change_together(bed.store, table, changes) == [True, False, True, False, False]
+    assert change_together(bed.store, table, [changes[0], changes[3]]) == [False, False]  # one row under two conditions
+    assert [call for call in bed.store.calls if call.writes] == []
+    assert change_together(bed.store, table, changes[:3]) == [True, False, True]
     (call,) = [call for call in bed.store.calls if call.writes]
     assert len(call.items) == 2
     assert cells_of(bed.store, table) == {b"r": {b"d:a": b"1", b"d:b": b"1"}, b"s": {b"d:old": b"1"}}
+    apart = prepared(bed)
+    assert change_together(bed.store, apart, changes, atomic=False) == [True, False, True, False, False]
