@@ -27,6 +27,7 @@ from tests.checker import protocol_row_mutants as bare
 from tests.checker import protocol_sealing as sealing
 from tests.checker import protocol_sealing_mutants as sealing_mutants
 from tests.checker import protocol_shared_mutants as shared
+from tests.checker import protocol_shared_unique as shared_unique
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_version_mutants as versions
@@ -87,7 +88,7 @@ BROKEN: Mapping[str, Broken] = dict(
         _broken(unique.MUTANTS, lambda rules: protocol_versions.SHIPPED),
         _broken({f"no index: {name}": mutant for name, mutant in bare.MUTANTS.items()}, lambda rules: protocol_unindexed.SHIPPED),
         _broken({f"one row: {name}": mutant for name, mutant in wide.MUTANTS.items()}, lambda rules: SHIPPED),
-        _broken({f"row versions: {name}": mutant for name, mutant in shared.MUTANTS.items()}, _shared),
+        _broken({f"row versions: {name}": mutant for name, mutant in {**shared.MUTANTS, **shared_unique.MUTANTS}.items()}, _shared),
         _broken({f"maps: {name}": mutant for name, mutant in mapped.MUTANTS.items()}, lambda rules: SHIPPED),
         _broken({f"maps: {name}": mutant for name, mutant in mapped.VERSION_MUTANTS["tall"].items()}, lambda rules: VERSIONED),
         _broken({f"maps: {name}": mutant for name, mutant in mapped.VERSION_MUTANTS["wide"].items()}, lambda rules: SHARED),

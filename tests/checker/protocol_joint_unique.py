@@ -7,13 +7,14 @@ table of the objects has no row but theirs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
 
 import hbmodel as hb
 from hbmodel.mapping.mapper import KeyMapper
+from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.indexed_plan import DEAD
 from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol
 from hbmodel.protocol.unique_claim import CLAIMED, claim_of, owner_of
@@ -208,32 +209,36 @@ class Unwaiting(JointCommit):
         super()._change_if(parts)
 
 
-def own_fence(protocol: Protocol[Any]) -> Protocol[Any]:
-    """A fence changes the version of its object alone."""
-    answer: Any = None
-    while True:
-        try:
-            operation = protocol.send(answer)
-        except StopIteration as stop:
-            return stop.value
-        if isinstance(operation, CheckAndMutateRows) and operation.fences:
-            rows = yield GetRows(operation.table, [change.row for change in operation.changes], MEMBER.row_columns)
-            changes = [_of_the_object(change, row) for change, row in zip(operation.changes, rows, strict=True)]
-            operation = evolve(operation, changes=changes)
-        answer = yield operation
+def fence_of(schema: TableSchema) -> Callable[[Protocol[Any]], Protocol[Any]]:
+    """Fences that change the version of their object alone."""
+
+    def around(protocol: Protocol[Any]) -> Protocol[Any]:
+        answer: Any = None
+        while True:
+            try:
+                operation = protocol.send(answer)
+            except StopIteration as stop:
+                return stop.value
+            if isinstance(operation, CheckAndMutateRows) and operation.fences:
+                rows = yield GetRows(operation.table, [change.row for change in operation.changes], schema.row_columns)
+                changes = [_of_the_object(schema, change, row) for change, row in zip(operation.changes, rows, strict=True)]
+                operation = evolve(operation, changes=changes)
+            answer = yield operation
+
+    return around
 
 
-def _of_the_object(change: ConditionalChange, row: Row | None) -> ConditionalChange:
+def _of_the_object(schema: TableSchema, change: ConditionalChange, row: Row | None) -> ConditionalChange:
     (put,) = change.mutations
     assert isinstance(put, Put)
     assert put.timestamp is not None
     (nonce,) = put.cells.values()
-    planner = VersionedRowPlanner(MEMBER, (), BOUND, lambda: nonce)
+    planner = VersionedRowPlanner(schema, (), BOUND, lambda: nonce)
     old = planner.old(row)
-    cells = {MEMBER.version_column: planner.version(nonce, old, put.timestamp)}
+    cells = {schema.version_column: planner.version(nonce, old, put.timestamp)}
     if old.row is None:
-        cells[MEMBER.liveness_column] = DEAD + nonce
-    return ConditionalChange(change.row, MEMBER.version_column, planner.stored(old), [evolve(put, cells=cells)])
+        cells[schema.liveness_column] = DEAD + nonce
+    return ConditionalChange(change.row, schema.version_column, planner.stored(old), [evolve(put, cells=cells)])
 
 
 def _pair(one: str, other: str, store: str) -> Any:
@@ -242,7 +247,7 @@ def _pair(one: str, other: str, store: str) -> Any:
 
 MUTANTS: Mapping[str, Mutant] = {
     "claims in the table of the objects": Mutant(Rules(ClaimsJoined), _pair("r k x, m y", "s k x", "empty"), "FOREIGN"),
-    "a fence of the object alone": Mutant(Rules(around=own_fence), _pair("r k x", "s k x", "empty"), "CLAIM"),
+    "a fence of the object alone": Mutant(Rules(around=fence_of(MEMBER)), _pair("r k x", "s k x", "empty"), "CLAIM"),
     "fences joined": Mutant(Rules(FencesJoined), _pair("r k x", "s k x", "a claim of nobody"), "HALF"),
     "objects that wait left behind": Mutant(Rules(Unwaiting), _pair("r k x, m none", "s k x", "empty"), "HALF"),
 }

@@ -17,7 +17,7 @@ from hbmodel.errors import HbmodelError
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCell
-from hbmodel.protocol.operations import Acknowledge, CheckAndMutateRows, GetRows, LetClockTick, Operation, Protocol
+from hbmodel.protocol.operations import Acknowledge, CheckAndMutate, CheckAndMutateRows, GetRows, LetClockTick, Operation, Protocol
 from hbmodel.protocol.versioned_plan import RowVersion
 from hbmodel.protocol.versioned_write import insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite
@@ -143,7 +143,7 @@ def _denied(store: Store, step: Step) -> None:
         version, values = store.get((SERIAL, place), (0, None))
         if error == "UnknownOutcome" and REPAIRED not in store:
             store[BROKEN] = f"UNKNOWN: it could be said what became of write {number}"
-        elif pinned is not None and error not in {"UnknownOutcome", "ConflictError"}:
+        elif pinned is not None and error not in {"UnknownOutcome", "ConflictError", "UniqueViolation", "Disturbed"}:
             store[BROKEN] = f"PINNED: write {number} ends in {error}, and was planned over what had been read"
         elif error == "ConflictError":
             same = (
@@ -181,6 +181,8 @@ class SharedTranslation(FoldedTranslation):
     went: Sequence[bool] = ()
 
     def _get(self, operation: Any, row: bytes, checked: bool) -> Step:
+        if operation.table != self.table:
+            return Told(("read", versions.claims_in(operation.table), row, tuple(operation.columns)))
         return super()._get(operation, row, False)  # whoever was refused begins anew
 
     def _read(self, operation: GetRows, checked: bool, begun: set[bytes]) -> Generator[Step, Any, list[Any]]:
@@ -190,6 +192,9 @@ class SharedTranslation(FoldedTranslation):
         return found
 
     def _made(self, operation: Operation) -> Generator[Step, Any, Step]:
+        if isinstance(operation, CheckAndMutate):
+            changes = _changes(operation.mutations, None)
+            return Told(("claim", versions.claims_in(operation.table), operation.row, operation.column, operation.expected, changes))
         if not isinstance(operation, CheckAndMutateRows):
             return (yield from super()._made(operation))
         assert self.schema is not None
@@ -209,6 +214,12 @@ class SharedTranslation(FoldedTranslation):
             checked = (self.table, *_object(wide, change.row, change.column))
         own_version = self.schema.version_column
         row_version, mutations = _without_version(wide, change.mutations)
+        if operation.fences:
+            if row_version:
+                return Told(("claim", *checked, change.expected, _changes(row_version, None)))
+            ((number, _), *_) = self.kinds.values()
+            (own,) = _objects(wide, mutations).values()
+            return Told(("fence", *checked, change.expected, _changes(own, number)))
         parts = tuple(
             Told((self.table, place, own_version, _changes(own, self.kinds[place][0]), self.kinds[place][0], self._intent(place)))
             for place, own in _objects(wide, mutations).items()
@@ -269,9 +280,15 @@ class SharedTranslation(FoldedTranslation):
             if isinstance(operation, LetClockTick):
                 answer = None
                 continue
+            if isinstance(operation, CheckAndMutateRows) and operation.table != self.table:
+                answer = []
+                for claim in operation.changes:
+                    applied = yield CheckAndMutate(operation.table, claim.row, claim.column, claim.expected, claim.mutations)
+                    answer.append(True if applied else False if self.final else None)
+                continue
             if isinstance(operation, Acknowledge):
                 self.failed = tuple(
-                    (number, outcome.key, self._intent(outcome.key).write, type(outcome.error).__name__)
+                    (number, outcome.key, self._intent(outcome.key).write, _named(outcome.error))
                     for number, outcome in zip(self.order, operation.outcomes, strict=True)
                     if outcome.action not in {"put", "deleted"}
                 )
@@ -279,6 +296,11 @@ class SharedTranslation(FoldedTranslation):
             if isinstance(operation, CheckAndMutateRows):
                 refused = False if self.final else None
                 answer = [True if answer and went else refused for went in self.went]
+
+
+def _named(error: HbmodelError | None) -> str:
+    """The name of an error; another one for a value that others keep claiming, though nobody has changed the object."""
+    return "Disturbed" if error is not None and error.message.startswith("Other writes keep claiming") else type(error).__name__
 
 
 def _ended() -> Protocol[None]:
@@ -396,5 +418,10 @@ def prepared(schema: TableSchema, *rounds: tuple[int, Action]) -> Store:
         for key in [key for key in store if key[0] == APPLIED]:
             del store[key]
     assert BROKEN not in store
-    tables = {schema.table, versions_in(schema.table), SERIAL, *(index.table for index in schema.indexes.values())}
+    tables = {
+        schema.table,
+        versions_in(schema.table),
+        SERIAL,
+        *(of for index in schema.indexes.values() for of in (index.table, versions.claims_in(index.table))),
+    }
     return {key: value for key, value in store.items() if key[0] in tables}

@@ -24,6 +24,7 @@ from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_sealing as sealing
 from tests.checker import protocol_sealing_sweeps as sealing_sweeps
 from tests.checker import protocol_shared_sweeps as shared
+from tests.checker import protocol_shared_unique as shared_unique
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_versions as versions
@@ -223,6 +224,7 @@ SHARED: Mapping[str, Sweep] = {
         crashes=0, paused=True, always=False, first={"repeat": 1},
     ),
     "a repairer": lambda: shared.shared(("k delete",), ("k note", "m note", "put both"), (12,), others=shared.repairers),
+    "unique values": lambda: shared_unique.badges(("k x", "k insert x", "pinned k x"), ("m x", "pinned m x"), stores=("empty", "owned")),
     "queries": lambda: shared.shared(("k put b",), ("k delete", "m tag c at 10", "put both"), (12,), others=shared.readers),
     "two crashes and a compaction": lambda: shared.shared(
         ("k delete, insert", "put both"), ("k note", "m delete", "pinned m note"), (12,), crashes=2, compaction="any"

@@ -22,6 +22,7 @@ from tests.checker import protocol_maps as mapped
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_row_sweeps as bare
 from tests.checker import protocol_shared_sweeps as shared
+from tests.checker import protocol_shared_unique as shared_unique
 from tests.checker import protocol_unique as unique
 from tests.checker import protocol_unique_build as unique_build
 from tests.checker import protocol_versions as versions
@@ -349,6 +350,10 @@ def _shared() -> Iterator[tuple[str, Sweep]]:
         still = partial(of, mine=shared.FEW, theirs=("k note", "k delete", "k delete, insert", "m note"), **late)
         yield f"row versions, a writer that stands still: {name}", still
         yield f"row versions, a writer that stands still and loses an answer: {name}", _each("repeat", still)
+    for row in shared_unique.STORES:
+        claims = partial(shared_unique.badges, stores=(row,))
+        yield f"row versions, unique values: {row}", claims
+        yield f"row versions, unique values, a lost answer: {row}", _each("repeat", partial(claims, crashes=0))
     yield "row versions, a write that takes too long", partial(shared.shared, mine, clocks=TWO_CLOCKS, first={"slow": 1})
 
 
@@ -391,8 +396,8 @@ def _joint() -> Iterator[tuple[str, Sweep]]:
         for at in range(3):
             yield f"several kinds, answer {at} lost: {kind}", partial(joint.joint, kind, clocks=(12,), lost=at)
     for store in joint_unique.STORES:
-        mine = (*joint_unique.NAMES, *(joint_unique.CHANGING if store == "owned" else ()))
-        of = partial(joint_unique.joint, mine, mine, stores=(store,))
+        names = (*joint_unique.NAMES, *(joint_unique.CHANGING if store == "owned" else ()))
+        of = partial(joint_unique.joint, mine=names, theirs=names, stores=(store,))
         yield f"several kinds, unique values: {store}", of
         for at in range(4):
             yield f"several kinds, unique values, answer {at} lost: {store}", partial(of, theirs=("s k x",), crashes=0, lost=at)
