@@ -21,14 +21,11 @@ from hbmodel.mapping.row_codegen import (
     compile_rows_of_entry,
     compile_take,
 )
-from hbmodel.mapping.schema import LIVE, Field, Index, TableSchema, schema_of
+from hbmodel.mapping.schema import FLAG, LIVE, Field, Index, TableSchema, schema_of
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, Row
 
 T = TypeVar("T")
-
-FLAG = b"\x01"
-"""Value of the existence flag."""
 
 Values = dict[str, Any]
 

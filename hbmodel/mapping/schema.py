@@ -27,12 +27,14 @@ __all__ = [
     "COMPILED_KEPT",
     "COUNTER_ZERO",
     "EXPIRY_QUALIFIER",
+    "FLAG",
     "KEY_FORMAT_VERSION",
     "LIVE",
     "LIVENESS_QUALIFIER",
     "PRIMARY",
     "REQUIRED",
     "ROW_VERSION_QUALIFIER",
+    "SPARE_FLAG_QUALIFIER",
     "STAMP_QUALIFIER",
     "STATUS_QUALIFIER",
     "VERSION_QUALIFIER",
@@ -48,6 +50,7 @@ KEY_FORMAT_VERSION = 1
 
 VERSION_QUALIFIER = b"_v"
 LIVENESS_QUALIFIER = b"_l"
+SPARE_FLAG_QUALIFIER = b"_"
 EXPIRY_QUALIFIER = b"_t"
 STAMP_QUALIFIER = b"_p"
 MOVE_QUALIFIER = STAMP_QUALIFIER + b"m"  # a stamp is longer
@@ -56,6 +59,9 @@ STATUS_QUALIFIER = b"_s"
 ROW_VERSION_QUALIFIER = b"_r"
 LIVE = b"\x01"
 """First byte of the liveness cell of a live row, followed by the row's end (8 bytes) if it expires; a dead row holds 00 and a nonce."""
+
+FLAG = b"\x01"
+"""Value of the existence flag."""
 
 COUNTER_ZERO = bytes(8)
 
@@ -173,6 +179,40 @@ class TableSchema:
         return None if self.exists is None else self.family + b":" + self.exists
 
     @cached_property
+    def spare_flag_column(self) -> bytes | None:
+        """`family:qualifier` of the existence flag that only some rows have; None where no row needs it or may have it.
+
+        An update checks a cell that is not empty, to be sure that its row still exists. A model with a required column that is never
+        empty always has one. So has a model with a declared flag. A table that other programs fill gets no cells but the model's, and
+        an object that is one cell with an empty qualifier has no room for another.
+        """
+        if self.foreign or self.immutable or self.exists is not None or (self.wide is not None and self.wide.qualifiers.raw):
+            return None
+        if any(f.required and not f.nullable and not f.codec.may_be_empty for f in self.columns):
+            return None
+        return self.family + b":" + SPARE_FLAG_QUALIFIER
+
+    def spare_flag(self, cells: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+        """The flag that a row with these cells needs, because no other cell could show later that it exists; or nothing.
+
+        In a model without required columns of which some store None as the absence of the cell, every row has it: a delete of such a
+        cell may hide the cell of a put in the same millisecond.
+        """
+        column = self.spare_flag_column
+        if column is None or (not self._all_may_be_deleted and any(map(cells.get, self.proving_columns))):
+            return {}
+        return {column: FLAG}
+
+    @cached_property
+    def _all_may_be_deleted(self) -> bool:
+        return not self.required_columns and any(f.null == "delete" for f in self.columns)
+
+    @cached_property
+    def proving_columns(self) -> Sequence[bytes]:
+        """The columns of which any cell makes a row of a model without a declared flag: the required ones, or if there are none, all."""
+        return self.required_columns or tuple(f.column for f in self.columns)
+
+    @cached_property
     def liveness_column(self) -> bytes:
         """`family:qualifier` of the liveness cell of indexed and versioned models."""
         return self.family + b":" + LIVENESS_QUALIFIER
@@ -242,7 +282,7 @@ class TableSchema:
         """The columns to read for a whole row: its families; for a model with map columns, single columns, including the system's."""
         if not self.maps:
             return self.family_names
-        flag = () if self.exists_column is None else (self.exists_column,)
+        flag = [flag for flag in (self.exists_column, self.spare_flag_column) if flag is not None]
         moving = (self.move_column,) if self.versioned else ()
         return tuple(sorted({*self._system_columns, *flag, *moving, *(f.column for f in self.columns)}))
 
@@ -263,6 +303,8 @@ class TableSchema:
             columns += [self.version_column, self.liveness_column]
         elif not wide.qualifiers.raw:
             columns.append(self.expiry_column)
+        if self.spare_flag_column is not None:
+            columns.append(self.spare_flag_column)
         columns += self.kept_columns
         prefix_end, version = wide.prefix_end, self.row_version_column
         if version is not None and prefix_end(ROW_VERSION) is not None:  # as if it were the key fields of an object

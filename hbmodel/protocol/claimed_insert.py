@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hbmodel.errors import RowExists
-from hbmodel.mapping.mapper import FLAG
+from hbmodel.mapping.schema import FLAG
 from hbmodel.protocol.claimed_key import CLAIMED, abandoned_claim
 from hbmodel.protocol.operations import CheckAndPut, CheckLease, GetRows, LetClockTick, Protocol, ReadClock
 from hbmodel.protocol.unindexed_batch import carry_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hbmodel.errors import RowExists
-from hbmodel.mapping.mapper import FLAG
+from hbmodel.mapping.schema import FLAG
 from hbmodel.protocol.operations import Protocol, ReadClock
 from hbmodel.store.values import Cell
 

@@ -17,6 +17,27 @@ from hbmodel.store.values import Row
 _END = struct.Struct(">Q")
 _MILLISECOND = timedelta(milliseconds=1)
 
+_VERSIONED = (
+    "A versioned model takes no TTL: the version would expire with its row, and a delayed write could restore the row. Store the "
+    "time of expiry in a column, leave expired rows out by a condition, and delete them with query.delete()."
+)
+_COUNTERS = (
+    "A model with counters takes no TTL: a counter has the timestamp of its last increment, so it would outlive its row. "
+    "Declare the counters in a model of their own."
+)
+_MAPS = (
+    "A model with map columns takes no TTL: their entries are put one by one, so they would outlive their object. Leave out the "
+    "TTL, or declare the entries as objects of a wide row, which can expire."
+)
+_EMPTY_ALIAS = (
+    "A model whose column has an empty alias takes no TTL: its objects have no room for the cell with the expiry time. Give the "
+    "column an alias."
+)
+_RANDOM_SALT = (
+    "Under RandomSalt a put takes no TTL, because an older row with the same key may be in another bucket: give the column family "
+    "a TTL instead."
+)
+
 
 def family_life(schema: TableSchema) -> int | None:
     """The shortest TTL of the model's families in ms, or None if none of them has one."""
@@ -44,36 +65,8 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
         raise SessionError("A TTL must be a timedelta: ttl=timedelta(days=1).", table=schema.table, found=type(ttl).__name__)
     if ttl <= timedelta(0) or ttl % _MILLISECOND:
         raise EncodingError("A TTL must be a positive number of whole milliseconds.", table=schema.table, ttl=str(ttl))
-    if schema.versioned:
-        raise CapabilityError(
-            "A versioned model takes no TTL: the version would expire with its row, and a delayed write could restore the row. Store the "
-            "time of expiry in a column, leave expired rows out by a condition, and delete them with query.delete().",
-            table=schema.table,
-        )
-    if any(f.kind == "counter" for f in schema.columns):
-        raise CapabilityError(
-            "A model with counters takes no TTL: a counter has the timestamp of its last increment, so it would outlive its row. "
-            "Declare the counters in a model of their own.",
-            table=schema.table,
-        )
-    if schema.maps:
-        raise CapabilityError(
-            "A model with map columns takes no TTL: their entries are put one by one, so they would outlive their object. Leave out the "
-            "TTL, or declare the entries as objects of a wide row, which can expire.",
-            table=schema.table,
-        )
-    if schema.wide is not None and schema.wide.qualifiers.raw:
-        raise CapabilityError(
-            "A model whose column has an empty alias takes no TTL: its objects have no room for the cell with the expiry time. Give the "
-            "column an alias.",
-            table=schema.table,
-        )
-    if schema.salt.random:
-        raise CapabilityError(
-            "Under RandomSalt a put takes no TTL, because an older row with the same key may be in another bucket: give the column family "
-            "a TTL instead.",
-            table=schema.table,
-        )
+    if (reason := refuses_ttl(schema)) is not None:
+        raise CapabilityError(reason, table=schema.table)
     asked, life = ttl // _MILLISECOND, family_life(schema)
     if life is not None and asked > life:
         raise SessionError(
@@ -83,6 +76,19 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
             family_ms=life,
         )
     return asked
+
+
+def refuses_ttl(schema: TableSchema) -> str | None:
+    """Why puts of a model take no TTL, or None if they do."""
+    if schema.versioned:
+        return _VERSIONED
+    if any(f.kind == "counter" for f in schema.columns):
+        return _COUNTERS
+    if schema.maps:
+        return _MAPS
+    if schema.wide is not None and schema.wide.qualifiers.raw:
+        return _EMPTY_ALIAS
+    return _RANDOM_SALT if schema.salt.random else None
 
 
 def live_value(end: int | None) -> bytes:

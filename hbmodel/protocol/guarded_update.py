@@ -1,33 +1,46 @@
-"""Updates that must not create a row if it is deleted at the same time, as a sans-IO generator.
+"""Updates under the condition that their row still exists, as a sans-IO generator.
 
-An update of a required column puts a cell that alone makes a row. So it is put only if the row still exists: by one atomic check if
-the store supports it; otherwise the row is read afterwards, and the remains of a deleted row are removed.
+A cell that makes a row must not be put into a row that was deleted since it was read. So the update is conditional on a cell of the row
+that every delete takes away: the row must still hold the value that was read. If it does not, the row is read again. Nothing that was
+put is taken back afterwards, because what is left of a row does not say who put it.
+
+The condition is on a cell that the update leaves as it is, if there is one; on HBase's Thrift1 gateway each cell is put by a conditional
+call of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 
-from hbmodel.protocol.operations import CheckAndMutate, CheckAndPut, DeleteRows, GetRows, LetClockTick, Protocol
-from hbmodel.protocol.unindexed_batch import ATOMIC_ROWS, UnindexedRowPlan, carry_out
+from attrs import frozen
+
+from hbmodel.errors import CapabilityError
+from hbmodel.mapping.schema import FLAG, TableSchema
+from hbmodel.protocol.operations import CheckAndMutate, CheckAndMutateRows, CheckAndPut, DeleteRows, GetRows, Protocol
+from hbmodel.protocol.unindexed_batch import UnindexedRowPlan, carry_out
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.writes import Outcome, UpdateFields, not_found
+from hbmodel.protocol.writes import Outcome, UpdateFields
 from hbmodel.store.port import Capabilities
-from hbmodel.store.values import Delete, Row
+from hbmodel.store.values import ConditionalChange, Put, Row
 
 Planned = Mapping[bytes, tuple[UnindexedRowPlan, Row | None]]
 """The plan of each update, and the row that it was planned over, by row key."""
 
 
+@frozen
+class _Guarded:
+    """An update, and the cell that shows that its row exists."""
+
+    write: UpdateFields
+    plan: UnindexedRowPlan
+    column: bytes
+    expected: bytes
+
+
 def update_guarded(
-    planner: UnindexedRowPlanner,
-    writes: Sequence[UpdateFields],
-    planned: Planned,
-    bound: int,
-    can: Capabilities,
-    done: Set[bytes] = frozenset(),
+    planner: UnindexedRowPlanner, writes: Sequence[UpdateFields], planned: Planned, bound: int, can: Capabilities
 ) -> Protocol[dict[bytes, UnindexedRowPlan]]:
-    """Carries out updates whose cells would make a row by themselves; returns the final plan of each.
+    """Carries out updates, each under the condition that its row still exists; returns the final plan of each.
 
     Args:
         planner: plans the mutations.
@@ -35,29 +48,125 @@ def update_guarded(
         planned: the plans, by row key.
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
-        done: rows that are written already; for these, only pieces of deleted rows are removed.
     """
+    table = planner.schema.table
     plans: dict[bytes, UnindexedRowPlan] = {}
-    blind: list[UnindexedRowPlan] = []
-    for write in writes:
-        plan, row = planned[write.row]
-        if write.row in done:
-            plans[write.row] = plan
-        elif len(writes) <= ATOMIC_ROWS and row is not None and _guard(planner, row, plan, can) is not None:
-            plans[write.row] = yield from _put_where_it_is(planner, write, plan, row, bound, can)
+    left = [(write, *planned[write.row]) for write in writes]
+    while left:
+        free: list[UnindexedRowPlan] = []
+        guarded: list[_Guarded] = []
+        for write, plan, row in left:
+            if row is None or plan.outcome.error is not None or (plan.put is not None and plan.put.ttl is not None):
+                free.append(plan)  # it has failed, or its time is below that of any delete of the row from now on
+                continue
+            found = _guard(planner, row, plan, can)
+            if isinstance(found, UnindexedRowPlan):
+                free.append(found)
+            else:
+                guarded.append(_Guarded(write, plan, *found))
+        yield from carry_out(table, free, can)
+        plans |= {plan.outcome.key: plan for plan in free}
+        refused: list[UpdateFields] = []
+        if can.check_and_mutate:
+            applied = yield from _change(table, guarded)
         else:
-            plans[write.row] = plan
-            blind.append(plan)
-    yield from carry_out(planner.schema.table, blind, can)
-    written = [write for write in writes if plans[write.row].put is not None]
-    if written:
-        found = yield GetRows(planner.schema.table, [write.row for write in written], planner.columns)
-        rows: dict[bytes, Row | None] = dict(zip((write.row for write in written), found, strict=True))
-        pieces = [write for write in written if _is_piece(planner, plans[write.row], planned[write.row][1], rows[write.row])]
-        if pieces:
-            plans |= yield from _take_back(planner, pieces, planned, plans)
-        yield from keep_together(planner, found, bound, can)
+            applied = []
+            for update in guarded:
+                applied.append((yield from _put_cell_by_cell(planner, update)))
+        for update, went_through in zip(guarded, applied, strict=True):
+            if went_through:
+                plans[update.write.row] = update.plan
+            else:
+                refused.append(update.write)
+        left = yield from _planned_again(planner, refused, bound)
+    put = [row for row, plan in plans.items() if plan.put is not None]
+    if put and planner.outlives:  # a row that was written again since it was read, to expire, may hold the same values
+        yield from keep_together(planner, (yield GetRows(table, put, planner.columns)), bound, can)
     return plans
+
+
+def _change(table: str, guarded: Sequence[_Guarded]) -> Protocol[Sequence[bool | None]]:
+    if not guarded:
+        return []
+    changes = [ConditionalChange(of.write.row, of.column, of.expected, of.plan.joined) for of in guarded]
+    if len(changes) == 1:
+        (change,) = changes
+        return [(yield CheckAndMutate(table, change.row, change.column, change.expected, change.mutations))]
+    applied: Sequence[bool | None] = yield CheckAndMutateRows(table, changes)
+    return applied
+
+
+def _put_cell_by_cell(planner: UnindexedRowPlanner, update: _Guarded) -> Protocol[bool]:
+    """Puts the cells of an update, each under the condition; returns whether all were put. A cell that is None is deleted last.
+
+    A reader may see some of the new values before the others. So may everybody, if the program dies.
+    """
+    schema, put, row = planner.schema, update.plan.put, update.write.row
+    column, expected = update.column, update.expected
+    cells = {} if put is None else dict(put.cells)
+    flag = schema.spare_flag_column
+    if flag is not None and update.plan.blanks and not schema.required_columns:
+        cells[flag] = FLAG  # the deletes are unconditional, and two programs may each delete the cell that the other one left
+    proving = {flag, *schema.proving_columns}
+    for name in sorted(cells, key=lambda name: (name != flag, not cells[name], name == column)):
+        if not (yield CheckAndPut(schema.table, row, column, expected, Put(row, {name: cells[name]}))):
+            return False
+        if name in proving and cells[name]:  # the cell that was checked may be one that becomes empty
+            column, expected = name, cells[name]
+    if update.plan.deletes:
+        yield DeleteRows(schema.table, update.plan.deletes)
+    return True
+
+
+def _guard(planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: Capabilities) -> tuple[bytes, bytes] | UnindexedRowPlan:
+    """The column to check and its value, or the failed plan of an update for which there is none."""
+    schema = planner.schema
+    changed = {} if plan.put is None else plan.put.cells
+    if plan.blanks and schema.foreign and not (can.mutate_row or schema.required_columns or schema.exists_column):
+        return _failed(schema, row, _CLEARS)
+    kept = [column for column in _guards(planner, row) if row.columns[column].value]
+    if not any(map(changed.get, (schema.spare_flag_column or b"", *schema.proving_columns))):
+        # Two updates may each make the cell empty that the other one leaves; so each checks that what it leaves is still there.
+        kept = [column for column in kept if column not in plan.blanks and column not in changed]
+    column = min(kept, key=lambda column: column in changed, default=None)
+    return _failed(schema, row, _ALL_EMPTY) if column is None else (column, row.columns[column].value)
+
+
+def _guards(planner: UnindexedRowPlanner, row: Row) -> list[bytes]:
+    """The columns of a row whose cells show that it exists, the ones that change least first."""
+    schema = planner.schema
+    counters = {f.column for f in schema.columns if f.kind == "counter"}
+    found = [schema.exists_column, schema.spare_flag_column]
+    if schema.exists_column is None:
+        found += sorted(schema.proving_columns, key=counters.__contains__)
+    return [column for column in found if column is not None and column in row.columns]
+
+
+_ALL_EMPTY = (
+    "Each cell of the row that could show that it still exists when it is updated is empty, or becomes empty: put the whole object with "
+    "add()."
+)
+
+_CLEARS = (
+    "On HBase's Thrift1 gateway a table of other programs takes no update to None, unless the model has a required column: the row could "
+    "be left without any cell. Use an hbase+thrift2: store, or delete the object."
+)
+
+
+def _failed(schema: TableSchema, row: Row, message: str) -> UnindexedRowPlan:
+    return UnindexedRowPlan(Outcome("failed", row.row, error=CapabilityError(message, table=schema.table, key=row.row)))
+
+
+def _planned_again(
+    planner: UnindexedRowPlanner, writes: Sequence[UpdateFields], bound: int
+) -> Protocol[list[tuple[UpdateFields, UnindexedRowPlan, Row | None]]]:
+    """The updates whose rows have changed since they were read, planned over what is there now."""
+    if not writes:
+        return []
+    found: Sequence[Row | None] = yield GetRows(planner.schema.table, [write.row for write in writes], planner.columns)
+    rows: dict[bytes, Row | None] = {write.row: row for write, row in zip(writes, found, strict=True)}
+    rows |= yield from planner.read_expiring(writes, rows, bound)
+    return [(write, planner.plan(write, rows[write.row]), rows[write.row]) for write in writes]
 
 
 def keep_together(planner: UnindexedRowPlanner, found: Iterable[Row | None], bound: int, can: Capabilities) -> Protocol[None]:
@@ -69,79 +178,7 @@ def keep_together(planner: UnindexedRowPlanner, found: Iterable[Row | None], bou
         bound: the largest distance of a timestamp into the future of its server's clock, in ms.
         can: what the store can do in one atomic call.
     """
-    while loose := {row.row: cells for row in found if row is not None and (cells := planner.loose(row))}:
+    while loose := [row.row for row in found if row is not None and planner.loose(row)]:
         stamped = yield from planner.stamped(loose, bound)
-        plans = [planner.renewed(row, loose[row.row]) for row in stamped.values()]
-        yield from carry_out(planner.schema.table, plans, can)
-        found = yield GetRows(planner.schema.table, list(loose), planner.columns)
-
-
-def _guard(planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: Capabilities) -> bytes | None:
-    """A required column that is not empty, whose value one atomic call can check, or None; preferably one that the put leaves as it is."""
-    put = plan.put
-    if put is None:
-        return None
-    if not can.check_and_mutate and (plan.deletes or len(put.cells) > 1):
-        return None
-    held = [column for column in planner.schema.required_columns if column in row.columns and row.columns[column].value]
-    return min(held, key=lambda column: column in put.cells, default=None)
-
-
-def _put_where_it_is(
-    planner: UnindexedRowPlanner, write: UpdateFields, plan: UnindexedRowPlan, row: Row, bound: int, can: Capabilities
-) -> Protocol[UnindexedRowPlan]:
-    """Puts an update if its row still holds a value that was read; a row that was changed in between is read again."""
-    table = planner.schema.table
-    while True:
-        guard = _guard(planner, row, plan, can)
-        if plan.put is None or guard is None:
-            return plan
-        expected = row.columns[guard].value
-        if can.check_and_mutate:
-            applied = yield CheckAndMutate(table, write.row, guard, expected, plan.joined)
-        else:
-            applied = yield CheckAndPut(table, write.row, guard, expected, plan.put)
-        if applied:
-            return plan
-        (found,) = yield GetRows(table, [write.row], planner.columns)
-        if planner.expires(found):
-            found = (yield from planner.stamped([write.row], bound))[write.row]
-        plan = planner.plan(write, found)
-        if plan.put is not None and plan.put.ttl is not None:  # its time is below that of any delete of the row from now on
-            yield from carry_out(table, [plan], can)
-            return plan
-        if found is not None:
-            row = found
-
-
-def _is_piece(planner: UnindexedRowPlanner, plan: UnindexedRowPlan, before: Row | None, now: Row | None) -> bool:
-    """Whether the put of an update is all that is left of a row that had other cells."""
-    if plan.put is None or before is None or now is None:
-        return False
-    own = plan.put.cells.keys()
-    left, had = planner.own(now.columns).keys(), planner.own(before.columns).keys()
-    return bool(left) and left <= own and not had <= own
-
-
-def _take_back(
-    planner: UnindexedRowPlanner, pieces: Sequence[UpdateFields], planned: Planned, plans: Mapping[bytes, UnindexedRowPlan]
-) -> Protocol[dict[bytes, UnindexedRowPlan]]:
-    """Deletes the cells that updates have put into rows deleted before; the delete wins."""
-    table = planner.schema.table
-    yield LetClockTick()  # a whole row put from now on has a later time than what is deleted
-    found = yield GetRows(table, [write.row for write in pieces], planner.columns)
-    failed: dict[bytes, UnindexedRowPlan] = {}
-    deletes: list[Delete] = []
-    for write, row in zip(pieces, found, strict=True):
-        plan = plans[write.row]
-        if row is not None and plan.put is not None and _is_piece(planner, plan, planned[write.row][1], row):
-            newest = max(cell.timestamp for cell in planner.own(row.columns).values())
-            deletes.append(Delete(write.row, columns=tuple(plan.put.cells), timestamp=newest))
-            failed[write.row] = UnindexedRowPlan(_not_found(planner, write))
-    if deletes:
-        yield DeleteRows(table, deletes)
-    return failed
-
-
-def _not_found(planner: UnindexedRowPlanner, write: UpdateFields) -> Outcome:
-    return Outcome("failed", write.row, error=not_found(planner.schema, write.row))
+        yield from carry_out(planner.schema.table, [planner.renewed(row) for row in stamped.values()], can)
+        found = yield GetRows(planner.schema.table, loose, planner.columns)

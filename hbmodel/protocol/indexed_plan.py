@@ -15,8 +15,8 @@ from attrs import field, frozen
 from hbmodel.errors import ComputedFieldError, DecodingError, EncodingError, HbmodelError, IncompleteRow, KeyTooLong
 from hbmodel.mapping.changed_cells import cells_of_changes
 from hbmodel.mapping.covering import UNVERIFIED, unverified, verification
-from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, check_size, encode_cell
-from hbmodel.mapping.schema import COUNTER_ZERO, LIVE, Index, TableSchema
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder, check_size, encode_cell
+from hbmodel.mapping.schema import COUNTER_ZERO, FLAG, LIVE, Index, TableSchema
 from hbmodel.mapping.version_cell import LAST_WRITE_WINS, NONCE_LENGTH
 from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.expiry import end_of_adopted, end_of_live, end_value, family_life, live_value

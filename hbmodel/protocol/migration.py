@@ -14,8 +14,8 @@ from typing import Literal
 from attrs import field, frozen
 
 from hbmodel.errors import HbmodelError
-from hbmodel.mapping.mapper import FLAG, KeyMapper, RowDecoder, check_size, encode_cell
-from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.mapping.mapper import KeyMapper, RowDecoder, check_size, encode_cell
+from hbmodel.mapping.schema import FLAG, Index, TableSchema
 from hbmodel.protocol.expiry import end_of_adopted, end_of_live, end_of_unindexed, end_value, live_value
 from hbmodel.protocol.index_build import ADOPTED, RowIndexer
 from hbmodel.protocol.indexed_batch import by_table
@@ -170,6 +170,7 @@ class RowMover:
         cells = without_nulls(cells, target.optional_columns | gone)
         if target.exists_column is not None:
             cells[target.exists_column] = FLAG
+        cells |= target.spare_flag(cells)
         if self.system_cells:
             cells |= {target.liveness_column: live_value(end), target.version_column: ADOPTED}
         elif end is not None:

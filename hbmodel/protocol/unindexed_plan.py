@@ -11,8 +11,8 @@ from attrs import evolve, field, frozen
 
 from hbmodel.errors import EncodingError, HbmodelError
 from hbmodel.mapping.changed_cells import cells_of_changes
-from hbmodel.mapping.mapper import FLAG, RowDecoder
-from hbmodel.mapping.schema import LIVE, TableSchema
+from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.mapping.schema import FLAG, LIVE, TableSchema
 from hbmodel.protocol.expiry import (
     end_of_adopted,
     end_of_live,
@@ -22,6 +22,7 @@ from hbmodel.protocol.expiry import (
     family_life,
     live_value,
     read_end,
+    refuses_ttl,
 )
 from hbmodel.protocol.operations import GetRows, Protocol
 from hbmodel.protocol.server_time import OWN, STAMP_LIFE, StampedRow, draw_stamp, read_stamped, unstamped
@@ -88,12 +89,22 @@ class UnindexedRowPlanner:
         updates = [write for write in writes if isinstance(write, UpdateFields) and write.ttl is None]
         if not updates:
             return {}
-        whole = family_life(self.schema) is not None or any(self._touches_required(write) for write in updates)
+        whole = family_life(self.schema) is not None or any(map(self.under_condition, updates))
         found: Sequence[Row | None] = yield GetRows(self.schema.table, [w.row for w in updates], self.columns if whole else self.glance)
         return {write.row: row for write, row in zip(updates, found, strict=True)}
 
-    def _touches_required(self, write: UpdateFields) -> bool:
-        return self.schema.exists_column is None and any(f.required for f in self.schema.columns if f.name in write.changes)
+    def under_condition(self, write: UpdateFields) -> bool:
+        """Whether an update may put its cells only into the row that was read, and not into one that was deleted since.
+
+        Cells that make no row by themselves need no condition: nobody sees them without a row, and a put of a whole object overwrites
+        them. It does not overwrite entries of map columns, nor the cells that another program's put of a row leaves out.
+        """
+        schema = self.schema
+        if schema.foreign or not schema.maps_by_name.keys().isdisjoint(write.changes):
+            return True
+        if schema.exists_column is not None:
+            return False
+        return not schema.required_columns or any(schema.by_name[name].required for name in write.changes)
 
     def read_expiring(self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int) -> Protocol[dict[bytes, Row | None]]:
         """The rows that expire, before the write or after it, with all columns and the time for the write."""
@@ -146,13 +157,13 @@ class UnindexedRowPlanner:
         cells = self.cells(write)
         if isinstance(write, UpdateFields):
             cells = {**self._kept(found, end), **cells}
+            if end is not None or self.under_condition(write):
+                flag = self.schema.spare_flag({**{column: cell.value for column, cell in found.items()}, **cells})
+                cells |= {column: value for column, value in flag.items() if column not in found}
         if end is not None and isinstance(row, StampedRow):
             plan = self._expiring(row, cells, end)
             return plan if isinstance(write, PutObject) else self._owned(plan, row)
-        plan = self._put(write, cells)
-        if plan.put is None and self.reader.anchor is None and not self.own(found).keys() - {*plan.blanks}:
-            raise nothing_to_store(self.schema, write.row)
-        return plan  # if the row was wrongly taken for an expiring one, its stamp soon expires by itself
+        return self._put(write, cells)  # if the row was wrongly taken for an expiring one, its stamp soon expires by itself
 
     def _end(self, write: PutObject | UpdateFields, row: Row | None) -> End | None:
         """When the row will expire after a write over `row`, or None."""
@@ -223,48 +234,33 @@ class UnindexedRowPlanner:
             return {}
         return {column: time for column, time in times.items() if time > end.timestamp}
 
-    def renewed(self, row: StampedRow, loose: Mapping[bytes, int]) -> UnindexedRowPlan:
-        """The put of a whole row with its loose cells, which keeps its time of expiry; or the delete of these cells, if it has expired."""
-        own = self.own(row.columns)
+    def renewed(self, row: StampedRow) -> UnindexedRowPlan:
+        """The put of a whole row with its loose cells, which keeps its time of expiry; or nothing, if it is no such row any more."""
         done = UnindexedRowPlan(Outcome("put", row.row), deletes=[unstamped(row)])
         try:
             if row.error is not None:
                 raise row.error
             if self.loose(row):
                 end = End(at=read_end(row.columns[self.schema.expiry_column].value))
-                return self._owned(self._expiring(row, {column: cell.value for column, cell in own.items()}, end), row)
+                cells = {column: cell.value for column, cell in self.own(row.columns).items()}
+                return self._owned(self._expiring(row, cells, end), row)
         except HbmodelError as error:
             return UnindexedRowPlan(Outcome("failed", row.row, error=error), deletes=done.deletes if row.timestamp else ())
-        if own and all(loose.get(column) == cell.timestamp for column, cell in own.items()):
-            return UnindexedRowPlan(
-                done.outcome, deletes=[Delete(row.row, columns=tuple(own), timestamp=max(loose.values())), *done.deletes]
-            )
         return done
 
     @property
-    def leaves_pieces(self) -> bool:
-        """Whether single cells of a row can look like a row; not in a model with an existence flag or without required columns."""
-        return self.schema.exists_column is None and bool(self.schema.required_columns)
-
-    def may_leave_a_piece(self, plan: UnindexedRowPlan) -> bool:
-        """Whether the put of an update would leave cells that look like a row, if the row is deleted at the same time.
-
-        Puts with an explicit timestamp are below the delete. Without a required column among them, or in a model with a flag, the cells
-        are not an object. Entries of map columns are not an object either, but would belong to the next object.
-        """
-        if plan.put is not None and self.schema.maps and not plan.put.cells.keys() <= {*self.schema.row_columns}:
-            return True
-        if plan.put is None or plan.put.timestamp is not None or self.schema.exists_column is not None:
-            return False
-        return not plan.put.cells.keys().isdisjoint(self.schema.required_columns)
+    def outlives(self) -> bool:
+        """Whether a cell that an update puts over an expiring row would be a row when that one has expired."""
+        return self.schema.exists_column is None and refuses_ttl(self.schema) is None
 
     def cells(self, write: PutObject | UpdateFields) -> Mapping[bytes, bytes]:
         """The cells of a write; None is still the empty cell here."""
         schema = self.schema
         if isinstance(write, UpdateFields):
             return cells_of_changes(schema, write.changes)
-        cells = write.cells if schema.exists_column is None else {**write.cells, schema.exists_column: FLAG}
-        return {**cells, schema.liveness_column: LIVE} if self.marking else cells
+        flag = schema.spare_flag(write.cells) if schema.exists_column is None else {schema.exists_column: FLAG}
+        marks = {schema.liveness_column: LIVE} if self.marking else {}
+        return {**write.cells, **flag, **marks} if flag or marks else write.cells
 
     def deletion(self, row: bytes, timestamp: int | None = None) -> Delete:
         """The delete of the model's families, or in a foreign table of its own columns."""

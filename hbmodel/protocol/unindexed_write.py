@@ -40,17 +40,17 @@ def write_unindexed_batch(
     rows = yield from planner.read(writes)
     rows |= yield from planner.read_expiring(writes, rows, bound)
     plans = {write.row: planner.plan(write, rows.get(write.row)) for write in writes}
-    guarded = [write for write in writes if isinstance(write, UpdateFields) and planner.may_leave_a_piece(plans[write.row])]
-    behind = {write.row for write in guarded} - together
+    guarded = [w for w in writes if isinstance(w, UpdateFields) and w.row not in together and planner.under_condition(w)]
+    behind = {write.row for write in guarded}
     yield from carry_out(planner.schema.table, [plan for row, plan in plans.items() if row not in behind], can)
     if deleted is not None:
         deleted |= {row: plan.outcome for row, plan in plans.items() if plan.outcome.action == "deleted"}
-    if planner.leaves_pieces:
+    if planner.outlives:
         over = [row for row, plan in plans.items() if plan.put is not None and plan.put.ttl is not None and _was_there(rows.get(row))]
         if over:
             yield from keep_together(planner, (yield GetRows(planner.schema.table, over, planner.columns)), bound, can)
     if guarded:
-        plans |= yield from update_guarded(planner, guarded, {w.row: (plans[w.row], rows[w.row]) for w in guarded}, bound, can, together)
+        plans |= yield from update_guarded(planner, guarded, {w.row: (plans[w.row], rows[w.row]) for w in guarded}, bound, can)
     yield Acknowledge([plans[write.row].outcome for write in writes])
 
 

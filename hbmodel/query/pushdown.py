@@ -13,9 +13,8 @@ from attrs import Factory
 
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.errors import QueryError
-from hbmodel.mapping.mapper import FLAG
 from hbmodel.mapping.predicates import And, Comparison, In, Or, Predicate, StartsWith
-from hbmodel.mapping.schema import LIVE, Field, TableSchema
+from hbmodel.mapping.schema import FLAG, LIVE, Field, TableSchema
 from hbmodel.query.plan import Plan
 from hbmodel.store.filters import And as AllOf
 from hbmodel.store.filters import Filter, RowContains, ValueFilter

@@ -12,7 +12,8 @@ from typing import Any
 from attrs import frozen
 
 import hbmodel as hb
-from hbmodel.mapping.mapper import FLAG, RowDecoder
+from hbmodel.mapping.mapper import RowDecoder
+from hbmodel.mapping.schema import FLAG
 from hbmodel.protocol.claimed_insert import insert_claimed
 from hbmodel.protocol.operations import (
     CheckAndMutate,

@@ -18,7 +18,7 @@ from hbmodel.store import Put
 from hbmodel.tables.registration import RowState
 from tests.checker.protocol_mutants import Mutant
 from tests.checker.protocol_row_sweeps import Case, RowConfiguration, side_by_side
-from tests.checker.protocol_unindexed import SHIPPED, RowModel, Rules, Slip
+from tests.checker.protocol_unindexed import SHIPPED, Free, RowModel, Rules, Slip
 
 
 class OwnClock(UnindexedRowPlanner):
@@ -61,6 +61,18 @@ class ForgetsInserts(UnindexedRowPlanner):
         return plan
 
 
+class NoSpareFlag(UnindexedRowPlanner):
+    """A row without any cell but those that may be deleted gets no flag."""
+
+    def cells(self, write: Any) -> Mapping[bytes, bytes]:
+        return {column: value for column, value in super().cells(write).items() if column != self.schema.spare_flag_column}
+
+    def _plan(self, write: Any, row: Any) -> UnindexedRowPlan:
+        plan = super()._plan(write, row)
+        cells = {} if plan.put is None else {c: v for c, v in plan.put.cells.items() if c != self.schema.spare_flag_column}
+        return evolve(plan, put=evolve(plan.put, cells=cells) if plan.put is not None and cells else None)
+
+
 def without_ticks(protocol: Protocol[Any]) -> Protocol[Any]:
     """The time of a row is taken and used within a millisecond."""
     return _changed(protocol, lambda operation: None if isinstance(operation, LetClockTick) else operation)
@@ -88,7 +100,7 @@ def _changed(protocol: Protocol[Any], change: Callable[[Operation], Operation | 
             return stop.value
         made = change(operation)
         answer = None if made is None else (yield made)
-        if made is not operation and isinstance(operation, CheckAndMutate):
+        if isinstance(operation, CheckAndMutate) and not isinstance(made, CheckAndMutate):
             answer = True
 
 
@@ -142,6 +154,10 @@ def _calls(begin: str, programs: Sequence[Sequence[str]], rules: Rules) -> Itera
     yield f"{begin}: {programs}", RowModel(Slip, begin, programs, rules=rules)
 
 
+def _forgetting(model: Any, other: str, rules: Rules) -> Iterable[RowConfiguration]:
+    yield f"{other} beside an update to None", RowModel(model, "add", ((other,), ("forget the rest",)), rules=rules, presence=True)
+
+
 def _joint(case: Case, adjacent: tuple[RowState, RowState], rules: Rules) -> Iterable[RowConfiguration]:
     """The shipped code in states that may stand side by side; any other in those of the case."""
     begin, one, other, rows, first = case
@@ -156,10 +172,7 @@ def _adopted(begin: str, programs: Sequence[str], ends: bool, rules: Rules) -> I
 MUTANTS: Mapping[str, Mutant] = {
     **{name: Mutant(rules, partial(_calls, begin, programs), "") for name, (rules, begin, programs) in CALLS.items()},
     **{name: Mutant(rules, partial(_joint, case, adjacent), "") for name, (rules, case, adjacent) in SKIPPED.items()},
-    "a row adopted at its newest time": Mutant(Rules(indexer=AtNewest), partial(_adopted, "add", ("update page", "delete"), False), ""),
-    "a row that expires is adopted without a TTL": Mutant(
-        Rules(indexer=AdoptedForEver), partial(_adopted, "expiring add", ("insert", "insert"), True), "UNEXPLAINED: incomplete"
-    ),
+    "no flag where each cell may be deleted": Mutant(Rules(writer=NoSpareFlag), partial(_forgetting, Free, "update page, forget"), ""),
     "a row that expires is adopted without its end": Mutant(
         Rules(indexer=EndForgotten), partial(_adopted, "expiring add", ("insert", "insert"), True), "UNSAID"
     ),

@@ -6,13 +6,43 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hbmodel.mapping.schema import schema_of
 from hbmodel.store import Capabilities
 from hbmodel.tables.registration import RowState
-from tests.checker.protocol_unindexed import APART, ATOMIC, SHIPPED, RowModel, Rules, Slip, Sparse, calls_of
+from tests.checker.protocol_unindexed import (
+    APART,
+    ATOMIC,
+    SHIPPED,
+    Blank,
+    Free,
+    Loose,
+    RowModel,
+    Rules,
+    Slip,
+    Sparse,
+    Theirs,
+    absent_cells,
+    calls_of,
+)
 
 BEGINNINGS = ("absent", "add", "expiring add", "expiring add, add")
-STORES: dict[str, tuple[Any, Capabilities]] = {"atomic": (Slip, ATOMIC), "apart": (Slip, APART), "absent cells": (Sparse, ATOMIC)}
+STORES: dict[str, tuple[Any, Capabilities]] = {
+    "atomic": (Slip, ATOMIC),
+    "apart": (Slip, APART),
+    "absent cells": (Sparse, ATOMIC),
+    "some absent cells": (Loose, ATOMIC),
+    "some absent cells, apart": (Loose, APART),
+    "nothing required": (Blank, ATOMIC),
+    "nothing required, apart": (Blank, APART),
+    "nothing required, absent cells": (Free, ATOMIC),
+    "nothing required, absent cells, apart": (Free, APART),
+    "others' rows": (Theirs, ATOMIC),
+    "others' rows, apart": (Theirs, APART),
+}
 """Models and what their store can do, by name."""
+
+TIMED = ("atomic", "absent cells", "apart")
+"""Those over which time passes at any moment; with the others only lives end."""
 
 SIDE_BY_SIDE: Sequence[tuple[RowState, RowState]] = (
     ("unindexed", "marking"), ("marking", "marking"), ("marking", "mixed"), ("mixed", "mixed"), ("mixed", "adopting"),
@@ -23,6 +53,9 @@ Case = tuple[str, str, str, tuple[RowState, RowState], int]
 RowConfiguration = tuple[str, RowModel]
 
 
+CELL_BY_CELL = ("update both", "update page, forget", "forget the rest")
+"""Updates of several cells, which a store without atomic changes of a row makes one after the other."""
+
 TWINS = {"add": "add b", "expiring add": "expiring add f"}
 """Calls that put the same cells as another with other values. What a program does depends on no value (Wolper, *Expressing interesting
 properties of programs in propositional temporal logic*, 1986), so that the other stands for both, but where they meet."""
@@ -30,27 +63,40 @@ properties of programs in propositional temporal logic*, 1986), so that the othe
 
 def _stands_for_others(model: Any, one: str, other: str) -> bool:
     """Whether no other pair comes to the same; where None is the absence of a cell, twins put other cells."""
-    return model is Sparse or all(b == TWINS.get(a, b) for a, b in ((one, other), (other, one)))
+    return absent_cells(model) or all(b == TWINS.get(a, b) for a, b in ((one, other), (other, one)))
 
 
-def calls_for(can: Capabilities) -> list[str]:
-    """Names of the calls; without atomic changes there is no insert."""
-    return [name for name in calls_of(Slip) if can is ATOMIC or "insert" not in name]
+def calls_for(model: Any, can: Capabilities) -> list[str]:
+    """Names of the calls; an insert needs atomic changes and a column that every row has."""
+    schema = schema_of(model)
+    inserts = can is ATOMIC and (schema.exists_column is not None or bool(schema.required_columns))
+    return [name for name in calls_of(model) if inserts or "insert" not in name]
 
 
 def pairs(store: str, **options: Any) -> Iterator[RowConfiguration]:
-    """Every two calls over every beginning; where None is the absence of a cell two writers of one millisecond may mix."""
+    """Every two calls over every beginning.
+
+    Where None is the absence of a cell two writers of one millisecond may mix, and where a row is changed cell by cell, any two: then it
+    only counts whether there is a row.
+    """
     model, can = STORES[store]
-    for begin, (one, other) in itertools.product(BEGINNINGS, list(itertools.combinations_with_replacement(calls_for(can), 2))):
+    for begin, (one, other) in itertools.product(BEGINNINGS, list(itertools.combinations_with_replacement(calls_for(model, can), 2))):
         if _stands_for_others(model, one, other):
-            row = RowModel(model, begin, [[one], [other]], can, distinct=model is Sparse, **options)
+            mixed = absent_cells(model) or (can is APART and any(name in CELL_BY_CELL for name in (one, other)))
+            distinct = can is ATOMIC and absent_cells(model)
+            row = RowModel(model, begin, [[one], [other]], can, distinct=distinct, presence=mixed and not distinct, **options)
             yield f"{store}, {begin}: {one} and {other} at the same time", row
+            if distinct:
+                yield (
+                    f"{store}, {begin}: {one} and {other} in a millisecond",
+                    RowModel(model, begin, [[one], [other]], can, presence=True, **options),
+                )
 
 
 def joint(store: str, **options: Any) -> Iterator[RowConfiguration]:
     """Every two calls of programs that know the table in two states, over every beginning made by one of them."""
     model, can = STORES[store]
-    names = calls_for(can)
+    names = calls_for(model, can)
     for rows, begin, one, two, first in itertools.product(SIDE_BY_SIDE, BEGINNINGS, names, names, (0, 1)):
         if (first and begin == "absent") or (rows[0] == rows[1] and (first or one > two)):
             continue  # nobody begins, or the programs know the same: their order makes no difference

@@ -24,6 +24,7 @@ from hbmodel.protocol.indexed_write import insert_indexed, write_indexed_batch
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
+    CheckAndMutateRows,
     CheckAndPut,
     CheckLease,
     DeleteRows,
@@ -83,6 +84,46 @@ class Sparse:
     note: hb.Column[str | None] = hb.column("n", default=None, null="delete")
 
 
+@hb.model(table="loose", family="d")
+class Loose:
+    """Required columns, and an optional one whose None is the absence of its cell."""
+
+    name: hb.Key[str] = hb.key()
+    page: hb.Column[str] = hb.column("p")
+    line: hb.Column[str] = hb.column("l")
+    note: hb.Column[str | None] = hb.column("n", default=None, null="delete")
+
+
+@hb.model(table="free", family="d")
+class Free:
+    """Nothing is required, and every None is the absence of its cell."""
+
+    name: hb.Key[str] = hb.key()
+    page: hb.Column[str | None] = hb.column("p", default=None, null="delete")
+    line: hb.Column[str | None] = hb.column("l", default=None, null="delete")
+    note: hb.Column[str | None] = hb.column("n", default=None, null="delete")
+
+
+@hb.model(table="blank", family="d")
+class Blank:
+    """Nothing is required, and None is an empty cell."""
+
+    name: hb.Key[str] = hb.key()
+    page: hb.Column[str | None] = hb.column("p", default=None)
+    line: hb.Column[str | None] = hb.column("l", default=None)
+    note: hb.Column[str | None] = hb.column("n", default=None)
+
+
+@hb.model(table="theirs", family="d", foreign=True)
+class Theirs:
+    """Rows of other programs, with cells for every column that is not None."""
+
+    name: hb.Key[str] = hb.key()
+    page: hb.Column[str] = hb.column("p")
+    line: hb.Column[str] = hb.column("l")
+    note: hb.Column[str | None] = hb.column("n", default=None, null="delete")
+
+
 @frozen
 class Insert:
     write: PutObject
@@ -94,6 +135,11 @@ class Read:
 
 
 Call = RowWrite | Insert | Read
+
+
+def absent_cells(model: Any) -> bool:
+    """Whether the None of some column is the absence of its cell."""
+    return any(f.null == "delete" for f in hb.schema_of(model).columns)
 
 
 @once
@@ -110,14 +156,16 @@ def calls_of(model: Any) -> Mapping[str, Call]:
 
     return {
         "add": whole(page="a", line="a", note="a"),
-        "add b": whole(page="b", line="b", note=None if model is Sparse else "b"),
+        "add b": whole(page="b", line="b", note=None if absent_cells(model) else "b"),
         "expiring add": whole(LIFE, page="e", line="e", note="e"),
-        "expiring add f": whole(LIFE, page="f", line="f", note=None if model is Sparse else "f"),
+        "expiring add f": whole(LIFE, page="f", line="f", note=None if absent_cells(model) else "f"),
         "update page": change(page="u"),
         "update line": change(line="w"),
         "update note": change(note="v"),
         "update both": change(page="y", note="y"),
         "forget": change(note=None),
+        "update page, forget": change(page="q", note=None),
+        **({} if schema.required_columns else {"forget the rest": change(page=None, line=None)}),
         "expiring update": change(LIFE, page="z"),
         "delete": DeleteRow(None, row),
         "insert": Insert(whole(page="i", line="i")),
@@ -210,6 +258,8 @@ def _step(store: Any, step: Step) -> Any:
             _apply(store, mutations)
         case CheckAndMutate(_, _, column, expected, mutations):
             return _check(store, column, expected, mutations)
+        case CheckAndMutateRows(_, (change,)):
+            return [_check(store, change.column, change.expected, change.mutations)]
         case CheckAndPut(_, _, column, expected, put):
             return _check(store, column, expected, [put])
     return None
@@ -359,41 +409,65 @@ def shown(reader: RowDecoder, row: Any) -> Any:
 # --- what must hold ---------------------------------------------------------------------------------------------------
 
 
-def explained(calls: Mapping[int, Call], history: Mapping[int, Any], end: Any, initial: Any, drawn: frozenset[int] = frozenset()) -> bool:
+def explained(
+    calls: Mapping[int, Call],
+    history: Mapping[int, Any],
+    end: Any,
+    initial: Any,
+    drawn: frozenset[int] = frozenset(),
+    presence: bool = False,
+) -> bool:
     """Whether the answers, and what is there in the end, come from the calls one after the other in some order.
 
-    Those of `drawn` give whatever they put a time that was drawn before.
+    Those of `drawn` give whatever they put a time that was drawn before. With `presence` it only counts whether there is a row.
     """
+    if presence:
+        history = {n: (over, _present(result)) for n, (over, result) in history.items()}
+        end = _present(end)
     sure = [number for number, (_, result) in history.items() if result is not None]
     lost = [number for number, (_, result) in history.items() if result is None]
     for count in range(len(lost) + 1):
         for some in itertools.combinations(lost, count):  # of a program that died a call may have been carried out
-            if _ordered(frozenset((*sure, *some)), calls, history, end, [((), initial)], drawn):
+            if _ordered(frozenset((*sure, *some)), calls, history, end, [((), initial)], drawn, presence):
                 return True
     return False
 
 
 def _ordered(
-    left: frozenset[int], calls: Mapping[int, Call], history: Mapping[int, Any], end: Any, states: Any, drawn: frozenset[int]
+    left: frozenset[int],
+    calls: Mapping[int, Call],
+    history: Mapping[int, Any],
+    end: Any,
+    states: Any,
+    drawn: frozenset[int],
+    presence: bool,
 ) -> bool:
     """Whether those left can follow `states`, each behind the calls that led to it."""
     done, state = states[-1]
     if not left:
-        return bool((state if state == "absent" else state[0]) == end)
+        last = state if state == "absent" else state[0]
+        return bool((_present(last) if presence else last) == end)
     for number in left:
         over, result = history[number]
         if over & left:
             continue  # something that was over before it began must come first
         call = calls.get(number)
         concurrent = any(n not in over and n in calls and (n in drawn or _rewrites(calls[n])) for n in done)
+        if presence and isinstance(call, Read):
+            result = state[0] if result == "there" and state != "absent" else result
         found = [_carried_out(call, result, state, concurrent)]
         if call is not None and _rewrites(call) and isinstance(call, UpdateFields):
             # A row that expires is written whole, as it was read: the later of two at the same time wins with all its columns.
             found += [_carried_out(call, result, earlier) for before, earlier in states if over <= {*before}]
         following = [after for after in found if after is not None]
-        if any(_ordered(left - {number}, calls, history, end, [*states, ((*done, number), after)], drawn) for after in following):
+        if any(_ordered(left - {number}, calls, history, end, [*states, ((*done, number), after)], drawn, presence) for after in following):
             return True
     return False
+
+
+def _present(result: Any) -> Any:
+    """A row, or what a call has read, without its values."""
+    return "there" if isinstance(result, tuple) or result == "incomplete" else result
 
 
 def _rewrites(call: Call) -> bool:
@@ -479,16 +553,18 @@ class RowModel(Model):
     def __init__(
         self, model: Any, begin: str, programs: Sequence[Sequence[str]], can: Capabilities = ATOMIC, rules: Rules = SHIPPED,
         *, crashes: int = 0, ends: bool = True, ticks: int = 1, distinct: bool = False, rows: Sequence[RowState] = (), first: int = 0,
-        before: RowState | None = None, adopt: bool = False,
+        before: RowState | None = None, adopt: bool = False, presence: bool = False,
     ) -> None:  # fmt: skip
-        """`rows` says what each program knows of the table.
+        """`presence` compares only whether there is a row, where a call changes its cells one by one.
+
+        `rows` says what each program knows of the table.
 
         What was done before was by the program `first`, or by one that knew `before`. With `adopt` a build adopts the row; in the
         end it is then read as that of an indexed table too.
         """
         rows = rows or ["unindexed"] * len(programs)
         known = calls_of(model)
-        self._model, self._whole = model, can.check_and_mutate
+        self._model, self._whole, self._presence = model, can.check_and_mutate, presence
         self._readers = [Binding(hb.schema_of(model), (), (), (), state).reader for state in dict.fromkeys(rows)]
         self._adopted = Binding(hb.schema_of(model), (), (), (), "indexed").reader if adopt else None
         self._calls = {10 * n + at: known[name] for n, names in enumerate(programs, 1) for at, name in enumerate(names)}
@@ -536,6 +612,8 @@ class RowModel(Model):
         late = store.get(LATE, ())
         if any(number in self._drawn or _expires(call) or isinstance(call, Insert) for number in late for call in [self._calls[number]]):
             return None  # a life must be longer than the call that begins it, or that goes by its end
+        if any(isinstance(self._calls[number], UpdateFields) for number in late) and any(map(_expires, self._calls.values())):
+            return None  # and longer than an update under way, which has read a row that does not end
         key = (store[HISTORY], self._shown(store))
         if self._adopted is not None:
             cells = visible(store)
@@ -543,7 +621,7 @@ class RowModel(Model):
             if found != key[1]:
                 return f"UNADOPTED: {key[1]} reads as {found} once the table is indexed"
         if key not in self._explained:
-            self._explained[key] = explained(self._calls, dict(key[0]), key[1], self._first, self._drawn)
+            self._explained[key] = explained(self._calls, dict(key[0]), key[1], self._first, self._drawn, self._presence)
         if self._explained[key]:
             return None
         return f"UNEXPLAINED: {key[1]} after {[(n, result) for n, (_, result) in key[0]]}"

@@ -149,6 +149,7 @@ BARE_SAMPLES: Mapping[str, Sweep] = {
     "two calls": _some(bare.pairs, 7, "atomic", ticks=0),
     "two calls, apart": _some(bare.pairs, 43, "apart", ticks=0),
     "two calls, absent cells": _some(bare.pairs, 11, "absent cells", ticks=0),
+    **{f"two calls, {store}": _some(bare.pairs, 97, store, ticks=0) for store in bare.STORES if store not in bare.TIMED},
     "adjacent states": _some(bare.joint, 149, "atomic", ticks=0),
     "adjacent states, apart": _some(bare.joint, 281, "apart", ticks=0),
     "adjacent states, absent cells": _some(bare.joint, 149, "absent cells", ticks=0),

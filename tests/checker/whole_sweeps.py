@@ -228,8 +228,9 @@ def _bare() -> Iterator[tuple[str, Sweep]]:
     """Models without an index, and tables that get their first one."""
     for store in ("atomic", "absent cells"):
         yield f"no index, rows that are adopted: {store}", partial(bare.adopted, store)
+    for store in bare.STORES:
+        yield f"no index, every two calls: {store}", partial(bare.pairs, store, **({} if store in bare.TIMED else {"ticks": 0}))
     for store in ("atomic", "absent cells", "apart"):
-        yield f"no index, every two calls: {store}", partial(bare.pairs, store)
         yield f"no index, adjacent states of a table: {store}", partial(bare.joint, store, ticks=0)
 
 

@@ -719,7 +719,8 @@ def test_an_update_beside_a_counter_that_lives_on_leaves_it_alone() -> None:
         store.calls.clear()
         session.update(model(name="a"), tag="u")
         session.commit()
-        (put,) = [item for call in store.calls if call.name == "put" for item in call.items]
+        (change,) = [call for call in store.calls if call.name == "check_and_mutate"]
+        ((put,),) = change.items
         assert put.cells == {b"d:t": b"u"}
         assert session.get(model, name="a").seen == 5
 

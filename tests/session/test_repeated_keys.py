@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import hbmodel as hb
+from tests.support.beds import cells_of
 
 
 @hb.model(table="drawn", salt=hb.RandomSalt(8), immutable=True)
@@ -115,7 +116,7 @@ def test_models_of_one_table_may_not_share_an_index_table(store: hb.Store) -> No
     assert caught.value.index == "by"
 
 
-def test_an_object_without_any_cell_is_refused(store: hb.Store) -> None:
+def test_an_object_without_any_other_cell_is_a_row_with_a_flag(store: hb.Store) -> None:
     @hb.model(table="counted")
     class Counted:
         key: hb.Key[int] = hb.key()
@@ -123,9 +124,11 @@ def test_an_object_without_any_cell_is_refused(store: hb.Store) -> None:
 
     hb.create_tables(store, Counted)
     session = hb.Session(store)
+    assert session.get(Counted, key=1) is None
     session.add(Counted(key=1))
-    with pytest.raises(hb.EncodingError, match="no cell to store"):
-        session.commit()
+    session.commit()
+    assert cells_of(store, "counted") == {hb.row_key(Counted, key=1): {b"d:_": b"\x01"}}
+    assert session.get(Counted, key=1) == Counted(key=1)
     assert session.increment(Counted(key=1), Counted.hits, 3) == 3
     found = session.get(Counted, key=1)
     assert found is not None

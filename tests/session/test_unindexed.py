@@ -275,14 +275,13 @@ def test_updates_of_many_rows_beside_their_deletes(bed: Bed) -> None:
 # --- None -------------------------------------------------------------------------------------------------------------
 
 
-def test_an_update_that_leaves_no_cell_is_refused(bed: Bed) -> None:
+def test_an_update_to_nothing_but_none_leaves_the_row(bed: Bed) -> None:
     session = bed.use(Gap)
     session.add(Gap(name="a", page="x"))
     session.commit()
     session.update(Gap(name="a"), page=None)
-    with pytest.raises(hb.EncodingError):
-        session.commit()
-    assert session.get(Gap, name="a") == Gap(name="a", page="x")
+    session.commit()
+    assert session.get(Gap, name="a") == Gap(name="a")
     session.update(Gap(name="a"), page=None, note="n")
     session.commit()
     session.update(Gap(name="a"), note=None, page="y")
@@ -321,7 +320,7 @@ def test_a_none_that_is_no_cell_costs_one_call_where_rows_change_atomically() ->
             session.add(Gap(name="a", page="new"))
             session.commit()
             assert store.told() == calls
-            assert cells_of(store, "gaps") == {b"a": {b"d:p": b"new"}}
+            assert cells_of(store, "gaps") == {b"a": {b"d:_": b"\x01", b"d:p": b"new"}}
 
 
 # --- two models of a table --------------------------------------------------------------------------------------------

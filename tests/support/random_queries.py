@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.errors import KeyTooLong
 from hbmodel.mapping.elements import element_of
-from hbmodel.mapping.mapper import FLAG, KeyMapper
+from hbmodel.mapping.mapper import KeyMapper
 from hbmodel.mapping.predicates import And, Not, Or, Predicate
-from hbmodel.mapping.schema import LIVE, Index, TableSchema
+from hbmodel.mapping.schema import FLAG, LIVE, Index, TableSchema
 from hbmodel.mapping.version_cell import VersionCell
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow

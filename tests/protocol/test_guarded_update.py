@@ -1,0 +1,234 @@
+"""Updates of rows without an index: what another program does between any two calls, and the cell that shows that a row exists."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import hbmodel as hb
+from hbmodel.store import Family, Put
+from tests.support.beds import Bed, cells_of
+
+
+def model(name: str, *, required: type | None, flag: bool = False, **options: Any) -> Any:
+    """A model with the columns m and o; None is the absence of the cell of o."""
+    fields = {
+        "k": hb.key(),
+        "m": hb.column("m") if required is not None else hb.column("m", default=None, null="delete"),
+        "o": hb.column("o", default=None, null="delete"),
+    }
+    of = str if required is None or required is str else int
+    column = hb.Column[of | None] if required is None else hb.Column[of]  # type: ignore[valid-type]
+    fields["__annotations__"] = {"k": hb.Key[str], "m": column, "o": hb.Column[str | None]}
+    exists = {"exists": hb.flag("e")} if flag else {}
+    return hb.model(table=name, family="d", **exists, **options)(type("Made", (), fields))
+
+
+NUMBER = model("gu_number", required=int)
+TEXT = model("gu_text", required=str)
+FLAG = model("gu_flag", required=int, flag=True)
+FOREIGN = model("gu_foreign", required=int, foreign=True)
+NOTHING = model("gu_nothing", required=None)
+MODELS = (NUMBER, TEXT, FLAG, FOREIGN, NOTHING)
+
+
+def value(made: Any, number: int) -> Any:
+    """A value of the column m."""
+    return number if made in (NUMBER, FLAG, FOREIGN) else str(number)
+
+
+def use(bed: Bed, made: Any) -> hb.Session:
+    if made is FOREIGN and "gu_foreign" not in bed.store.tables():
+        bed.store.create_table("gu_foreign", [Family(b"d")])
+    return bed.use(made)
+
+
+def read(session: hb.Session, made: Any) -> Any:
+    found = session.get(made, k="a")
+    return None if found is None else (found.m, found.o)
+
+
+class Beside:
+    """Makes a call in a session of its own before the call of another session that has this number."""
+
+    def __init__(self, store: Any, at: int, call: Callable[[hb.Session], object]) -> None:
+        self.store, self.at, self.call, self.calls = store, at, call, 0
+
+    def __call__(self, _: object) -> None:
+        self.calls += 1
+        if self.calls == self.at:
+            assert commit(self.store, self.call) is None
+
+    @property
+    def made(self) -> bool:
+        """Whether there was such a call."""
+        return self.calls >= self.at
+
+
+def commit(store: Any, call: Callable[[hb.Session], object]) -> Any:
+    """Runs one call in a session of its own; returns the class of its error, or None."""
+    session = hb.Session(store)
+    try:
+        call(session)
+        session.commit()
+    except hb.HbmodelError as error:
+        session.discard()
+        return type(error)
+    return None
+
+
+@pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema_of(made).table)
+@pytest.mark.parametrize("before", ["y", None])
+def test_an_update_to_none_leaves_the_row(bed: Bed, made: Any, before: str | None) -> None:
+    session = use(bed, made)
+    for changes in ({"m": value(made, 2), "o": None}, {"m": value(made, 1), "o": None}, {"o": None}, {"m": value(made, 2)}):
+        session.add(made(k="a", m=value(made, 1), o=before))
+        session.commit()
+        session.update_key(made, k="a", **changes)
+        session.commit()
+        assert read(session, made) == (changes.get("m", value(made, 1)), changes.get("o", before))
+
+
+@pytest.mark.parametrize("made", MODELS, ids=lambda made: hb.schema_of(made).table)
+def test_any_call_of_another_program_between_two_calls_of_an_update(bed: Bed, made: Any) -> None:
+    """What is left is what some order of the two leaves: no row is gone that nobody deleted, and none is back that was."""
+    use(bed, made)
+    one, two, three = (value(made, n) for n in (1, 2, 3))
+    changes: list[dict[str, Any]] = [{"m": two}, {"o": "b"}, {"m": two, "o": None}, {"o": None}, {"m": two, "o": "b"}]
+    others: dict[str, tuple[Callable[[hb.Session], object], Callable[[Any], Any]]] = {
+        "delete": (lambda s: s.delete_key(made, k="a"), lambda row: None),
+        "add": (lambda s: s.add(made(k="a", m=one, o="c")), lambda row: (one, "c")),
+        "update m": (lambda s: s.update_key(made, k="a", m=three), lambda row: (three, row[1])),
+        "forget o": (lambda s: s.update_key(made, k="a", o=None), lambda row: (row[0], None)),
+        "update both": (lambda s: s.update_key(made, k="a", m=three, o=None), lambda row: (three, None)),
+    }
+    if made is NOTHING:
+        changes += [{"m": None}, {"m": None, "o": None}]
+        others["forget m"] = (lambda s: s.update_key(made, k="a", m=None), lambda row: (None, row[1]))
+    for change, (name, (other, then)) in itertools.product(changes, others.items()):
+        for at in itertools.count(1):
+            assert commit(bed.store, lambda s: s.add(made(k="a", m=one, o="a"))) is None
+            beside = Beside(bed.store, at, other)
+            session = hb.Session(bed.store, on_call=beside)
+            session.update_key(made, k="a", **change)
+            failed = None
+            try:
+                session.commit()
+            except hb.HbmodelError as error:
+                failed = type(error)
+                session.discard()
+            if not beside.made:
+                break
+            first = (change.get("m", one), change.get("o", "a"))
+            updated_last = then((one, "a"))
+            if updated_last is not None:
+                updated_last = (change.get("m", updated_last[0]), change.get("o", updated_last[1]))
+            found = read(hb.Session(bed.store), made)
+            wanted = [then(first), updated_last]
+            if not bed.atomic:  # cells are changed one by one, so the two may mix
+                assert (found is None) == (name == "delete"), (change, name, at, found)
+                assert made is NOTHING or found is None or found[0] in [row[0] for row in wanted if row], (change, name, at, found)
+            else:
+                assert found in wanted, (change, name, at, found, wanted)
+            assert failed in ((None, hb.RowNotFound) if name == "delete" else (None,)), (change, name, at, failed)
+
+
+def test_each_of_two_updates_makes_the_cell_empty_that_the_other_leaves(bed: Bed) -> None:
+    bed.use(NOTHING)
+    for at in range(1, 6):
+        assert commit(bed.store, lambda s: s.add(NOTHING(k="a", m="1", o="a"))) is None
+        beside = Beside(bed.store, at, lambda s: s.update_key(NOTHING, k="a", m=None))
+        session = hb.Session(bed.store, on_call=beside)
+        session.update_key(NOTHING, k="a", o=None)
+        session.commit()
+        if beside.made:
+            assert read(session, NOTHING) == (None, None)
+
+
+# --- rows whose cells are all empty -------------------------------------------------------------------------------------
+
+
+def test_a_row_gets_a_flag_where_its_other_cells_are_empty(bed: Bed) -> None:
+    session = bed.use(TEXT)
+    session.add_all([TEXT(k="a", m=""), TEXT(k="b", m="x"), TEXT(k="c", m="x")])
+    session.commit()
+    session.update_key(TEXT, k="c", m="")
+    session.commit()
+    assert cells_of(bed.store, "gu_text") == {
+        b"a": {b"d:_": b"\x01", b"d:m": b""}, b"b": {b"d:m": b"x"}, b"c": {b"d:_": b"\x01", b"d:m": b""},
+    }  # fmt: skip
+    for key in "ac":
+        session.update_key(TEXT, k=key, m="y", o="z")
+        session.commit()
+        assert session.get(TEXT, k=key) == TEXT(k=key, m="y", o="z")
+    session.delete_key(TEXT, k="a")
+    session.commit()
+    assert session.get(TEXT, k="a") is None
+    session.update_key(TEXT, k="a", m="again")
+    with pytest.raises(hb.RowNotFound):
+        session.commit()
+
+
+def test_an_object_of_nothing_but_none_is_there(bed: Bed) -> None:
+    session = bed.use(NOTHING)
+    session.add_all([NOTHING(k="a"), NOTHING(k="b", m="x")])
+    session.commit()
+    session.update_key(NOTHING, k="b", m=None)
+    session.commit()
+    assert session.query(NOTHING).allow_full_scan().all() == [NOTHING(k="a"), NOTHING(k="b")]
+    assert session.query(NOTHING).select(NOTHING.k, NOTHING.o).allow_full_scan().all() == [("a", None), ("b", None)]
+    assert session.query(NOTHING).where(NOTHING.m.is_(None)).allow_full_scan().count() == 2
+
+
+def test_a_row_from_before_the_flag_is_put_whole(bed: Bed) -> None:
+    """Without a cell that is not empty nothing shows that the row still exists when the update is applied."""
+    session = bed.use(TEXT)
+    bed.store.put("gu_text", [Put(b"a", {b"d:m": b""})])
+    assert read(session, TEXT) == ("", None)
+    session.update_key(TEXT, k="a", o="z")  # alone it makes no row
+    session.commit()
+    session.update_key(TEXT, k="a", m="y")
+    with pytest.raises(hb.CapabilityError, match="put the whole object") as caught:
+        session.commit()
+    assert (caught.value.table, caught.value.key) == ("gu_text", b"a")
+    session.add(TEXT(k="a", m=""))
+    session.commit()
+    session.update_key(TEXT, k="a", m="y")
+    session.commit()
+    assert read(session, TEXT) == ("y", None)
+
+
+def test_where_other_programs_write_a_row_without_a_required_cell_is_not_emptied(bed: Bed) -> None:
+    made = model("gu_theirs", required=None, foreign=True)
+    if "gu_theirs" not in bed.store.tables():
+        bed.store.create_table("gu_theirs", [Family(b"d")])
+    session = bed.use(made)
+    bed.store.put("gu_theirs", [Put(b"a", {b"d:m": b"1", b"d:o": b"a"})])
+    session.update_key(made, k="a", m=None)
+    if bed.atomic:
+        session.commit()
+        assert read(session, made) == (None, "a")
+        session.update_key(made, k="a", o=None)
+    with pytest.raises(hb.CapabilityError, match="put the whole object" if bed.atomic else "update to None"):
+        session.commit()
+    session.discard()
+    assert read(session, made)[1] == "a"
+    session.add(made(k="b"))
+    with pytest.raises(hb.EncodingError, match="no cell to store"):
+        session.commit()
+    assert all(b"d:_" not in cells for cells in cells_of(bed.store, "gu_theirs").values())
+
+
+def test_a_commit_of_many_updates_is_one_conditional_call_each(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(NUMBER)
+    session.add_all(NUMBER(k=f"{n:03}", m=n) for n in range(150))
+    session.commit()
+    atomic_bed.store.told()
+    for n in range(150):
+        session.update_key(NUMBER, k=f"{n:03}", m=n + 1, o=None)
+    session.commit()
+    assert [call for call in atomic_bed.store.told() if call.startswith("check")] == ["check_and_mutate_many gu_number"]
+    assert [item.m for item in session.query(NUMBER).allow_full_scan()] == list(range(1, 151))
