@@ -91,7 +91,7 @@ def hbase_bed(request: pytest.FixtureRequest) -> Bed:
 def time_passes(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Moves the clock by which leases are measured."""
     now = [1_000.0]
-    monkeypatch.setattr("hbmodel.session.metadata_cache.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("hbmodel.session.metadata_cache.running_time", lambda: round(1_000 * now[0]))
 
     def move(seconds: float) -> None:
         now[0] += seconds

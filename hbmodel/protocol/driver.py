@@ -33,6 +33,7 @@ from hbmodel.protocol.operations import (
     Together,
 )
 from hbmodel.store.clock_tick import let_tick_pass
+from hbmodel.store.gate import Gate, gated, pass_gate
 from hbmodel.store.port import PipelinedStore, Store
 from hbmodel.store.values import Row, Scan
 
@@ -102,6 +103,32 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
     return None
 
 
+def perform_checked(
+    store: Store, operation: Operation, clock: Clock | None, check: Gate | None, *, again: bool = False, first: bool = False
+) -> Any:
+    """The same, behind a gate if the operation changes something. An index table that is gone was dropped: then the gate is asked too.
+
+    Args:
+        store: as for `perform`.
+        operation: likewise.
+        clock: likewise.
+        check: the gate, or None.
+        again: as for `perform`.
+        first: whether the first request needs no check, because the binding has just been taken.
+    """
+    if check is None:
+        return perform(store, operation, clock, again=again)
+    changes = isinstance(operation, CHECKED)
+    if changes and not first:
+        check()
+    try:
+        with gated(check if changes else None):
+            return perform(store, operation, clock, again=again)
+    except TableNotFound:
+        check()
+        raise
+
+
 def _first_rows(store: Store, asked: FirstRows) -> list[list[Row]]:
     """One scan for each range, all started at once."""
     size = max(2, asked.limit)
@@ -126,11 +153,14 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
         return
     first, rest = operations[0], operations[1:]
     if not rest or not isinstance(first, PutRows) or not isinstance(store, PipelinedStore):
-        for operation in operations:
+        for number, operation in enumerate(operations):
+            if number:
+                pass_gate()
             perform(store, operation)
         return
     begun = store.begin_put(first.table, first.puts)
     try:
+        pass_gate()
         _together(store, rest)
     except BaseException:
         begun.abandon()
@@ -138,7 +168,7 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
     begun.end()
 
 
-def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check: Callable[[], None] | None = None) -> R:
+def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check: Gate | None = None) -> R:
     """Runs a protocol to its end; an error of the store, or of the clock, ends it.
 
     If the store fails after the acknowledgement, the error is logged and the acknowledged outcomes are returned: they hold nevertheless.
@@ -147,24 +177,27 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
         store: the store to run it against.
         protocol: the protocol to run.
         clock: for protocols that ask for the time.
-        check: called before anything is written, until a checked change of a row was carried out; what it raises ends the protocol.
+        check: called before each request that changes something, until the acknowledgement. `SchemaMismatch` is thrown into the
+            protocol at that operation, which was then not begun, except that of several requests some may have been carried out.
 
     Raises:
         UnknownOutcome: the store could no longer be reached after a checked change of a row was carried out.
     """
-    answer: Any = None
     changed = False
     acknowledged: Any = None
     try:
+        operation = protocol.send(None)
         while True:
-            operation = protocol.send(answer)
-            if check is not None and not changed and isinstance(operation, CHECKED):
-                check()
+            try:
+                answer = perform_checked(store, operation, clock, None if acknowledged is not None else check)
+            except SchemaMismatch as error:
+                operation = protocol.throw(error)
+                continue
             if isinstance(operation, Acknowledge):
                 acknowledged = operation.outcomes
-            answer = perform(store, operation, clock)
             changed = changed or (isinstance(operation, CheckAndMutate | CheckAndPut) and answer)
             changed = changed or (isinstance(operation, CheckAndMutateRows) and any(answer))
+            operation = protocol.send(answer)
     except StopIteration as stop:
         result: R = stop.value
         return result
@@ -200,8 +233,8 @@ class Resumable:
     Args:
         begin: makes the protocol.
         clock: answers its questions about time.
-        check: called before anything is written, except directly after the start; raises `SchemaMismatch` if the protocol must be
-            started again.
+        check: called before each request that changes something, until the acknowledgement, except directly after the start; raises
+            `SchemaMismatch` if the protocol must be started again.
 
     Attributes:
         outcomes: the acknowledged outcomes, or None before the acknowledgement.
@@ -209,7 +242,7 @@ class Resumable:
         wrote: whether any mutation may have been applied.
     """
 
-    def __init__(self, begin: Callable[[], Protocol[Any]], clock: Clock | None = None, check: Callable[[], None] | None = None) -> None:
+    def __init__(self, begin: Callable[[], Protocol[Any]], clock: Clock | None = None, check: Gate | None = None) -> None:
         self._begin, self._clock, self._check = begin, clock, check
         self._protocol: Protocol[Any] | None = None
         self._operation: Operation | None = None
@@ -230,11 +263,11 @@ class Resumable:
                 self._advance(None)
                 continue
             try:
-                if not begun and self._check is not None and self.outcomes is None and isinstance(self._operation, CHECKED):
-                    self._check()
+                check = None if self.outcomes is not None else self._check
+                answer = perform_checked(store, self._operation, self._clock, check, again=self._again, first=begun)
                 begun = False
-                answer = perform(store, self._operation, self._clock, again=self._again)
             except SchemaMismatch as error:
+                self.wrote |= isinstance(self._operation, Together)  # perhaps a part of it
                 if not self._again and self._protocol is not None:  # so that the protocol knows that the operation was not begun
                     with suppress(SchemaMismatch):
                         self._protocol.throw(error)

@@ -17,7 +17,7 @@ from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.mapping.version_cell import LAST_WRITE_WINS, NONCE_LENGTH, entry_version
 from hbmodel.protocol.expiry import end_of_adopted, end_of_live, live_value
 from hbmodel.protocol.indexed_batch import by_table
-from hbmodel.protocol.operations import CheckLease, Protocol, PutRows, Together
+from hbmodel.protocol.operations import CheckLease, GetRows, Protocol, PutRows, ReadClock, Together
 from hbmodel.store.values import Put, Row
 
 ADOPTED = LAST_WRITE_WINS + bytes(NONCE_LENGTH)
@@ -167,6 +167,28 @@ def index_rows(indexer: RowIndexer, rows: Sequence[Row], since: int, again: bool
     if adoptions:
         yield PutRows(schema.table, adoptions)
     return made
+
+
+def keep_entries(indexer: RowIndexer, row: bytes) -> Protocol[None]:
+    """Puts the entries of one row as it is now, after a writer has noticed that the indexes have changed or that it was interrupted.
+
+    They are put as lost ones are, see `index_rows`: a repair may have taken the row's entries for orphans before the row was put.
+
+    Args:
+        indexer: makes the entries.
+        row: the key of the row; one that is no object needs no entries.
+    """
+    if not indexer.indexes:
+        return
+    while True:
+        since = yield ReadClock()
+        (found,) = yield GetRows(indexer.schema.table, [row], indexer.columns)
+        made = indexer.of(found)
+        puts = by_table((table, _moved(indexer.schema, put, since)) for table, put in (() if made is None else made.entries))
+        if puts:
+            yield Together([PutRows(table, of_table) for table, of_table in puts.items()])
+        if (yield CheckLease(since)):
+            return
 
 
 def _moved(schema: TableSchema, put: Put, timestamp: int) -> Put:

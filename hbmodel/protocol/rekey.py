@@ -9,12 +9,11 @@ continues from there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import define, evolve, frozen
 
-from hbmodel.errors import ConflictError, RowExists, RowNotFound
+from hbmodel.errors import ConflictError, RowExists, RowNotFound, SchemaMismatch
 from hbmodel.mapping.mapper import RowDecoder, changed_copy
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN
@@ -57,12 +56,30 @@ class Moved:
     obj: Any
 
 
-def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
+@define(eq=False)
+class Progress:
+    """What a call has done of a move, as far as the rows may not show it any more.
+
+    Attributes:
+        begun: whether the old row was marked, or the object moved.
+        stood: whether the copy was seen while the old row was live.
+        moved: the object under its new key, once this call has moved it.
+        hidden: the put of a new row that a delete of the same millisecond may have hidden, after the old row was deleted with it.
+    """
+
+    begun: bool = False
+    stood: bool = False
+    moved: Moved | None = None
+    hidden: PutObject | None = None
+
+
+def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Protocol[Moved]:
     """Moves an object. It can be started again after any error, and continues from what it finds.
 
     Args:
         mover: carries out the steps, in the way that rows of the model are written.
         move: the object and its new key.
+        progress: what the call has done already; a protocol that is started again because the indexes have changed gets the same one.
 
     Raises:
         RowNotFound: there is no object under the old key.
@@ -70,13 +87,17 @@ def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
         ConflictError: another move of the object is not finished, or it has another version than asked for.
     """
     schema, columns = mover.schema, mover.columns
-    stood = False  # whether the copy was seen while the old row was live
+    progress = Progress() if progress is None else progress
+    own: bytes | None = None  # the nonce of the copy whose entries are known to be there
     while True:
         (old,) = yield GetRows(schema.table, [move.old], columns)
         (new,) = yield GetRows(schema.table, [move.new], columns)  # read second: an object that has left the old row is found here
         leaving, copied = _mark(schema, old, LEAVING), _mark(schema, new, COPIED)
         if not mover.live(old):
-            return (yield from _arrived(mover, move, stood, (old, leaving), (new, copied)))
+            if progress.hidden is not None and not mover.live(new):
+                yield from mover.copy(progress.hidden)
+                continue
+            return (yield from _arrived(mover, move, progress, (old, leaving), (new, copied)))
         renewals = None if leaving is None or copied is None or not mover.live(new) else copied.renewals(leaving)
         mine = renewals == 0
         if renewals is not None and renewals < 0:  # the old row has changed since it was read
@@ -100,7 +121,9 @@ def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
         within = move.one_row and mover.moves_within_rows
         if leaving is None:
             yield from _part_with_earlier(mover, old)
+        progress.begun |= leaving is not None
         if leaving is None and not (within and schema.versioned):  # the version of the row serves as the mark
+            progress.begun = True
             yield from mover.mark(old, MoveMark(LEAVING, mover.nonce(), move.new), move.version)
             continue
         if leaving is not None and leaving.other != move.new:
@@ -109,18 +132,30 @@ def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
                 table=schema.table, key=move.old, other=leaving.other,
             )  # fmt: skip
         if within or leaving is None:
-            outcome = yield from mover.move_within_row(old, new, write, move.version)
+            try:
+                outcome = yield from mover.move_within_row(old, new, write, move.version)
+            except SchemaMismatch:
+                progress.hidden = write if mover.left else None
+                if mover.placed is not None:
+                    progress.moved = _under_new_key(mover.placed, write)
+                raise
             if outcome is not None:
-                return (yield from _done(mover, outcome, changed_copy(write.subject, {}, outcome.version or UNKNOWN)))
+                progress.moved = _under_new_key(outcome, write)
+                if copied is not None:  # from when the indexes did not let the object move within its row
+                    yield from mover.clear(copied, move.new)
+                return (yield from _done(mover, progress.moved))
             continue
         digest = digest_of(schema, write.cells)
         if not mine:
             trace = MoveMark(COPIED, leaving.nonce, move.old, digest)
-            with suppress(RowExists):  # another program was faster: with the same move, or with an object of its own
+            try:
                 yield from mover.copy(evolve(write, cells={**write.cells, schema.move_column: trace.value}))
+            except RowExists:  # another program was faster: with the same move, or with an object of its own
+                continue
+            own = leaving.nonce
             continue
         assert copied is not None
-        stood = True
+        progress.stood = True
         if copied.digest != digest and mover.copies_again:
             if digest_of(schema, moved_cells(schema, new)) == copied.digest:
                 # After that, no program deletes the old row because of this copy, and the copy can be taken back.
@@ -128,11 +163,15 @@ def rekey(mover: RowMover, move: Move) -> Protocol[Moved]:
                 continue
             if not schema.versioned:
                 yield from _written_twice(mover, move, (old, leaving), copied)
+        if own != copied.nonce:  # whoever put the copy may not have looked after its entries to the end
+            yield from mover.keep_entries(move.new)
+            own = copied.nonce
         if not (yield from mover.claim(old, new)):
             continue
         if (yield from mover.leave(old)):
+            progress.moved = _as_read(mover, new)
             yield from mover.clear(copied, move.new)
-            return (yield from _done(mover, mover.outcome(new), mover.reader.make(mover.reader.values(new))))
+            return (yield from _done(mover, progress.moved))
 
 
 def copy_of(reader: RowDecoder, row: Row, move: Move, end: int | None = None) -> PutObject:
@@ -149,7 +188,7 @@ def _mark(schema: TableSchema, row: Row | None, kind: bytes) -> MoveMark | None:
 
 
 def _arrived(
-    mover: RowMover, move: Move, stood: bool, old: tuple[Row | None, MoveMark | None], new: tuple[Row | None, MoveMark | None]
+    mover: RowMover, move: Move, progress: Progress, old: tuple[Row | None, MoveMark | None], new: tuple[Row | None, MoveMark | None]
 ) -> Protocol[Moved]:
     """Ends a move whose old row is gone. It does not matter which program deleted that row, since the copy exists."""
     table = mover.schema.table
@@ -157,11 +196,17 @@ def _arrived(
     if left is not None and leaving is not None:
         yield from mover.clear(leaving, move.old)
     came = copied is not None and copied.other == move.old
-    if row is None or not mover.live(row) or not (came or stood):
+    there = row is not None and mover.live(row)
+    if progress.moved is None and (not there or not (came or progress.stood)):
         raise RowNotFound("There is no row with this key to move: read the object again.", table=table, key=move.old)
+    if there:
+        yield from mover.keep_entries(move.new)
     if copied is not None:
         yield from mover.clear(copied, move.new)
-    return (yield from _done(mover, mover.outcome(row), mover.reader.make(mover.reader.values(row))))
+    if progress.moved is not None:
+        return (yield from _done(mover, progress.moved))
+    assert row is not None
+    return (yield from _done(mover, _as_read(mover, row)))
 
 
 def _overtaken(mover: RowMover, move: Move, copied: MoveMark) -> Protocol[bool]:
@@ -199,8 +244,15 @@ def _part_with_earlier(mover: RowMover, row: Row) -> Protocol[None]:
     yield from mover.clear(copied, row.row)
 
 
-def _done(mover: RowMover, outcome: Outcome, obj: Any) -> Protocol[Moved]:
-    moved = Moved(outcome, obj)
+def _under_new_key(outcome: Outcome, write: PutObject) -> Moved:
+    return Moved(outcome, changed_copy(write.subject, {}, outcome.version or UNKNOWN))
+
+
+def _as_read(mover: RowMover, row: Row) -> Moved:
+    return Moved(mover.outcome(row), mover.reader.make(mover.reader.values(row)))
+
+
+def _done(mover: RowMover, moved: Moved) -> Protocol[Moved]:
     yield Acknowledge([moved])
     yield from mover.finish()
     return moved

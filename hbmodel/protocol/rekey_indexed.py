@@ -8,6 +8,7 @@ from attrs import define, evolve, field
 
 from hbmodel.mapping.version_cell import LAST_WRITE_WINS, UNKNOWN, VersionCell
 from hbmodel.protocol.clock import time_above
+from hbmodel.protocol.index_build import RowIndexer, keep_entries
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.indexed_write import at_time, finish, insert_indexed
 from hbmodel.protocol.move_marks import MoveMark, marked_as_moved
@@ -135,6 +136,7 @@ class IndexedMover(RowMover, Generic[P]):
             yield put_entries(entries)
         if not (yield from self._changed_together(plan, before, gone, old)):
             return None
+        self.placed = plan.outcome
         self.verifications += self.planner.verifications(plan.entries)
         while not (yield CheckLease(now)):  # a repairer may have taken the entries for orphans
             self.verifications = []
@@ -162,6 +164,10 @@ class IndexedMover(RowMover, Generic[P]):
         value = None if found is None or column not in found.columns else found.columns[column].value
         put = plan.put.cells[column]
         return value == put or (value is not None and {*VersionCell.of(put).nonces[:1]} & {*VersionCell.of(value).nonces} != set())
+
+    def keep_entries(self, row: bytes) -> Protocol[None]:
+        """See `RowMover.keep_entries`."""
+        return keep_entries(RowIndexer(self.schema, self.planner.indexes, self.planner.adopting), row)
 
     def finish(self) -> Protocol[None]:
         """See `RowMover.finish`."""

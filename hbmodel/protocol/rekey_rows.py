@@ -10,6 +10,7 @@ from attrs import define, evolve, field
 
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.index_build import RowIndexer, keep_entries
 from hbmodel.protocol.move_marks import MoveMark
 from hbmodel.protocol.operations import (
     Acknowledge,
@@ -55,10 +56,14 @@ class RowMover:
     Attributes:
         reader: decodes whole objects.
         nonce: source of the nonces of moves.
+        placed: the outcome of the mutation that moved an object within its row, once it was carried out.
+        left: whether that mutation was carried out, though a delete may have hidden what it put.
     """
 
     reader: RowDecoder
     nonce: Callable[[], bytes] = field(default=draw_move_nonce, kw_only=True)
+    placed: Outcome | None = field(default=None, init=False)
+    left: bool = field(default=False, init=False)
 
     @property
     def schema(self) -> TableSchema:
@@ -132,6 +137,11 @@ class RowMover:
         """Moves an object to another place in its row by one mutation; returns None if the row must be read again."""
         raise NotImplementedError
 
+    def keep_entries(self, row: bytes) -> Protocol[None]:
+        """Puts the entries of the new row, by the present indexes: whoever put that row may not have done this to the end."""
+        return
+        yield
+
     def finish(self) -> Protocol[None]:
         """The steps that may follow the acknowledgement."""
         return
@@ -184,10 +194,27 @@ class UnindexedMover(RowMover):
         return self._inserted(write)
 
     def _inserted(self, write: PutObject, change: Callable[[CheckAndMutate], Operation] = lambda operation: operation) -> Protocol[Any]:
-        protocol: Protocol[Any] = insert_unindexed(self.planner, write, self.column, self.bound)
+        protocol: Protocol[Any] = self._noting(insert_unindexed(self.planner, write, self.column, self.bound))
         if self.indexes:
             protocol = behind_entries(self.schema, self.indexes, [write], protocol)
         yield from without_acknowledgement(protocol, change)
+
+    def _noting(self, protocol: Protocol[Outcome]) -> Protocol[Outcome]:
+        """The same insert; notes what is done."""
+        self.placed, self.left = None, False
+        answer: Any = None
+        while True:
+            try:
+                operation = protocol.send(answer)
+            except StopIteration as stop:
+                self.placed = stop.value
+                return self.placed
+            answer = yield operation
+            self.left |= isinstance(operation, CheckAndMutate) and answer
+
+    def keep_entries(self, row: bytes) -> Protocol[None]:
+        """See `RowMover.keep_entries`."""
+        return keep_entries(RowIndexer(self.schema, self.indexes, plain=True), row)
 
     def take_back(self, row: Row) -> Protocol[Any]:
         """See `RowMover.take_back`."""

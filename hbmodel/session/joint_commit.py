@@ -12,7 +12,7 @@ from attrs import define
 from hbmodel.errors import CapabilityError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import ServerClock
-from hbmodel.protocol.driver import CHECKED, may_have_written, perform
+from hbmodel.protocol.driver import may_have_written, perform_checked
 from hbmodel.protocol.operations import (
     Acknowledge,
     Change,
@@ -28,6 +28,7 @@ from hbmodel.protocol.operations import (
 )
 from hbmodel.protocol.writes import Outcome
 from hbmodel.store.folded import FoldedStore
+from hbmodel.store.gate import gated
 from hbmodel.store.port import Store
 from hbmodel.store.row_changes import RowChanges, change_together
 from hbmodel.store.values import ConditionalChange, Delete, Put
@@ -201,14 +202,19 @@ class JointCommit:
             for part in self._parts:
                 self._until_rows_change(part)
             conditional = [part for part in self._parts if self._joins(part)]
-            for part in self._parts:
-                if part.outcomes is None:
-                    part.check()
+            self._check()
             if latest := max((max(times) for times in self._times.values() if len(times) > 1), default=None):
                 raise _SeveralTimes(latest)
-            self._carry_out()
+            with gated(self._check):
+                self._carry_out()
             if conditional:
                 self._change_if(conditional)
+
+    def _check(self) -> None:
+        """Raises `SchemaMismatch` if a part that has not acknowledged must be restarted."""
+        for part in self._parts:
+            if part.outcomes is None:
+                part.check()
 
     def _forget(self, error: SchemaMismatch | None = None) -> None:
         self._changes.clear()
@@ -253,9 +259,7 @@ class JointCommit:
                 self._fresh[operation.since] = self._clock.fresh(operation.since)
             return self._fresh[operation.since]
         try:
-            if part.outcomes is None and isinstance(operation, CHECKED):
-                part.check()
-            answer = perform(part.view, operation, self._clock, again=part.again)
+            answer = perform_checked(part.view, operation, self._clock, None if part.outcomes is not None else part.check, again=part.again)
         except SchemaMismatch:
             raise
         except BaseException as error:
@@ -290,6 +294,7 @@ class JointCommit:
         waiting = {row for part, operation in zip(parts, operations, strict=True) for row in part.rows_of(operation.waiting)}
         changes = [part.conditional(change) for part, of_part in zip(parts, asked, strict=True) for change in of_part]
         ready = [change for change in changes if change.row not in waiting]
+        self._check()  # since the rows may have been changed, or read
         try:
             found = iter(change_together(self._store, self._table, ready))
         except BaseException as error:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from hbmodel.encoding.codecs.dictionary import claiming
-from hbmodel.errors import CapabilityError, SchemaMismatch, SessionError, UnknownField
+from hbmodel.errors import CapabilityError, IndexUnavailable, PartialWrite, SchemaMismatch, SessionError, UnknownField
 from hbmodel.mapping.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
-from hbmodel.protocol.rekey import Move, Moved
+from hbmodel.protocol.rekey import Move, Moved, Progress
 from hbmodel.protocol.rekey import rekey as moved_to
 from hbmodel.protocol.rekey_indexed import IndexedMover, VersionedMover
 from hbmodel.protocol.rekey_rows import RowMover, UnindexedMover
@@ -39,22 +39,41 @@ def rekey(store: Store, bind: Callable[[TableSchema], Binding], clock: ServerClo
         changes: new values of key fields.
     """
     schema = schema_of(type(obj))
-    move = _move(store, schema, obj, changes)
+    move, progress = _move(store, schema, obj, changes), Progress()
     for _ in range(RESTARTS):
-        binding = bind(schema)
-        binding.check_writable()
+        binding = _bound(bind, schema, move, progress)
 
         def check(planned: Binding = binding) -> None:
             if not bind(schema).writes_like(planned):
                 raise SchemaMismatch(_CHANGING, table=schema.table)
 
         try:
-            done: Moved = drive(store, moved_to(_mover(binding, clock.bound), move), clock, check)
+            done: Moved = drive(store, moved_to(_mover(binding, clock.bound), move, progress), clock, check)
         except SchemaMismatch:  # what is done is found again
             continue
         found: T = (done[0] if isinstance(done, list) else done).obj
         return found
     raise SchemaMismatch(_CHANGING, table=schema.table)
+
+
+def _bound(bind: Callable[[TableSchema], Binding], schema: TableSchema, move: Move, progress: Progress) -> Binding:
+    """The binding to move by; raises `PartialWrite` if the model can no longer write the table and the object has begun to move."""
+    try:
+        binding = bind(schema)
+        binding.check_writable()
+    except (SchemaMismatch, IndexUnavailable) as error:
+        if progress.moved is None and not progress.begun:
+            raise
+        state = (
+            "The object is under its new key, but the table was changed before the move ended. If it cannot be written, call rekey() again "
+            "with a model that fits."
+            if progress.moved is not None
+            else "The move stopped partway, because the table was changed and the model can no longer write it. The object is under its "
+            "old key, and perhaps under the new one too: call rekey() again with a model that fits."
+        )
+        applied = [] if progress.moved is None else [progress.moved.outcome]
+        raise PartialWrite(state, applied=applied, pending=[], failures=[], table=schema.table, key=move.old, reason=str(error)) from error
+    return binding
 
 
 def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any]) -> Move:

@@ -8,6 +8,7 @@ from attrs import define, field, frozen
 
 from hbmodel.errors import DecodingError, InvalidRequest
 from hbmodel.store.checks.rows import check_column, check_conditional_change, check_conditional_put, check_put, check_row
+from hbmodel.store.gate import pass_gate
 from hbmodel.store.port import BegunPut, PipelinedStore, Store
 from hbmodel.store.row_changes import change_together
 from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, Delete, Get, Put
@@ -140,6 +141,7 @@ class FoldedWrites:
             row, prefix = self._cut(place)
             gets.append(Get(row, [self.wide.family], prefix))
         found = self.store.get_each(self.wide.table, gets)
+        pass_gate()
         version = None if self.wide.row_version is None else self.wide.lead + ROW_VERSION
         return {
             place: () if row is None else [column for column in row.columns if column != version]
@@ -162,10 +164,12 @@ class FoldedWrites:
         """See `FoldedStore.check_and_mutate`."""
         if not mutations:
             check_conditional_change(self.wide.name, place, column, mutations)
-        change = self.conditional(place, column, expected, mutations)
+        return self._change_if(self.conditional(place, column, expected, mutations))
+
+    def _change_if(self, change: ConditionalChange) -> bool:
         if not change.mutations:  # nothing to delete: it is the same whether the condition and the change are one
             return self._holds(change)
-        return self.store.check_and_mutate(self.wide.table, change.row, change.column, expected, change.mutations)
+        return self.store.check_and_mutate(self.wide.table, change.row, change.column, change.expected, change.mutations)
 
     def check_and_mutate_many(self, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
         """See `FoldedStore.check_and_mutate_many`."""
@@ -177,7 +181,7 @@ class FoldedWrites:
             if self.wide.row_version is None:
                 return self.store.check_and_mutate_many(self.wide.table, made)
             return change_together(self.store, self.wide.table, made, atomic=False)
-        return [self.check_and_mutate(change.row, change.column, change.expected, change.mutations) for change in changes]
+        return [self._change_if(change) for change in made]
 
     def _cut(self, place: bytes) -> tuple[bytes, bytes]:
         """The row and the qualifier prefix of an object; a place key may be longer than a row key."""
@@ -209,7 +213,12 @@ class FoldedWrites:
 class LatePut:
     """A put that is made when it ends."""
 
-    end: Callable[[], None]
+    put: Callable[[], None]
+
+    def end(self) -> None:
+        """Makes the put."""
+        pass_gate()
+        self.put()
 
     def abandon(self) -> None:
         """Nothing was begun."""

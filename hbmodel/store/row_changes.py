@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence, Set
 from attrs import define, field
 
 from hbmodel.errors import CapabilityError, InvalidRequest, StoreClosed, StoreUnavailable, TableNotFound
+from hbmodel.store.gate import pass_gate
 from hbmodel.store.port import Store
 from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, Delete, Put
 
@@ -163,9 +164,13 @@ class RowChanges:
                 self.store.put(self.table, puts)
                 self.wrote = True
             if deletes:
+                if puts:
+                    pass_gate()
                 self.store.delete(self.table, deletes)
                 self.wrote = True
-            for change in changes:
+            for number, change in enumerate(changes):
+                if puts or deletes or number:
+                    pass_gate()
                 self.store.mutate_row(self.table, change)
                 self.wrote = True
         except BaseException as error:

@@ -10,7 +10,7 @@ from attrs import define, evolve, frozen
 
 from hbmodel.mapping.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.clock import ServerClock, running_time
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.migration import MovedRow, RowMover, copy_rows
 from hbmodel.protocol.operations import Protocol
@@ -193,7 +193,7 @@ class PhaseLook:
 
     def __call__(self) -> bool:
         """Whether it is; true for at most one lease."""
-        now = time.monotonic()
+        now = running_time() / 1000
         if now - self._looked < self.every:
             return True
         if not self.holds():

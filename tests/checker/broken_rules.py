@@ -22,6 +22,7 @@ from tests.checker import protocol_mutants as rows
 from tests.checker import protocol_plain as plain
 from tests.checker import protocol_plain_mutants as plain_mutants
 from tests.checker import protocol_prepend, protocol_prepend_mutants, protocol_rekey, protocol_unindexed, protocol_versions
+from tests.checker import protocol_rekey_builds as rekey_builds
 from tests.checker import protocol_rekey_mutants as rekey_mutants
 from tests.checker import protocol_row_mutants as bare
 from tests.checker import protocol_sealing as sealing
@@ -109,6 +110,7 @@ BROKEN: Mapping[str, Broken] = dict(
             lambda rules: protocol_prepend.SHIPPED,
         ),
         _broken({f"rekey: {name}": mutant for name, mutant in rekey_mutants.MUTANTS.items()}, lambda rules: protocol_rekey.SHIPPED),
+        _broken({f"rekey: {name}": mutant for name, mutant in rekey_builds.MUTANTS.items()}, lambda rules: rekey_builds.SOUND),
     )
 )
 """Every mutant. A module with further rules adds its own here."""

@@ -11,6 +11,7 @@ from tests.checker import protocol_ids as ids
 from tests.checker import protocol_migration as migration
 from tests.checker import protocol_prepend as prepended
 from tests.checker import protocol_rekey as moved
+from tests.checker import protocol_rekey_builds as rebuilt
 from tests.checker import protocol_rekey_inserts as inserted
 from tests.checker import protocol_sealing as sealing
 from tests.checker import protocol_sealing_sweeps as sealing_sweeps
@@ -45,6 +46,9 @@ def _rekey() -> Iterator[tuple[str, Sweep]]:
     yield "rekey, two crashes", partial(moved.moves, beside=("nobody",), also=("twice", "two ways"), crashes=2)
     yield "rekey, a unique value", moved.values
     yield "rekey, a move that is ended twice", partial(moved.renewals, "bare", crashes=1)
+    yield "rekey, an index that is built", rebuilt.moves
+    yield "rekey, an index that is built, twice", partial(rebuilt.moves, twice=True, beside=("nobody",))
+    yield "rekey, an index that is built, two crashes", partial(rebuilt.moves, crashes=2)
     yield "rekey before an insert is acknowledged", inserted.inserts
     yield "rekey before an insert is acknowledged, two crashes", partial(inserted.inserts, crashes=2)
     yield "rekey before an insert is acknowledged, which takes too long", partial(inserted.inserts, inserted.BARE, late=True)

@@ -9,7 +9,7 @@ import pytest
 from attrs import frozen
 
 import hbmodel as hb
-from hbmodel.errors import RowExists, StoreUnavailable, TableNotFound, UnknownOutcome
+from hbmodel.errors import RowExists, SchemaMismatch, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.protocol.driver import Resumable, drive, may_have_written, perform
 from hbmodel.protocol.operations import Acknowledge, CheckAndMutate, DeleteRows, GetRows, MutateRow, Protocol, PutRows, Together
 from hbmodel.store import BegunPut, Delete, Family, Put
@@ -234,3 +234,60 @@ def test_what_fails_behind_a_checked_change_does_not_say_that_nothing_was_done()
             with pytest.raises(error, match=message):
                 drive(FaultyStore(store, at, "before"), protocol())  # type: ignore[arg-type]
             assert (store.get("t", [b"r"])[0] is None) == (at == 0)
+
+
+class Shut:
+    """A gate that is shut once it has been passed so often."""
+
+    def __init__(self, passes: int) -> None:
+        self.passes = passes
+
+    def __call__(self) -> None:
+        if not self.passes:
+            raise SchemaMismatch("changed")
+        self.passes -= 1
+
+
+@pytest.mark.parametrize("passes", range(4))
+def test_every_change_passes_the_gate(prepared: RecordingStore, passes: int) -> None:
+    """The protocol is told at the operation that was not begun, and may go on."""
+    refused: list[int] = []
+
+    def protocol() -> Protocol[str]:
+        for number in range(3):
+            try:
+                yield CheckAndMutate("t", b"new", b"d:%d" % number, None, [put(b"new", b"v", 10 + number)])
+            except SchemaMismatch:
+                refused.append(number)
+                break
+        yield GetRows("t", [b"new"], [])
+        yield Acknowledge(["done"])
+        yield PutRows("t", [put(b"after", b"v")])
+        return "end"
+
+    assert drive(prepared, protocol(), check=Shut(passes)) == "end"
+    assert refused == [passes][: passes < 3]
+    assert prepared.told().count("check_and_mutate t") == passes
+    assert values(prepared, "t", b"after") == [b"v"]  # what follows an acknowledgement passes no gate
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_each_of_several_requests_passes_the_gate(prepared: RecordingStore, resumed: bool) -> None:
+    def protocol() -> Protocol[None]:
+        yield Together([DeleteRows("t", [Delete(row)]) for row in (b"x", b"y", b"z")])
+
+    running = Resumable(protocol, check=Shut(1))
+    with pytest.raises(SchemaMismatch):
+        running.run(prepared) if resumed else drive(prepared, protocol(), check=Shut(2))
+    assert prepared.told().count("delete t") == 2
+    assert running.wrote is resumed
+
+
+def test_a_table_that_is_gone_was_dropped_if_the_gate_says_so(prepared: RecordingStore) -> None:
+    def protocol() -> Protocol[None]:
+        yield GetRows("gone", [b"r"], [])
+
+    with pytest.raises(TableNotFound):
+        drive(prepared, protocol(), check=Shut(1))
+    with pytest.raises(SchemaMismatch):
+        drive(prepared, protocol(), check=Shut(0))

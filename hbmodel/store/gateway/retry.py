@@ -12,6 +12,7 @@ from typing import TypeVar
 from attrs import frozen
 
 from hbmodel.errors import CertificateRefused, HbmodelError, StoreClosed, StoreUnavailable, UnknownOutcome
+from hbmodel.store.gate import may_pass
 from hbmodel.store.gateway.connection import ThriftConnection
 from hbmodel.store.gateway.failures import first_line, is_passing, store_error
 from hbmodel.store.gateway.pipeline import Exchange
@@ -150,7 +151,7 @@ class RetryingCaller:
             **details: what the call is about, for errors (`table`, `key`, ...).
 
         Raises:
-            StoreUnavailable: it was certainly not carried out (or is a read).
+            StoreUnavailable: it was certainly not carried out (or is a read); a write may not be sent again once its gate is shut.
             StoreClosed: likewise.
             CertificateRefused: likewise, and trying again would not help.
             UnknownOutcome: it may have been carried out.
@@ -196,6 +197,8 @@ class RetryingCaller:
                 lease.release()  # so that all threads try as long as this one, however few connections there are
                 time.sleep(wait)
                 self.repeated()
+                if idempotence is not Idempotence.NONE and not may_pass():
+                    break
                 try:
                     lease = self._pool.lease()
                 except StoreUnavailable as error:

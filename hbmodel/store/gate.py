@@ -1,0 +1,45 @@
+"""The gate before requests that change something: asks, in the middle of an operation, whether its writer may go on.
+
+Whoever carries out an operation of a protocol opens the gate around it. A store that sends several requests for one operation, or sends one
+again, passes the gate before each of them, since the registry may have changed in the meantime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from hbmodel.errors import HbmodelError
+
+Gate = Callable[[], None]
+"""Raises `SchemaMismatch` if the binding that a protocol writes by no longer holds, or its lease is over and it cannot be renewed."""
+
+_gate: ContextVar[Gate | None] = ContextVar("gate", default=None)
+
+
+@contextmanager
+def gated(gate: Gate | None) -> Iterator[None]:
+    """Requests sent meanwhile, by this thread, pass a gate; None means that they pass none."""
+    token = _gate.set(gate)
+    try:
+        yield
+    finally:
+        _gate.reset(token)
+
+
+def pass_gate() -> None:
+    """To be called before a request that changes something, unless it is the first of its operation; raises what the gate raises."""
+    gate = _gate.get()
+    if gate is not None:
+        with gated(None):  # what the gate itself asks for passes none
+            gate()
+
+
+def may_pass() -> bool:
+    """Whether the gate lets a request pass that is sent again; also False if it cannot be known."""
+    try:
+        pass_gate()
+    except HbmodelError:
+        return False
+    return True

@@ -1,0 +1,69 @@
+"""Programs that stop between two calls to the store while something else happens, once at each call in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import hbmodel as hb
+
+OPTIONS: dict[str, Any] = {"lease": 0.005, "longest_call": 0.005, "clock_bound": 0.5, "grace": 30}
+"""The times of a session: a build or a drop of an index takes longer than its lease and its longest call together."""
+
+TIMES = hb.IndexTimes(**OPTIONS)
+
+
+class Pause:
+    """Does something after one call of a session.
+
+    Args:
+        at: after which call, counted from 1.
+        then: what is done.
+
+    Attributes:
+        calls: the number of calls so far.
+    """
+
+    def __init__(self, at: int, then: Callable[[], object]) -> None:
+        self.at, self.then, self.calls = at, then, 0
+
+    def __call__(self, call: hb.Call) -> None:
+        """Counts a call."""
+        self.calls += 1
+        if self.calls == self.at:
+            self.then()
+
+    @property
+    def over(self) -> bool:
+        """Whether the program ended before that call."""
+        return self.calls < self.at
+
+
+def at_each_call(
+    prepare: Callable[[hb.Store], object], run: Callable[[hb.Session], Any], then: Callable[[hb.Store], object]
+) -> Iterator[tuple[int, hb.Store, Any]]:
+    """Runs a program on new stores, paused after its first call, then after its second, and so on to its last one.
+
+    Args:
+        prepare: makes the tables and rows.
+        run: the program; what it returns or raises is its outcome.
+        then: what happens during the pause.
+
+    Yields:
+        The number of the call, the store as the program left it, and the outcome.
+    """
+    at = 0
+    while True:
+        at += 1
+        with hb.connect("memory:") as store:
+            prepare(store)
+            pause = Pause(at, lambda store=store: then(store))  # type: ignore[misc]
+            session = hb.Session(store, on_call=pause, **OPTIONS)
+            try:
+                outcome = run(session)
+            except hb.HbmodelError as error:
+                outcome = error
+            if pause.over:
+                assert at > 3, "the program has several calls"
+                return
+            yield at, store, outcome
