@@ -24,7 +24,13 @@ from hbmodel.store.values import Cell, Put, Row
 
 
 def insert_claimed(
-    planner: UnindexedRowPlanner, write: PutObject, flag: bytes, grace: int, can: Capabilities, draw: Callable[[], bytes]
+    planner: UnindexedRowPlanner,
+    write: PutObject,
+    flag: bytes,
+    grace: int,
+    can: Capabilities,
+    draw: Callable[[], bytes],
+    placed: list[Outcome] | None = None,
 ) -> Protocol[Outcome]:
     """Puts an object if its row is neither there nor claimed; raises `RowExists`.
 
@@ -35,6 +41,7 @@ def insert_claimed(
         grace: G in ms: how old a claim must be to be retaken.
         can: what the store can do in one call.
         draw: source of nonces, 8 bytes each.
+        placed: where the outcome is noted once the row is put; empty columns may be left to delete then.
     """
     table, row = planner.schema.table, write.row
     plan = whole_row(planner, write)
@@ -55,7 +62,10 @@ def insert_claimed(
         if not (yield CheckLease(since)):
             expected = claim  # others may soon take the claim for an abandoned one: it is replaced by a new one
             continue
-        yield from carry_out(table, [plan], can)
+        for operation in carry_out(table, [plan], can):
+            yield operation
+            if placed is not None and not placed:
+                placed.append(plan.outcome)
         (found,) = yield GetRows(table, [row], planner.columns)
         if found is not None and flag in found.columns and found.columns[flag].value == FLAG:
             if shows(found, plan.put, {flag}):

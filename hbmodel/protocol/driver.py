@@ -33,7 +33,7 @@ from hbmodel.protocol.operations import (
     Together,
 )
 from hbmodel.store.clock_tick import let_tick_pass
-from hbmodel.store.gate import Gate, gated, pass_gate
+from hbmodel.store.gate import GATE, Gate, pass_gate
 from hbmodel.store.port import PipelinedStore, Store
 from hbmodel.store.values import Row, Scan
 
@@ -121,12 +121,14 @@ def perform_checked(
     changes = isinstance(operation, CHECKED)
     if changes and not first:
         check()
+    token = GATE.set(check if changes else None)  # as `gated` does: this is called for every operation
     try:
-        with gated(check if changes else None):
-            return perform(store, operation, clock, again=again)
+        return perform(store, operation, clock, again=again)
     except TableNotFound:
         check()
         raise
+    finally:
+        GATE.reset(token)
 
 
 def _first_rows(store: Store, asked: FirstRows) -> list[list[Row]]:

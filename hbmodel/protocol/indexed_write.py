@@ -119,11 +119,16 @@ def _write_rows(table: str, plan: BatchPlan, atomic_rows: bool) -> Protocol[None
         yield DeleteRows(table, plan.row_deletes)
 
 
-def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[list[Outcome]]:
+def insert_indexed(planner: IndexedRowPlanner, write: PutObject, placed: list[Outcome] | None = None) -> Protocol[list[Outcome]]:
     """Puts an object if its key is free: entries first, then one check-and-mutate on the exact liveness cell that was read.
 
     A loser keeps its entries (they are orphans until repair); one that lost to its own repeated call finds its nonce in the
     version cell. Returns the one outcome, which it has acknowledged. Raises `RowExists`.
+
+    Args:
+        planner: plans the mutations.
+        write: the object.
+        placed: where the outcome is noted once the row is put: what follows is about its entries alone.
     """
     schema = planner.schema
     while True:
@@ -158,6 +163,8 @@ def insert_indexed(planner: IndexedRowPlanner, write: PutObject) -> Protocol[lis
                         key=write.row,
                     )
                 continue
+        if placed is not None:
+            placed.append(plan.outcome)
         verifications = planner.verifications(plan.entries)
         while not (yield CheckLease(now)):
             # A repairer may have taken the entries for orphans while the row was not there yet, so they are put again (rule 3). The

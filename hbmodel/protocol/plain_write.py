@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.protocol.index_build import ADOPTED
 from hbmodel.protocol.indexed_batch import by_table
@@ -20,7 +21,9 @@ from hbmodel.store.values import Put
 R = TypeVar("R")
 
 
-def behind_entries(schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[R]) -> Protocol[R]:
+def behind_entries(
+    schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[R], placed: list[R] | None = None
+) -> Protocol[R]:
     """Puts the entries of objects, carries out the protocol that puts their rows, and acknowledges.
 
     If that took too long, a repairer may have taken the entries for orphans. Then they are put again before the acknowledgement.
@@ -30,6 +33,7 @@ def behind_entries(schema: TableSchema, indexes: Sequence[Index], writes: Sequen
         indexes: the indexes to maintain, each with its live table.
         writes: the writes of the protocol.
         protocol: the protocol of a model without indexes; its acknowledgement is held back.
+        placed: where its result is noted: what follows is about the entries alone.
     """
     objects = [write for write in writes if isinstance(write, PutObject)]
     now = yield ReadClock()
@@ -41,12 +45,18 @@ def behind_entries(schema: TableSchema, indexes: Sequence[Index], writes: Sequen
             operation = protocol.send(answer)
         except StopIteration as stop:
             result: R = stop.value
+            if placed is not None:
+                placed.append(result)
             break
         answer = None
         if isinstance(operation, Acknowledge):
             acknowledged = operation
         else:
-            answer = yield operation
+            try:
+                answer = yield operation
+            except SchemaMismatch as error:
+                protocol.throw(error)
+                raise
     while objects and not (yield CheckLease(now)):
         now = yield ReadClock()
         yield from _put_entries(schema, indexes, objects, now)

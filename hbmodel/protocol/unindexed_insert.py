@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hbmodel.errors import RowExists, UnknownOutcome
+from hbmodel.errors import RowExists, SchemaMismatch, UnknownOutcome
 from hbmodel.mapping.schema import COUNTER_ZERO
 from hbmodel.protocol.claimed_key import abandoned_claim
 from hbmodel.protocol.clock import GRACE
@@ -32,6 +32,21 @@ def insert_unindexed(
         grace: G in ms: how old the claim of another insert must be to be retaken.
         one_cell: whether the row is a single cell, put by check-and-put, for stores that can do no more.
     """
+    applied: list[bytes] = []
+    try:
+        return (yield from _inserted(planner, write, column, bound, grace, one_cell, applied))
+    except SchemaMismatch as error:
+        if not applied:
+            raise
+        raise UnknownOutcome(
+            "The indexes of the table changed before the insert found out whether its row was put: it may have been deleted. Read it.",
+            table=planner.schema.table, key=write.row,
+        ) from error  # fmt: skip
+
+
+def _inserted(
+    planner: UnindexedRowPlanner, write: PutObject, column: bytes, bound: int, grace: int, one_cell: bool, applied: list[bytes]
+) -> Protocol[Outcome]:
     schema = planner.schema
     stamped: StampedRow | None = None
     claim: bytes | None = None
@@ -50,15 +65,15 @@ def insert_unindexed(
         assert plan.put is not None
         mark: bytes | None = None
         if one_cell:
-            applied = yield CheckAndPut(schema.table, write.row, column, b"", plan.put)
+            went_through = yield CheckAndPut(schema.table, write.row, column, b"", plan.put)
         else:
             # The mark distinguishes the row from one that another insert has put. An object that is one cell with an empty qualifier has
             # no room for it. A table that other programs fill gets no cells but the model's.
             markable = not schema.foreign and (schema.wide_rows is None or not schema.wide_rows.bare)
             mark = schema.stamp_prefix + planner.draw() if markable else None
             marks = [] if mark is None else [Put(write.row, {mark: OWN}, plan.put.timestamp, min(STAMP_LIFE, plan.put.ttl or STAMP_LIFE))]
-            applied = yield CheckAndMutate(schema.table, write.row, *checked, [*plan.joined, *marks])
-        if not applied:
+            went_through = yield CheckAndMutate(schema.table, write.row, *checked, [*plan.joined, *marks])
+        if not went_through:
             if stamped is not None:
                 yield DeleteRows(schema.table, [unstamped(stamped)])
             if planner.marking:
@@ -72,6 +87,7 @@ def insert_unindexed(
                 table=schema.table,
                 key=write.row,
             )
+        applied.append(write.row)
         asked = planner.columns
         (row,) = yield GetRows(schema.table, [write.row], asked if mark is None or asked == schema.family_names else (*asked, mark))
         there = row is not None and column in row.columns

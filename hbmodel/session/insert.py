@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from attrs import define, field
 
-from hbmodel.errors import CapabilityError, PartialWrite, SchemaMismatch, UnknownOutcome
+from hbmodel.errors import CapabilityError, IndexUnavailable, PartialWrite, SchemaMismatch, UniqueViolation, UnknownOutcome
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.mapping.stored_values import as_written
+from hbmodel.mapping.version_cell import UNKNOWN
+from hbmodel.protocol.claim_check import claim_existing
 from hbmodel.protocol.claimed_insert import insert_claimed
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.expiry import family_life
+from hbmodel.protocol.index_build import RowIndexer, keep_entries
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed_write import insert_indexed
-from hbmodel.protocol.operations import Protocol
+from hbmodel.protocol.operations import GetRows, Protocol
 from hbmodel.protocol.plain_write import behind_entries
 from hbmodel.protocol.unindexed_insert import insert_unindexed
 from hbmodel.protocol.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.versioned_plan import VersionedRowPlanner
-from hbmodel.protocol.versioned_write import SentChanges, insert_versioned
-from hbmodel.protocol.writes import PutObject, put_object
+from hbmodel.protocol.versioned_write import SentChanges, insert_versioned, write_versioned_batch
+from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, put_object
 from hbmodel.session.batches import Pending
 from hbmodel.session.unit_of_work import RESTARTS, UnitOfWork
+from hbmodel.store.gate import Gate
 from hbmodel.store.port import Store
 from hbmodel.tables.registration import Binding
 
@@ -41,13 +44,11 @@ class Inserter:
         store: the store to write to.
         bind: returns the current binding of a model.
         clock: the clock for rows whose time does not come from the server.
-        work: opens a unit of work, for a row whose indexes have changed during the insert.
     """
 
     store: Store
     bind: Callable[[TableSchema], Binding]
     clock: ServerClock
-    work: Callable[[], UnitOfWork]
 
     def insert(self, obj: T, ttl: int | None) -> T:
         """Puts an object if its key is free and returns it; see `Session.insert`.
@@ -64,33 +65,37 @@ class Inserter:
         attempt = Attempt(self, obj, put_object(schema, obj, ttl))
         return self.carry_out(schema, attempt.protocol, lambda: attempt)
 
-    def carry_out(self, schema: TableSchema, begin: Callable[[Binding], Protocol[Any]], latest: Callable[[], Attempt[T]]) -> T:
+    def carry_out(self, schema: TableSchema, begin: Callable[[Binding], Protocol[Any]], latest: Callable[[], Attempt[T] | None]) -> T:
         """Runs the protocol of an insert, and restarts it if the way its table is written has changed.
 
         Args:
             schema: the schema of the model.
             begin: makes the protocol, given a binding.
-            latest: returns the current or last attempt of the protocol.
+            latest: returns the current or last attempt of the protocol; None before the first.
         """
         for _ in range(RESTARTS):
             binding = self.bind(schema)
             binding.check_writable()
             try:
-                outcome = drive(self.store, begin(binding), self.clock, None if schema.versioned else partial(self._check, binding))
-            except _Outdated:  # its row is not written yet
-                continue
-            except SchemaMismatch as error:
-                return latest().finished_otherwise(error)
-            return latest().inserted(outcome)
+                outcome = drive(self.store, begin(binding), self.clock, self.gate(binding))
+            except SchemaMismatch:
+                attempt = latest()
+                if attempt is None or not attempt.begun:  # its row is not written yet
+                    continue
+                return attempt.finished()
+            attempt = latest()
+            assert attempt is not None
+            return attempt.inserted(outcome)
         raise SchemaMismatch("The indexes of the table keep changing: insert again.", table=schema.table)
 
-    def _check(self, binding: Binding) -> None:
-        if not self.bind(binding.schema).writes_like(binding):
-            raise _Outdated
+    def gate(self, binding: Binding) -> Gate:
+        """The gate of a protocol that writes by a binding."""
 
+        def check() -> None:
+            if not self.bind(binding.schema).writes_like(binding):
+                raise SchemaMismatch("The indexes of the table changed during an insert.", table=binding.schema.table)
 
-class _Outdated(Exception):
-    """The way the table is written has changed since an insert was planned."""
+        return check
 
 
 @define(eq=False)
@@ -102,12 +107,14 @@ class Attempt(Generic[T]):
         obj: the object.
         write: its put.
         sent: the changes of a versioned row that were sent.
+        placed: the outcome of any other row, once it was put.
     """
 
     by: Inserter
     obj: T
     write: PutObject
     sent: SentChanges = field(factory=dict)
+    placed: list[Outcome] = field(factory=list)
 
     def protocol(self, binding: Binding) -> Protocol[Any]:
         """The protocol that puts the object; raises `CapabilityError` if the store supports none for the model."""
@@ -119,9 +126,9 @@ class Attempt(Generic[T]):
         if binding.writes_system_cells:
             _need_check_and_mutate(self.by.store, schema)
             writer = IndexedRowPlanner(schema, binding.written, clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed")
-            return insert_indexed(writer, write)
+            return insert_indexed(writer, write, self.placed)
         protocol = self._unindexed(binding)
-        return behind_entries(schema, binding.written, [write], protocol) if binding.written else protocol
+        return behind_entries(schema, binding.written, [write], protocol, self.placed) if binding.written else protocol
 
     def _unindexed(self, binding: Binding) -> Protocol[Any]:
         schema, write, clock, can = binding.schema, self.write, self.by.clock, self.by.store.capabilities
@@ -136,32 +143,84 @@ class Attempt(Generic[T]):
             _need_check_and_mutate(self.by.store, schema)
         if one_cell:
             return insert_unindexed(planner, write, column, clock.bound, one_cell=True)
-        return insert_claimed(planner, write, column, clock.grace, can, lambda: os.urandom(8))
+        return insert_claimed(planner, write, column, clock.grace, can, lambda: os.urandom(8), self.placed)
 
-    def finished_otherwise(self, error: SchemaMismatch) -> T:
-        """Writes the object in the current way of its table: the lease expired after its row was put, or after its key was claimed.
+    @property
+    def begun(self) -> bool:
+        """Whether the row was put, or may have been."""
+        return bool(self.placed or self.sent)
+
+    def finished(self) -> T:
+        """Ends the insert by the present binding: the indexes have changed after its row was sent.
+
+        The row is not put again if it was put: others may have changed or deleted it since. It gets its entries and claims as in a build.
 
         Raises:
-            SchemaMismatch: the `error`, if nothing of a versioned row was sent.
+            UniqueViolation: another row holds one of its values; the row was deleted again.
+            PartialWrite: the same, but the row was written by others since; or the model can no longer write the table.
+            UnknownOutcome: the indexes keep changing.
         """
         by, schema = self.by, schema_of(type(self.obj))
-        if not schema.versioned:
-            again = by.work()
-            again.add(Pending(schema, self.obj, [self.write]))
-            again.commit()
-            return as_written(self.obj)
+        outcome: Any = self.placed[-1] if self.placed else None
+        violation: UniqueViolation | None = None
+        undone: SentChanges = {}
         for _ in range(RESTARTS):
-            if not self.sent:
-                raise error
-            binding = by.bind(schema)
-            binding.check_writable()
+            binding = self._bound()
+            gate = by.gate(binding)
             try:
-                return self.inserted(drive(by.store, self.protocol(binding), by.clock))
-            except SchemaMismatch as found:
-                error = found
+                if violation is None:
+                    if schema.versioned:
+                        outcome = drive(by.store, self.protocol(binding), by.clock, gate)
+                    violation = next(iter(drive(by.store, self._brought_up_to_date(binding), by.clock, gate)), None)
+                if violation is not None:
+                    self._take_back(binding, outcome[0], violation, undone)
+            except SchemaMismatch:
+                continue
+            return self.inserted(outcome)
         raise UnknownOutcome(
             "The indexes of the table keep changing: read the key to find out whether the object was put.", table=schema.table
         )
+
+    def _bound(self) -> Binding:
+        """The present binding; raises `PartialWrite` if the model can no longer write the table."""
+        schema = schema_of(type(self.obj))
+        try:
+            binding = self.by.bind(schema)
+            binding.check_writable()
+        except (SchemaMismatch, IndexUnavailable) as error:
+            raise PartialWrite(
+                "The table was changed during the insert, and the model can no longer write it. The row may have been put: read its key.",
+                applied=self.placed, pending=[], failures=[], table=schema.table, key=self.write.row, reason=str(error),
+            ) from error  # fmt: skip
+        return binding
+
+    def _brought_up_to_date(self, binding: Binding) -> Protocol[list[UniqueViolation]]:
+        """Puts the entries of the row and claims its values, if it is there; returns the values that another row holds."""
+        schema, row = binding.schema, self.write.row
+        yield from keep_entries(RowIndexer(schema, binding.written, binding.adopting, plain=binding.rows == "plain"), row)
+        unique = [index for index in binding.written if index.unique]
+        found: list[UniqueViolation] = []
+        for index in unique:
+            (read,) = yield GetRows(schema.table, [row], schema.row_columns)
+            if read is not None:
+                planner = VersionedRowPlanner(schema, (index,), self.by.clock.bound, adopting=binding.adopting)
+                found += yield from claim_existing(planner, [read])
+        return found
+
+    def _take_back(self, binding: Binding, outcome: Outcome, violation: UniqueViolation, sent: SentChanges) -> None:
+        """Deletes the row if it still has the version that the insert gave it, and raises the violation."""
+        by, schema, row = self.by, binding.schema, self.write.row
+        planner = VersionedRowPlanner(schema, binding.written, by.clock.bound, adopting=binding.adopting)
+        delete = DeleteRow(self.obj, row, version=outcome.version or UNKNOWN)
+        (deleted,) = drive(by.store, write_versioned_batch(planner, [delete], sent), by.clock, by.gate(binding))
+        if deleted.error is None:
+            raise violation
+        raise PartialWrite(
+            "The row was put while a unique index was built, and has been written since. Another row (`owner` of the failure) holds one of "
+            "its values: change one of the two.",
+            applied=[outcome], pending=[], failures=[Outcome("failed", row, error=violation)],
+            table=schema.table, key=row, reason=str(violation),
+        ) from deleted.error  # fmt: skip
 
     def inserted(self, outcome: Any) -> T:
         """The object after it is inserted, with its version."""

@@ -104,4 +104,4 @@ class InsertCalls:
 
     def _inserter(self, schema: TableSchema) -> Inserter:
         self._moves.check_insert(schema)
-        return Inserter(self._view(schema), self._bind, self._clock, self._work.apart)
+        return Inserter(self._view(schema), self._bind, self._clock)

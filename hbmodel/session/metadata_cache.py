@@ -18,6 +18,8 @@ READS = 3
 class MetadataCache:
     """Bindings, each read once per lease, the offset of the server's clock, and names with their ids.
 
+    Leases are measured on a clock that never jumps and continues while the machine sleeps.
+
     Thread-safe without locks: at worst, two threads read the same metadata at the same time.
 
     Args:
@@ -26,7 +28,8 @@ class MetadataCache:
 
     def __init__(self, lease: float) -> None:
         self.lease = lease
-        self._bindings: dict[TableSchema, tuple[Binding, float]] = {}
+        self._lease, self._unwritable = 1000 * lease, 1000 * min(lease, UNWRITABLE)
+        self._bindings: dict[TableSchema, tuple[Binding, int]] = {}
         self.offset = SharedOffset()
         self.names = NameCache()
 
@@ -36,8 +39,8 @@ class MetadataCache:
         What took longer than the lease to read is too old already, and is read once more.
         """
         known = self._bindings.get(schema)
-        now = _seconds()
-        if known is not None and now - known[1] < (min(self.lease, UNWRITABLE) if known[0].unknown else self.lease):
+        now = running_time()
+        if known is not None and now - known[1] < (self._unwritable if known[0].unknown else self._lease):
             return known[0]
         reads = 1
         while True:
@@ -45,12 +48,7 @@ class MetadataCache:
             latest = self._bindings.get(schema)
             if latest is None or latest[1] <= now:  # another thread may have read a newer one meanwhile
                 self._bindings[schema] = (binding, now)
-            began, now = now, _seconds()
-            if not 0 < self.lease < now - began or reads == READS:
+            began, now = now, running_time()
+            if not 0 < self._lease < now - began or reads == READS:
                 return binding
             reads += 1
-
-
-def _seconds() -> float:
-    """By a clock that never jumps and continues while the machine sleeps: a lease ends in sleep too."""
-    return running_time() / 1000

@@ -49,4 +49,4 @@ def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
         reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
         return prepend_row(prefix, reader, insert)
 
-    return by.carry_out(schema, begin, lambda: attempts[0])
+    return by.carry_out(schema, begin, lambda: attempts[0] if attempts else None)

@@ -15,22 +15,23 @@ from hbmodel.errors import HbmodelError
 Gate = Callable[[], None]
 """Raises `SchemaMismatch` if the binding that a protocol writes by no longer holds, or its lease is over and it cannot be renewed."""
 
-_gate: ContextVar[Gate | None] = ContextVar("gate", default=None)
+GATE: ContextVar[Gate | None] = ContextVar("gate", default=None)
+"""The gate that requests of this thread pass, or None."""
 
 
 @contextmanager
 def gated(gate: Gate | None) -> Iterator[None]:
     """Requests sent meanwhile, by this thread, pass a gate; None means that they pass none."""
-    token = _gate.set(gate)
+    token = GATE.set(gate)
     try:
         yield
     finally:
-        _gate.reset(token)
+        GATE.reset(token)
 
 
 def pass_gate() -> None:
     """To be called before a request that changes something, unless it is the first of its operation; raises what the gate raises."""
-    gate = _gate.get()
+    gate = GATE.get()
     if gate is not None:
         with gated(None):  # what the gate itself asks for passes none
             gate()

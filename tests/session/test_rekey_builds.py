@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -67,7 +67,7 @@ def check(store: hb.Store, model: Any, key: Mapping[str, str], *, index: bool = 
 
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_index_is_built_between_two_calls(kind: str, move: str) -> None:
+def test_an_index_is_built_between_two_calls(kind: str, move: str, time_passes: Callable[[float], None]) -> None:
     old, new = KINDS[kind]
 
     def prepare(store: hb.Store) -> None:
@@ -78,7 +78,7 @@ def test_an_index_is_built_between_two_calls(kind: str, move: str) -> None:
     def run(session: hb.Session) -> Any:
         return session.rekey(session.get(new, group="r", name="a"), **MOVES[move])
 
-    for at, store, outcome in at_each_call(prepare, run, lambda store: hb.build_index(store, new, "by_rank", times=TIMES)):
+    for at, store, outcome in at_each_call(time_passes, prepare, run, lambda store: hb.build_index(store, new, "by_rank", times=TIMES)):
         key = {"group": "r", "name": "a", **MOVES[move]}
         assert not isinstance(outcome, Exception), f"after call {at}: {outcome!r}"
         assert {"group": outcome.group, "name": outcome.name} == key
@@ -87,7 +87,7 @@ def test_an_index_is_built_between_two_calls(kind: str, move: str) -> None:
 
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.endswith("second index")])
-def test_an_index_is_dropped_between_two_calls(kind: str, move: str) -> None:
+def test_an_index_is_dropped_between_two_calls(kind: str, move: str, time_passes: Callable[[float], None]) -> None:
     _, new = KINDS[kind]
 
     def prepare(store: hb.Store) -> None:
@@ -98,13 +98,13 @@ def test_an_index_is_dropped_between_two_calls(kind: str, move: str) -> None:
     def run(session: hb.Session) -> Any:
         return session.rekey(session.get(new, group="r", name="a"), **MOVES[move])
 
-    for at, store, outcome in at_each_call(prepare, run, lambda store: hb.drop_index(store, new, "by_rank", times=TIMES)):
+    for at, store, outcome in at_each_call(time_passes, prepare, run, lambda store: hb.drop_index(store, new, "by_rank", times=TIMES)):
         assert not isinstance(outcome, Exception), f"after call {at}: {outcome!r}"
         check(store, new, {"group": "r", "name": "a", **MOVES[move]}, index=False)
 
 
 @pytest.mark.parametrize("kind", ["plain", "versioned", "wide, a second index", "wide, versioned"])
-def test_an_index_that_the_model_does_not_declare_stops_a_move_and_the_error_says_where(kind: str) -> None:
+def test_an_undeclared_index_stops_a_move_and_the_error_says_where(kind: str, time_passes: Callable[[float], None]) -> None:
     old, new = KINDS[kind]
     seen = set()
 
@@ -116,7 +116,7 @@ def test_an_index_that_the_model_does_not_declare_stops_a_move_and_the_error_say
     def run(session: hb.Session) -> Any:
         return session.rekey(session.get(old, group="r", name="a"), name="b")
 
-    for at, store, outcome in at_each_call(prepare, run, lambda store: hb.build_index(store, new, "by_rank", times=TIMES)):
+    for at, store, outcome in at_each_call(time_passes, prepare, run, lambda store: hb.build_index(store, new, "by_rank", times=TIMES)):
         session = hb.Session(store, **OPTIONS)
         if isinstance(outcome, hb.IndexUnavailable):
             assert [found.name for found in session.query(new).allow_full_scan()] == ["a"]
