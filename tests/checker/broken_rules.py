@@ -12,6 +12,7 @@ from tests.checker import protocol_covering as held
 from tests.checker import protocol_covering_mutants as held_mutants
 from tests.checker import protocol_facts as unchanging
 from tests.checker import protocol_ids as ids
+from tests.checker import protocol_insert_builds as insert_builds
 from tests.checker import protocol_joint_mutants as joint
 from tests.checker import protocol_joint_unique as joint_unique
 from tests.checker import protocol_kinds as several
@@ -110,6 +111,7 @@ BROKEN: Mapping[str, Broken] = dict(
             lambda rules: protocol_prepend.SHIPPED,
         ),
         _broken({f"rekey: {name}": mutant for name, mutant in rekey_mutants.MUTANTS.items()}, lambda rules: protocol_rekey.SHIPPED),
+        _broken({f"insert, a build: {name}": mutant for name, mutant in insert_builds.MUTANTS.items()}, lambda rules: insert_builds.SOUND),
         _broken({f"rekey: {name}": mutant for name, mutant in rekey_builds.MUTANTS.items()}, lambda rules: rekey_builds.SOUND),
     )
 )

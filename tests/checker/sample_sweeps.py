@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.checker import protocol_covering as held
 from tests.checker import protocol_ids as ids
+from tests.checker import protocol_insert_builds as filled
 from tests.checker import protocol_joint as joint
 from tests.checker import protocol_joint_unique as joint_unique
 from tests.checker import protocol_kinds as several
@@ -307,6 +308,7 @@ REKEY: Mapping[str, Sweep] = {
     "the same call again": lambda: moved.moves(("bare", "versioned", "wide", "wide bare"), ("nobody",), ("twice",)),
     "a unique value": lambda: moved.values(calls=("take", "tag m")),
     "an index that is built": lambda: rebuilt.moves(("indexed", "versioned", "wide", "wide versioned", "covered")),
+    "an insert, and an index that is built": lambda: filled.inserts(("indexed", "versioned", "wide", "wide versioned", "covered")),
     "a unique index that is built": lambda: rebuilt.moves(("unique",), ("nobody",)),
     "an insert that is not acknowledged": lambda: inserted.inserts(("bare", "indexed", "wide bare"), ("nobody", "a delete")),
     "an insert that takes too long": lambda: inserted.inserts(inserted.BARE, ("nobody",), late=True),

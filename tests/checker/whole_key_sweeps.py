@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from tests.checker import protocol_ids as ids
+from tests.checker import protocol_insert_builds as filled
 from tests.checker import protocol_migration as migration
 from tests.checker import protocol_prepend as prepended
 from tests.checker import protocol_rekey as moved
@@ -49,6 +50,7 @@ def _rekey() -> Iterator[tuple[str, Sweep]]:
     yield "rekey, an index that is built", rebuilt.moves
     yield "rekey, an index that is built, twice", partial(rebuilt.moves, twice=True, beside=("nobody",))
     yield "rekey, an index that is built, two crashes", partial(rebuilt.moves, crashes=2)
+    yield "inserts, an index that is built", filled.inserts
     yield "rekey before an insert is acknowledged", inserted.inserts
     yield "rekey before an insert is acknowledged, two crashes", partial(inserted.inserts, crashes=2)
     yield "rekey before an insert is acknowledged, which takes too long", partial(inserted.inserts, inserted.BARE, late=True)
