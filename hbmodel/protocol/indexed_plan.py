@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from hbmodel.errors import ComputedFieldError, DecodingError, EncodingError, HbmodelError, IncompleteRow, KeyTooLong
+from hbmodel.errors import CapabilityError, ComputedFieldError, DecodingError, EncodingError, HbmodelError, IncompleteRow, KeyTooLong
 from hbmodel.mapping.changed_cells import cells_of_changes
 from hbmodel.mapping.covering import UNVERIFIED, unverified, verification
 from hbmodel.mapping.mapper import KeyMapper, RowDecoder, check_size, encode_cell
@@ -44,6 +44,7 @@ class RowPlan:
         row_delete: the delete that goes with the put of a dead marker or of an expiring row, at one below its time.
         stale: deletes by index table; they start after the acknowledgement.
         marks: puts by index table that make verified entries unverified; all land before the row.
+        condition: the column and value that the row must still have to be changed, or None.
     """
 
     outcome: Outcome
@@ -52,6 +53,12 @@ class RowPlan:
     row_delete: Delete | None = None
     stale: Sequence[tuple[str, Delete]] = ()
     marks: Sequence[tuple[str, Put]] = ()
+    condition: tuple[bytes, bytes] | None = None
+
+    @property
+    def mutations(self) -> list[Put | Delete]:
+        """The mutations of the row."""
+        return [mutation for mutation in (self.put, self.row_delete) if mutation is not None]
 
 
 @frozen(eq=False)
@@ -78,6 +85,8 @@ class IndexedRowPlanner:
         nonce: source of nonces.
         adopting: whether rows without system cells are live too.
         mixed: whether other programs still write such rows, at the server's time and without dead markers.
+        checks: whether the store changes a row only if a cell has the expected value.
+        together: the objects of wide rows that are changed as a whole, each row by one mutation.
         keys: packs entries.
         reader: decodes the group of a row.
         group: fields that decide the entries of an index, or are covered; a put of one of them writes them all.
@@ -92,6 +101,8 @@ class IndexedRowPlanner:
     nonce: Callable[[], bytes] = draw_nonce
     adopting: bool = False
     mixed: bool = False
+    checks: bool = True
+    together: frozenset[bytes] = frozenset()
     keys: KeyMapper = field(init=False)
     reader: RowDecoder = field(init=False)
     group: frozenset[str] = field(init=False)
@@ -271,7 +282,7 @@ class IndexedRowPlanner:
         cells = cells_of_changes(schema, write.changes)
         end = self.end_of(old.row) if write.ttl is None else timestamp + write.ttl
         if end is not None or family_life(schema) is not None or self.mixed:
-            return self._rewritten(write, old.row, cells, timestamp, end)
+            return self._rewritten(write, old, cells, timestamp, end)
         if not self.group.intersection(write.changes):
             return RowPlan(Outcome("put", write.row, timestamp), put=Put(write.row, cells, timestamp))
         # The whole group and the version go in one put, so that no reader ever sees half of an index key (rule 2).
@@ -291,24 +302,62 @@ class IndexedRowPlanner:
             marks=self._marks(stale, nonce, timestamp),
         )
 
-    def _rewritten(self, write: UpdateFields, row: Row, changed: Mapping[bytes, bytes], timestamp: int, end: int | None) -> RowPlan:
+    def rewritten_by_updates(self, row: Row) -> bool:
+        """Whether updates put a live row again as a whole, so that a delete of it must not be older than they are."""
+        schema = self.schema
+        if schema.versioned or schema.immutable:
+            return False
+        return self.mixed or family_life(schema) is not None or self.end_of(row) is not None
+
+    def condition(self, row: Row) -> tuple[bytes, bytes] | None:
+        """The cell that shows whether an object has been deleted, or put again as a whole, since it was read.
+
+        That is the version cell. A row of another program has none: there it is a cell that no delete leaves, preferably of a required
+        column. None for an object that shares a row with others of its commit, as all of them are changed by one mutation.
+        """
+        schema = self.schema
+        if row.row in self.together:
+            return None
+        held = {column: cell.value for column, cell in row.columns.items() if cell.value}
+        own = sorted(column for column in held if not schema.is_system(column))
+        required = (c for c in (schema.exists_column, *schema.required_columns) if c in held)
+        column = schema.version_column if schema.version_column in held else next(required, next(iter(own), None))
+        return None if column is None else (column, held[column])
+
+    def _rewritten(self, write: UpdateFields, old: OldRow, changed: Mapping[bytes, bytes], timestamp: int, end: int | None) -> RowPlan:
         """The whole row as it was read, with the changes.
 
         If cells expire, all cells of the row expire at the same time (rule 10). If other programs delete without a marker, no fragment
-        remains of a row that was deleted in the meantime.
+        remains of a row that was deleted in the meantime. As the put contains the liveness cell, it could bring back an object that was
+        deleted or moved in the meantime: it is carried out only if the row is as it was read. It must not hide a later delete either. So
+        deletes of such rows have a condition too. Those of rows without a TTL have none: a row that gets its TTL now is put at the lowest
+        time possible, above no delete of what was read.
         """
-        schema = self.schema
+        schema, row = self.schema, old.row
+        assert row is not None
         if end is not None and end <= timestamp:
             return RowPlan(Outcome("failed", write.row, error=not_found(schema, write.row)))
-        ttl = None if end is None else end - timestamp
+        if end is not None and not self.checks:
+            raise CapabilityError(
+                "A row with a TTL in a model with indexes can be updated only in a store with check-and-mutate: put the whole object with "
+                "add(obj, ttl=...), or use an hbase+thrift2: store.", table=schema.table, key=write.row,
+            )  # fmt: skip
+        below = not self.rewritten_by_updates(row) and write.row not in self.together
+        at = old.newest + 1 if below else timestamp
         version = LAST_WRITE_WINS + (nonce := self.nonce())
         values = {**self._rest(frozenset(write.changes)).values(row), **write.changes}
         unrepeated = self._unrepeated(row, ends=end is not None)
         cells = {**{column: cell.value for column, cell in row.columns.items() if column not in unrepeated}, **changed}
         cells |= {schema.version_column: version, **self._end_cells(end)}
         group = {(of := schema.by_name[name]).column: encode_cell(schema, of, values[name]) for name in self.group}
+        ttl = None if end is None else end - timestamp
         entries = self._puts(self._entries(values, write.row), group, version, timestamp, ttl)
-        return self._whole(OldRow(True, -1, row), Put(write.row, cells, timestamp, ttl), entries, nonce)
+        if below and end is not None:  # entries that the row has already cannot be taken for old orphans: they get its own time
+            kept = {(table, delete.row) for table, delete in self._stale(old, (), timestamp)}
+            entries = [(table, evolve(p, timestamp=at, ttl=end - at) if (table, p.row) in kept else p) for table, p in entries]
+        put = Put(write.row, cells, at, None if end is None else end - at)
+        plan = self._whole(OldRow(True, -1, row), put, entries, nonce)
+        return evolve(plan, condition=self.condition(row)) if self.checks else plan
 
     def _unrepeated(self, row: Row, *, ends: bool) -> frozenset[bytes]:
         """Columns of a row that are not put again with it: counters, which other programs increment, and cells of other writers.
@@ -320,7 +369,7 @@ class IndexedRowPlanner:
             return frozenset()
         counters = (f.column for f in self.schema.columns if f.kind == "counter")
         stamps = (c for c, cell in row.columns.items() if c.startswith(self.schema.stamp_prefix) and not (ends and cell.value == OWN))
-        return frozenset((*counters, *stamps, self.schema.expiry_column))
+        return frozenset((*counters, *stamps, self.schema.expiry_column)) - {self.schema.move_column}
 
     def _rest(self, changed: frozenset[str]) -> RowDecoder:
         """Decodes the fields of the group that an update leaves alone; made once for each set of changed fields."""
@@ -339,10 +388,12 @@ class IndexedRowPlanner:
         cells[schema.version_column] = self.version(nonce, old, timestamp)
         cells[schema.liveness_column] = DEAD + nonce
         stale = self._stale(old, (), timestamp)
+        checked = old.row if self.checks and old.row is not None and self.rewritten_by_updates(old.row) else None
         return RowPlan(
             outcome=Outcome("deleted", write.row, timestamp),
             put=Put(write.row, cells, timestamp),
             row_delete=Delete(write.row, families=schema.family_names, timestamp=timestamp - 1),
             stale=stale,
             marks=self._marks(stale, nonce, timestamp),
+            condition=None if checked is None else self.condition(checked),
         )

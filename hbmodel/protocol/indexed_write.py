@@ -17,6 +17,7 @@ from hbmodel.protocol.move_marks import moved_version
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
+    CheckAndMutateRows,
     CheckLease,
     DeleteRows,
     GetRows,
@@ -28,7 +29,7 @@ from hbmodel.protocol.operations import (
 )
 from hbmodel.protocol.read_rows import read_rows
 from hbmodel.protocol.writes import Outcome, PutObject, RowWrite
-from hbmodel.store.values import Cell, Delete, Put, Row
+from hbmodel.store.values import Cell, ConditionalChange, Delete, Put, Row
 
 
 def write_indexed_batch(
@@ -41,7 +42,8 @@ def write_indexed_batch(
     """Writes rows of an indexed model, each row at most once, in four phases with one call per table and phase.
 
     Read the old rows; put the new entries, and marks over the old ones of covering indexes, and wait for all; put the rows; acknowledge;
-    verify the new entries and delete the old-key ones. A driver that could not carry out an operation repeats exactly that operation,
+    verify the new entries and delete the old-key ones. Writes whose rows have a condition, and are no longer as they were read, begin
+    again with the others of this kind. A driver that could not carry out an operation repeats exactly that operation,
     timestamps included.
 
     Args:
@@ -54,31 +56,45 @@ def write_indexed_batch(
     """
     deleted = {} if deleted is None else deleted
     table = planner.schema.table
+    if together:
+        planner = evolve(planner, together=frozenset(together))
+    outcomes: dict[bytes, Outcome] = {}
+    entries: list[tuple[str, Put]] = []
+    stale: list[tuple[str, Delete]] = []
     earlier: list[tuple[str, Delete]] = []  # stale entries found by attempts that took too long
-    while True:
-        reading = [write for write in writes if planner.needs_read(write)]
+    remaining = writes
+    while remaining:
+        reading = [write for write in remaining if planner.needs_read(write)]
         rows: Sequence[Row | None] = ()
         if reading:
             rows = yield from read_rows(planner, [write.row for write in reading])
         now = yield ReadClock(planner.mixed)
+        refused: Set[bytes] = frozenset()
         if reading:
             found = {write.row: planner.old(row) for write, row in zip(reading, rows, strict=True)}
-            plan = BatchPlan.of(_planned(planner, writes, found, now, together))
+            plans = _planned(planner, remaining, found, now, together)
+            plan = BatchPlan.of(plans)
+            yield from _put_first(plan)
+            refused = yield from _write_planned(table, plans, planner.schema.version_column, atomic_rows)
+            plan = BatchPlan.of([of_row for of_row in plans if of_row.outcome.key not in refused]) if refused else plan
         else:
-            plan = plan_unread(planner, cast(Sequence[PutObject], writes), now)  # all other kinds of writes need a read
-        if first := plan.before_rows:
-            yield Together([PutRows(name, puts) for name, puts in first.items()])
-        yield from _write_rows(table, plan, atomic_rows)
+            plan = plan_unread(planner, cast(Sequence[PutObject], remaining), now)  # all other kinds of writes need a read
+            yield from _put_first(plan)
+            yield from _write_rows(table, plan, atomic_rows)
         deleted |= {outcome.key: outcome for outcome in plan.outcomes if outcome.action == "deleted"}
-        if (yield CheckLease(now)):
-            break
-        earlier += plan.stale
-    yield Acknowledge([deleted.get(outcome.key, outcome) if outcome.action == "absent" else outcome for outcome in plan.outcomes])
-    stale = plan.stale
+        if not (yield CheckLease(now)):
+            earlier += plan.stale
+            continue
+        outcomes |= {outcome.key: outcome for outcome in plan.outcomes}
+        entries += [(name, put) for name, puts in plan.entries.items() for put in puts]
+        stale += plan.stale
+        remaining = [write for write in remaining if write.row in refused] if refused else ()
+    done = [outcomes[write.row] for write in writes]
+    yield Acknowledge([deleted.get(outcome.key, outcome) if outcome.action == "absent" else outcome for outcome in done])
     if earlier:
-        kept = {(name, put.row) for name, puts in plan.entries.items() for put in puts}
-        stale = [*stale, *((name, delete) for name, delete in earlier if (name, delete.row) not in kept)]
-    yield from finish(planner.verifications([(name, put) for name, puts in plan.entries.items() for put in puts]), stale)
+        kept = {(name, put.row) for name, put in entries}
+        stale += [(name, delete) for name, delete in earlier if (name, delete.row) not in kept]
+    yield from finish(planner.verifications(entries), stale)
 
 
 def _planned(
@@ -107,6 +123,42 @@ def finish(verifications: Sequence[tuple[str, Put]], stale: Sequence[tuple[str, 
     last += [DeleteRows(name, deletes) for name, deletes in by_table(stale).items()]
     if last:
         yield Together(last)
+
+
+def _put_first(plan: BatchPlan) -> Protocol[None]:
+    """The puts that must land before the rows."""
+    if first := plan.before_rows:
+        yield Together([PutRows(name, puts) for name, puts in first.items()])
+
+
+def _write_planned(table: str, plans: Sequence[RowPlan], version_column: bytes, atomic_rows: bool) -> Protocol[Set[bytes]]:
+    """Writes the rows; returns those that are not as they were read, so that their writes must be planned again.
+
+    A loser keeps its entries: they may be the winner's.
+    """
+    checked = {plan.outcome.key: plan for plan in plans if plan.condition is not None}
+    if not checked:
+        yield from _write_rows(table, BatchPlan.of(plans), atomic_rows)
+        return frozenset()
+    yield from _write_rows(table, BatchPlan.of([plan for plan in plans if plan.condition is None]), atomic_rows)
+    changes = [ConditionalChange(row, *plan.condition, plan.mutations) for row, plan in checked.items() if plan.condition is not None]
+    applied: Sequence[bool | None]
+    if len(changes) == 1:
+        (one,) = changes
+        applied = [(yield CheckAndMutate(table, one.row, one.column, one.expected, one.mutations))]
+    else:
+        applied = yield CheckAndMutateRows(table, changes)
+    refused = [row for row, went_through in zip(checked, applied, strict=True) if not went_through]
+    if not refused:
+        return frozenset()
+    # A call whose answer was lost may have been carried out before: then the row has the version of the write.
+    found: Sequence[Row | None] = yield GetRows(table, refused, [version_column])
+    return {row for row, now in zip(refused, found, strict=True) if not _is_put(checked[row], now, version_column)}
+
+
+def _is_put(plan: RowPlan, row: Row | None, version_column: bytes) -> bool:
+    cell = None if row is None else row.columns.get(version_column)
+    return cell is not None and plan.put is not None and cell.value == plan.put.cells[version_column]
 
 
 def _write_rows(table: str, plan: BatchPlan, atomic_rows: bool) -> Protocol[None]:

@@ -117,8 +117,9 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
             raise RowExists(
                 "A row with the new key exists already: delete it first, or choose another key.", table=schema.table, key=move.new
             )
+        assert old is not None
         write = copy_of(mover.reader, old, move, mover.end_of(old))
-        within = move.one_row and mover.moves_within_rows
+        within = move.one_row and mover.moves_within_row(old)
         if leaving is None:
             yield from _part_with_earlier(mover, old)
         progress.begun |= leaving is not None

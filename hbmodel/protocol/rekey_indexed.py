@@ -11,7 +11,7 @@ from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.index_build import RowIndexer, keep_entries
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.indexed_write import at_time, finish, insert_indexed
-from hbmodel.protocol.move_marks import MoveMark, marked_as_moved
+from hbmodel.protocol.move_marks import MoveMark, mark_of, marked_as_moved
 from hbmodel.protocol.operations import (
     CheckAndMutate,
     CheckAndMutateRows,
@@ -49,15 +49,24 @@ class IndexedMover(RowMover, Generic[P]):
         """See `RowMover.end_of`."""
         return self.planner.end_of(row)
 
+    def moves_within_row(self, row: Row) -> bool:
+        """False for rows that updates put again as a whole: an update would have to heed the deletion of the old place too."""
+        return not self.planner.rewritten_by_updates(row)
+
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
-        """See `RowMover.mark`; it expires with its row. A mark over another one also changes the cell that a delete of the row checks."""
+        """See `RowMover.mark`; it expires with its row. A mark over another one also changes the cell that a delete of the row checks.
+
+        So does a mark in a row that updates put again as a whole: an update of what was read before would remove the mark.
+        """
         schema, end = self.schema, self.end_of(row)
         now = yield ReadClock(self.planner.mixed)
         timestamp = self._after(row, now)
-        column, expected, cells = schema.move_column, None, {schema.move_column: mark.value}
-        if over is not None:
+        column, expected, cells = schema.move_column, None, {schema.move_column: mark.value if mark.kind else b""}
+        rewritten = self.planner.rewritten_by_updates(row)
+        if over is not None or (rewritten and schema.version_column in row.columns):
             column, expected = self._checked(row)
-            cells |= {schema.version_column: LAST_WRITE_WINS + self.planner.nonce()} if column == schema.version_column else {}
+        if rewritten or column == schema.version_column:
+            cells |= {schema.version_column: LAST_WRITE_WINS + self.planner.nonce()}
         put = Put(row.row, cells, timestamp, None if end is None else max(1, end - timestamp))
         applied: bool = yield CheckAndMutate(schema.table, row.row, column, expected, [put])
         return applied
@@ -76,7 +85,15 @@ class IndexedMover(RowMover, Generic[P]):
 
     def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
         """Puts an empty cell over the mark: the next mark gets a later time. A delete could hide the next mark."""
-        yield PutRows(self.schema.table, [Put(row.row, {self.schema.move_column: b""}, mark.timestamp + 1)])
+        schema, found = self.schema, row
+        if not self.planner.rewritten_by_updates(row):
+            yield PutRows(schema.table, [Put(row.row, {schema.move_column: b""}, mark.timestamp + 1)])
+            return
+        # An update that has read the mark would put it again, so it is refused.
+        while (held := mark_of(schema, found)) is not None and held.nonce == mark.nonce:
+            if (yield from self.mark(found, evolve(mark, kind=b""), UNKNOWN, over=mark)):
+                return
+            (found,) = yield GetRows(schema.table, [row.row], self.columns)
 
     def copy(self, write: PutObject) -> Protocol[Any]:
         """See `RowMover.copy`."""
@@ -186,8 +203,7 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
     def _unique(self) -> bool:
         return any(index.unique for index in self.planner.indexes)
 
-    @property
-    def moves_within_rows(self) -> bool:
+    def moves_within_row(self, row: Row) -> bool:
         """False with unique indexes: their values must be claimed for the new row before the old one is deleted."""
         return not self._unique
 

@@ -79,9 +79,8 @@ class RowMover:
         """When a row expires, in ms since 1970, or None."""
         raise NotImplementedError
 
-    @property
-    def moves_within_rows(self) -> bool:
-        """Whether one mutation moves an object to another place in its row."""
+    def moves_within_row(self, row: Row) -> bool:
+        """Whether one mutation moves an object that was read to another place in its row."""
         return True
 
     @property

@@ -47,7 +47,6 @@ class VersionedRowPlanner(IndexedRowPlanner):
         pinned: the version that the row of each object must have, or None. If given, the first write that fails ends the batch.
         moving: whether it plans a move to another key, which alone may write the rows that the move has marked.
         over_closed: whether rows that have moved to another table, and come back from there, are overwritten.
-        together: the objects of wide rows that are changed as a whole, each row by one mutation.
     """
 
     patience: int = 20
@@ -55,7 +54,6 @@ class VersionedRowPlanner(IndexedRowPlanner):
     pinned: RowVersion | None = None
     moving: bool = False
     over_closed: bool = False
-    together: frozenset[bytes] = frozenset()
 
     def needs_read(self, write: RowWrite) -> bool:
         """Always: the version cell that was read is what a write is checked against."""

@@ -288,8 +288,9 @@ class UnitOfWork:
             )  # fmt: skip
             return write_versioned_batch(versioned, current.writes, current.sent_to(current.schema.table), insert=self._inserting)
         planner = IndexedRowPlanner(
-            current.schema, binding.written, self._clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed"
-        )
+            current.schema, binding.written, self._clock.bound, adopting=binding.adopting, mixed=binding.rows == "mixed",
+            checks=able.check_and_mutate,
+        )  # fmt: skip
         return write_indexed_batch(planner, current.writes, able.mutate_row, current.deleted, current.together)
 
     def _check_bound(self, current: Batch) -> None:

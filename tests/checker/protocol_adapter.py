@@ -315,12 +315,14 @@ def _is_live(cells: Sequence[tuple[bytes, int, bytes]]) -> bool:
 
 
 def _check(store: Store, step: Step) -> bool:
-    """A check-and-mutate, as an insert uses it: nobody's row is overwritten, and the row is there after it."""
+    """A check-and-mutate. As an insert uses it, nobody's row is overwritten, and the row is there after it."""
     _, table, row, column, expected, changes, write = step
     cells = visible(store, table, row)
     if ({c: value for c, _, value in cells}.get(column) or None) != expected:
         return False
     _put(store, table, row, changes, write)
+    if store[(BEGAN, write)].kind != "insert":
+        return True
     after = {c: (timestamp, value) for c, timestamp, value in visible(store, table, row)}
     ((_, put, timestamp, expires),) = [change for change in changes if change[0] == "put"]
     if _is_live(cells):

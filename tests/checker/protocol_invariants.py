@@ -240,6 +240,9 @@ class Watch:
 
     def _writes(self, store: Store, row: bytes, view: View, history: dict[int, Began]) -> Iterator[str]:
         acknowledged = store.get(ACKNOWLEDGED, NOTHING)
+        gone = [n for n, write in history.items() if n in acknowledged and write.kind == "delete" and write.timestamp > mc.NEG]
+        if gone and view.live and not any(write.kind in {"full", "insert"} for write in history.values()):
+            yield f"RETURNED: the row is live though delete {gone[0]} is acknowledged, and nothing puts an object"
         for number, write in history.items():
             done = number in acknowledged
             if view.live and done:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -13,8 +14,8 @@ import hbmodel as hb
 from hbmodel.mapping.mapper import Values
 from hbmodel.mapping.schema import LIVE
 from hbmodel.protocol.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
-from hbmodel.protocol.writes import UpdateFields, put_object
-from hbmodel.store import Put
+from hbmodel.protocol.writes import DeleteRow, UpdateFields, put_object
+from hbmodel.store import Put, Row
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import END, Step, Steps, Store
 from tests.checker.protocol_invariants import ProtocolModel, watch_of
@@ -254,6 +255,28 @@ class ChangesExpire(IndexedRowPlanner):
         return evolve(plan, put=evolve(plan.put, cells=cells), row_delete=None, stale=self._stale(old, (), timestamp))
 
 
+class Unchecked(IndexedRowPlanner):
+    """Nothing is checked when a row that expires is written."""
+
+    def condition(self, row: Row) -> None:
+        """None."""
+
+
+class UncheckedDelete(IndexedRowPlanner):
+    """A row that expires is deleted whatever was written since it was read."""
+
+    def _delete(self, write: DeleteRow, old: OldRow, timestamp: int) -> RowPlan:
+        return evolve(super()._delete(write, old, timestamp), condition=None)
+
+
+class FirstLifeOnTop(IndexedRowPlanner):
+    """A row that gets a TTL is put at the time of the clock, as one that has a TTL."""
+
+    def rewritten_by_updates(self, row: Row) -> bool:
+        """Whether it seems to have one, to updates alone."""
+        return sys._getframe(1).f_code.co_name == "_rewritten" or super().rewritten_by_updates(row)
+
+
 def pair(first: str, second: str, **options: Any) -> Callable[[Rules], Iterable[Configuration]]:
     """These two writers, by every clock."""
     return lambda rules: lives((first,), (second,), rules=rules, **options)
@@ -271,5 +294,15 @@ MUTANTS: Mapping[str, Mutant] = {
         writing(ChangesAlone), lambda rules: fading(("note",), ("extra",), rules=rules), "LOST"
     ),
     "a group in a family with a TTL alone": Mutant(writing(ChangesAlone), lambda rules: fading(("tag b",), ("note",), rules=rules), "LOST"),
+    "an update puts an expiring row again whatever happened to it": Mutant(
+        writing(Unchecked), pair("note", "delete", stores=("expiring",)), "RETURNED"
+    ),
+    "a delete of an expiring row below an update": Mutant(
+        writing(UncheckedDelete), pair("note", "delete", stores=("expiring",), clocks=(5, 14)), "RETURNED"
+    ),
+    "an update in a family with a TTL brings a row back": Mutant(
+        writing(Unchecked), lambda rules: fading(("note",), ("delete",), rules=rules), "RETURNED"
+    ),
+    "a row gets its TTL above a delete": Mutant(writing(FirstLifeOnTop), pair("expiring tag b", "delete", clocks=(5, 14)), "RETURNED"),
     "repair of a row that expires": Mutant(Rules(spare=False), pair("expiring a", "put b", others=repairers), "MISSING"),
 }

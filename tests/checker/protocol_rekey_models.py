@@ -28,6 +28,28 @@ class Indexed:
     by_tag = hb.index("tag")
 
 
+@hb.model(table="moved_expiring", family="d")
+class Expiring:
+    """One index; the last write wins, and the row has a TTL."""
+
+    name: hb.Key[str] = hb.key()
+    who: hb.Column[int] = hb.column("w", hb.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+
+    by_tag = hb.index("tag")
+
+
+@hb.model(table="moved_wide_expiring", family="d", row=b"r")
+class WideExpiring:
+    """Objects of one row that have a TTL; the last write wins."""
+
+    name: hb.Key[str] = hb.key(part="column")
+    who: hb.Column[int] = hb.column("w", hb.UInt8)
+    tag: hb.Column[int] = hb.column("t", hb.UInt8)
+
+    by_tag = hb.index("tag")
+
+
 @hb.model(table="moved_fact", family="d", immutable=True)
 class Fact:
     """One index of rows that never change."""
@@ -133,8 +155,11 @@ class WideCovered:
 MODELS: Mapping[str, type[Any]] = {
     "bare": Bare, "indexed": Indexed, "fact": Fact, "versioned": Versioned, "unique": Unique,
     "wide": Wide, "wide bare": WideBare, "wide versioned": WideVersioned,
-    "covered": Covered, "covered fact": CoveredFact, "wide covered": WideCovered,
+    "expiring": Expiring, "wide expiring": WideExpiring, "covered": Covered, "covered fact": CoveredFact, "wide covered": WideCovered,
 }  # fmt: skip
+LIVES = frozenset({"expiring", "wide expiring"})
+"""The models whose object has a TTL."""
+
 EXACT = frozenset({"versioned", "unique", "wide versioned", "covered", "wide covered"})
 """The models that lose no write which is acknowledged."""
 

@@ -72,8 +72,43 @@ class MarksStay(IndexedMover[IndexedRowPlanner]):
 class TwoMutations(IndexedMover[IndexedRowPlanner]):
     """An object moves within its row as between rows."""
 
-    @property
-    def moves_within_rows(self) -> bool:
+    def moves_within_row(self, row: Row) -> bool:
+        """Never."""
+        return False
+
+
+class Unwatched(IndexedRowPlanner):
+    """An update puts a row that expires again whatever happened to it, and whoever marked it."""
+
+    def condition(self, row: Row) -> None:
+        """None."""
+
+
+class MarksAlone(IndexedMover[IndexedRowPlanner]):
+    """A mark in a row that expires does not change its version."""
+
+    def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
+        """Only the mark is put."""
+        planner = self.planner
+        self.planner = Immortal(planner.schema, planner.indexes, planner.bound, planner.nonce)
+        try:
+            return (yield from super().mark(row, mark, version, over))
+        finally:
+            self.planner = planner
+
+
+class WithinRow(IndexedMover[IndexedRowPlanner]):
+    """An object with a TTL moves within its row by one mutation."""
+
+    def moves_within_row(self, row: Row) -> bool:
+        """Always."""
+        return True
+
+
+class Immortal(IndexedRowPlanner):
+    """Takes no row for one that expires."""
+
+    def rewritten_by_updates(self, row: Row) -> bool:
         """Never."""
         return False
 
@@ -286,6 +321,9 @@ MUTANTS: Mapping[str, Mutant] = {
     "marks stay": Mutant(Rules(indexed=MarksStay), _where("indexed"), "LEFT"),
     "a copy over whatever is there": Mutant(_around(_over_whatever), _where("indexed", INSERTED), "TAKEN"),
     "a copy without a mark": Mutant(_around(_unmarked), _where("indexed", also="twice"), "STUCK"),
+    "an update puts an expiring row again where it was": Mutant(Rules(planner=Unwatched), _where("expiring", OLD), "DOUBLED"),
+    "a mark that an update does not notice": Mutant(Rules(indexed=MarksAlone), _where("expiring", OLD), "DOUBLED"),
+    "an expiring object moves within its row at once": Mutant(Rules(indexed=WithinRow), _where("wide expiring", OLD), "LEFT"),
     "two mutations of one row": Mutant(Rules(indexed=TwoMutations), _where("wide"), "BOTH"),
     "the version of the second read": Mutant(Rules(versioned=SecondRead), _where("wide versioned", OLD), "LOST"),
     "marks that nobody heeds": Mutant(Rules(frozen=False), _where("versioned", DELETED), "BACK"),

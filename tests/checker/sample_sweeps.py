@@ -71,6 +71,10 @@ INDEXED: Mapping[str, Sweep] = {
     "rows that expire over others that do": lambda: expiring.lives(
         ("put b", "expiring insert"), ("note", "delete, put"), stores=("expiring",)
     ),
+    "rows that expire, updated beside deletes": lambda: chain(
+        expiring.lives(("note", "tag b", "expiring tag b"), ("delete",), (5, 14), stores=("live", "expiring")),
+        expiring.lives(("note",), ("expiring tag b", "delete, put"), TWO_CLOCKS, stores=("expiring",)),
+    ),
     "rows that expire, and compactions": lambda: expiring.lives(("expiring a",), ("put a", "delete"), crashes=0, compaction="grace"),
     "rows that expire, and a repairer": lambda: expiring.lives(
         ("expiring a",), ("put b", "tag b", "delete"), (12,), stores=("live", "dead"), others=expiring.repairers
@@ -305,6 +309,7 @@ REKEY: Mapping[str, Sweep] = {
     "two keys": lambda: moved.moves(
         ("indexed", "versioned", "wide", "wide versioned"), ("nobody", "a delete of the old key"), ("two ways",)
     ),
+    "an object with a TTL": lambda: moved.moves(("expiring", "wide expiring"), also=("one", "two ways")),
     "the same call again": lambda: moved.moves(("bare", "versioned", "wide", "wide bare"), ("nobody",), ("twice",)),
     "a unique value": lambda: moved.values(calls=("take", "tag m")),
     "an index that is built": lambda: rebuilt.moves(("indexed", "versioned", "wide", "wide versioned", "covered")),

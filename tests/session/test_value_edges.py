@@ -183,6 +183,8 @@ def test_what_is_written_is_what_was_given_at_the_call(bed: Bed, model: Any, ttl
     assert cells() == {b'["a"]'}
     obj = session.get(model, number=1)
     assert obj is not None
+    if ttl is not None and model is Tagged and not bed.store.capabilities.check_and_mutate:
+        return  # such a row cannot be updated through this store
     tags = ["c"]
     returned = session.update(obj, tags=tags)
     tags.append("d")
