@@ -86,6 +86,11 @@ class VersionedRowPlanner(IndexedRowPlanner):
         mutations: list[Put | Delete] = [put] if plan.row_delete is None else [put, plan.row_delete]
         return ConditionalChange(put.row, column, expected, mutations)
 
+    def no_change(self, row: bytes, old: OldRow) -> ConditionalChange:
+        """The condition of a write that changes nothing, and no mutation: for objects of a wide row that are changed as a whole."""
+        assert self.schema.row_version_column is not None
+        return ConditionalChange(row, self.schema.row_version_column, self.row_version(old), ())
+
     def row_version(self, old: OldRow) -> bytes | None:
         """The version of the row that holds an object of a wide model, or None."""
         shared = self.schema.row_version_column

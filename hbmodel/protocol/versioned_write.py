@@ -115,6 +115,8 @@ class WrittenRows:
         now = yield ReadClock()
         entries: list[tuple[str, Put]] = []
         planned: dict[bytes, tuple[RowPlan, OldRow]] = {}
+        changes: dict[bytes, ConditionalChange] = {}
+        unchanged: dict[bytes, Outcome] = {}
         for write, row in zip(writes, rows, strict=True):
             old = planner.old(row)
             if (yield from self._settled(write, old, entries)):
@@ -122,12 +124,14 @@ class WrittenRows:
             plan = self._planned(write, old, now)
             if plan.put is None and planner.pinned is not None:
                 yield from self._still_pinned(write, plan)
+            if plan.put is None and self._judged_with_row(plan):
+                changes[write.row], unchanged[write.row] = planner.no_change(write.row, old), plan.outcome
+                continue
             if plan.put is None:
                 self.outcomes[write.row] = plan.outcome
                 continue
             planned[write.row] = plan, old
         claimed = yield from self._claimed(planned, now)
-        changes: dict[bytes, ConditionalChange] = {}
         notes: SentChanges = {}
         for row_key, releases in claimed.items():
             plan, old = planned[row_key]
@@ -143,16 +147,28 @@ class WrittenRows:
                 waiting = [row for row in planned if row not in changes and row not in self.outcomes]
                 applied: Sequence[bool | None] = yield CheckAndMutateRows(table, list(changes.values()), waiting)
             except SchemaMismatch:  # they were not sent: the indexes have changed
-                for row_key in changes:
+                for row_key in notes:
                     del self.sent[row_key]
                 raise
             for row_key, went_through in zip(changes, applied, strict=True):
-                if went_through:
+                if row_key in unchanged:
+                    if went_through:
+                        self.outcomes[row_key] = unchanged[row_key]
+                elif went_through:
                     self._note(self.sent[row_key])
                 elif went_through is False:
                     del self.sent[row_key]
         yield from self._keep_entries([write.row for write in writes if write.row in self.outcomes])
         return [write for write in writes if write.row not in self.outcomes]
+
+    def _judged_with_row(self, plan: RowPlan) -> bool:
+        """Whether a write that changes nothing has its outcome only if the row that it shares with others of its commit is as it was read.
+
+        Otherwise another commit could put the object, and the others of the row, before these are changed: then each of the two commits
+        would win in part. A local transaction has read the version of the row once more instead.
+        """
+        together = plan.outcome.key in self.planner.together
+        return together and self.planner.pinned is None and not isinstance(plan.outcome.error, RowMoved)
 
     def _claimed(self, planned: Mapping[bytes, tuple[RowPlan, OldRow]], now: int) -> Protocol[dict[bytes, Sequence[Release]]]:
         """The rows that may be written, once their unique values are claimed, each with what it releases."""

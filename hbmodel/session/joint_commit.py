@@ -11,6 +11,7 @@ from attrs import define
 
 from hbmodel.errors import CapabilityError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.version_cell import VersionCell
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import may_have_written, perform_checked
 from hbmodel.protocol.operations import (
@@ -126,6 +127,14 @@ class Part:
     def of_rows(self, mutations: Sequence[Put | Delete]) -> Sequence[Put | Delete]:
         """Mutations of objects, translated to mutations of the rows that hold them."""
         return self.view.of_rows(self.schema.table, mutations) if isinstance(self.view, FoldedStore) else mutations
+
+    def has(self, change: ConditionalChange) -> bool:
+        """Whether the object of a change of a versioned model has been changed by it."""
+        schema = self.schema
+        (found,) = self.view.get(schema.table, [change.row], [schema.version_column])
+        cell = None if found is None else found.columns.get(schema.version_column)
+        put = next((m.cells.get(schema.version_column) for m in change.mutations if isinstance(m, Put)), None)
+        return cell is not None and put is not None and VersionCell.of(put).nonces[0] in VersionCell.of(cell.value).nonces
 
     def conditional(self, change: ConditionalChange) -> ConditionalChange:
         """The same for a conditional change."""
@@ -296,13 +305,13 @@ class JointCommit:
         ready = [change for change in changes if change.row not in waiting]
         self._check()  # since the rows may have been changed, or read
         try:
-            found = iter(change_together(self._store, self._table, ready))
+            found = iter(self._landed(parts, asked, ready, change_together(self._store, self._table, ready)))
         except BaseException as error:
             for part in parts:
                 part.again = True
                 self._wrote |= part.operation is not None and may_have_written(part.operation, error)
             raise
-        self._wrote |= bool(ready)
+        self._wrote |= any(change.mutations for change in ready)
         applied = [change.row not in waiting and next(found) for change in changes]
         sure = [change.row in waiting or self._store.capabilities.final_refusals for change in changes]
         answers = zip(applied, sure, strict=True)
@@ -310,3 +319,27 @@ class JointCommit:
             part.step(
                 [went_through or (False if certain and not part.again else None) for went_through, certain in islice(answers, len(of_part))]
             )
+
+    def _landed(
+        self,
+        parts: Sequence[Part],
+        asked: Sequence[Sequence[ConditionalChange]],
+        ready: Sequence[ConditionalChange],
+        applied: Sequence[bool],
+    ) -> Sequence[bool]:
+        """Which changes were carried out, by this call or by an earlier one whose answer was lost.
+
+        A protocol looks for its own changes after a refusal. But a write that changes nothing leaves no trace, and its outcome depends on
+        whether those of its row were carried out: so for such rows this is found out here, by the versions that the objects have.
+        """
+        if self._store.capabilities.final_refusals and not any(part.again for part in parts):
+            return applied
+        refused = {change.row for change, went_through in zip(ready, applied, strict=True) if not went_through}
+        rows = {change.row for change in ready if not change.mutations} & refused
+        landed: set[bytes] = set()
+        for part, changes in zip(parts, asked, strict=True):
+            for change in changes if rows else ():
+                (row,) = part.rows_of([change.row])
+                if row in rows - landed and change.mutations and part.has(change):
+                    landed.add(row)
+        return [went_through or change.row in landed for change, went_through in zip(ready, applied, strict=True)]

@@ -62,6 +62,7 @@ def change_together(store: Store, table: str, changes: Sequence[ConditionalChang
 
     Of one row only the first condition is tried, and no more than fits into a call: other changes of the row are not applied. If all
     changes of a row must be in one call and their conditions differ, none of them is applied, and the row is not in the call.
+    Changes without a mutation have all read the row as it was by their condition: if a row has no others, they are applied without a call.
 
     Args:
         store: with the table.
@@ -99,9 +100,10 @@ def change_together(store: Store, table: str, changes: Sequence[ConditionalChang
         for row, of_row in taken.items()
     ]
     applied = [False] * len(changes)
-    if not made:
-        return applied
-    for of_row, went_through in zip(taken.values(), store.check_and_mutate_many(table, made), strict=True):
+    sent = [change for change in made if change.mutations]
+    answers = iter(store.check_and_mutate_many(table, sent) if sent else ())
+    for of_row, change in zip(taken.values(), made, strict=True):
+        went_through = next(answers) if change.mutations else True
         for at in of_row:
             applied[at] = went_through
     return applied

@@ -101,11 +101,22 @@ def commits_of(kind: str) -> Mapping[str, Writes]:
         "delete, put": (gone(pet), put(owner, "e")),
         "delete both": (gone(pet), gone(owner)),
         "delete, note": (gone(owner), note(pet, "v")),
+        "put, delete nothing": (put(pet, "f"), gone(pet, "z")),
+        "put both pets": (put(pet, "g"), put(pet, "g", "z")),
+        "put owner, delete nothing": (put(owner, "h"), gone(pet, "z")),
+        "put owner and pet": (put(owner, "i"), put(pet, "i", "z")),
+        "put, update nothing": (put(owner, "j"), note(pet, "n", "z")),
         "begin": (put(pet, "a"), put(owner, "a"), put(pet, "a", "m")),
     }
 
 
-NAMES = tuple(name for name in commits_of("no index") if name != "begin")
+NOTHING = ("put, delete nothing", "put owner, delete nothing", "put, update nothing")
+"""Commits that meet no object at one of their places."""
+
+PLACED = ("put both pets", "put owner and pet")
+"""Commits that put an object there."""
+
+NAMES = tuple(name for name in commits_of("no index") if name not in {"begin", *NOTHING, *PLACED})
 CHANGING = ("put all", "put both", "delete, put", "delete both")
 """Commits that find what they need wherever they come in the order."""
 

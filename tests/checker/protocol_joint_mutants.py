@@ -7,7 +7,10 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from hbmodel.protocol.operations import Acknowledge, CheckAndMutateRows, Operation, ReadClock
+from hbmodel.protocol import versioned_write
+from hbmodel.protocol.indexed_plan import RowPlan
+from hbmodel.protocol.operations import Acknowledge, CheckAndMutateRows, Operation, Protocol, ReadClock
+from hbmodel.protocol.versioned_write import WrittenRows
 from hbmodel.session.joint_commit import JointCommit, Part
 from hbmodel.store import Delete, Put
 from hbmodel.store.port import EVERYTHING_POSSIBLE
@@ -91,6 +94,34 @@ class Unsure(JointCommit):
         super()._change_if(parts)
 
 
+class Settled(WrittenRows):
+    """A write that changes nothing has its outcome whatever becomes of the others of its row."""
+
+    def _judged_with_row(self, plan: RowPlan) -> bool:
+        return False
+
+
+class Untraced(JointCommit):
+    """Whether a refused change was carried out before is left to those who have changed something."""
+
+    def _landed(self, parts: Any, asked: Any, ready: Any, applied: Sequence[bool]) -> Sequence[bool]:
+        return applied
+
+
+def _settled(protocol: Protocol[Any]) -> Protocol[Any]:
+    """The protocol, with rounds that are broken."""
+    answer: Any = None
+    while True:
+        made, versioned_write.WrittenRows = versioned_write.WrittenRows, Settled  # type: ignore[misc]
+        try:
+            operation = protocol.send(answer)
+        except StopIteration as stop:
+            return stop.value
+        finally:
+            versioned_write.WrittenRows = made  # type: ignore[misc]
+        answer = yield operation
+
+
 def pair(kind: str, one: str, other: str, clocks: Sequence[int] = (12,), **options: Any) -> Callable[[Rules], Iterable[Any]]:
     """These two commits."""
     return lambda rules: joint(kind, (one,), (other,), clocks, rules, **options)
@@ -107,5 +138,12 @@ MUTANTS: Mapping[str, Mutant] = {
     "acknowledged before the row": Mutant(Rules(Early), pair("indexed", "put both", "tags"), "MISSING"),
     "conditional changes apart": Mutant(Rules(ConditionalApart), pair("versioned", "put both", "put all"), "HALF"),
     "a lost answer taken for a refusal": Mutant(Rules(Unsure), pair("versioned", "delete, put", "put both", lost=0, can=FINAL), "HALF"),
+    "an absent object settled at once": Mutant(Rules(around=_settled), pair("versioned", "put, delete nothing", "put both pets"), "HALF"),
+    "an absent object of another kind settled at once": Mutant(
+        Rules(around=_settled), pair("versioned", "put owner, delete nothing", "put owner and pet"), "HALF"
+    ),
+    "an absent object beside a lost answer": Mutant(
+        Rules(Untraced), pair("versioned", "put owner, delete nothing", "put owner and pet", lost=0), "HALF"
+    ),
     "two commits in one millisecond": Mutant(evolve(SHIPPED, distinct=False), pair("no index", "delete, put", "put both"), "HALF"),
 }

@@ -267,6 +267,9 @@ JOINT: Mapping[str, Sweep] = {
     "no index": partial(joint.joint, "no index", clocks=(12,)),
     "indexed": partial(joint.joint, "indexed", ("put all", "delete, put"), ("put both", "tags", "delete, note"), (5, 12)),
     "versioned": partial(joint.joint, "versioned", ("put all", "delete, put"), ("put both", "notes", "delete, note"), (12,)),
+    "versioned, absent objects": lambda: chain(
+        *(joint.joint("versioned", joint.NOTHING, joint.PLACED, (12,), lost=at) for at in (None, 0)),
+    ),
     "a lost answer": lambda: chain.from_iterable(
         joint.joint(kind, ("put all", "delete, put"), ("put both", "tags"), (12,), lost=at) for kind in joint.MODELS for at in (0, 1)
     ),

@@ -396,6 +396,11 @@ def _joint() -> Iterator[tuple[str, Sweep]]:
         yield f"several kinds, two commits: {kind}", partial(joint.joint, kind, clocks=(5, 12, 15) if timed else (12,), crashes=2)
         for at in range(3):
             yield f"several kinds, answer {at} lost: {kind}", partial(joint.joint, kind, clocks=(12,), lost=at)
+        if kind.startswith("versioned"):
+            absent = partial(joint.joint, kind, joint.NOTHING, (*joint.NAMES, *joint.PLACED, *joint.NOTHING), (12,))
+            yield f"several kinds, absent objects: {kind}", partial(absent, crashes=2)
+            for at in range(3):
+                yield f"several kinds, absent objects, answer {at} lost: {kind}", partial(absent, lost=at)
     for store in joint_unique.STORES:
         names = (*joint_unique.NAMES, *(joint_unique.CHANGING if store == "owned" else ()))
         of = partial(joint_unique.joint, mine=names, theirs=names, stores=(store,))

@@ -587,3 +587,75 @@ def test_models_of_a_row_are_versioned_alike() -> None:
     store = fresh(Versioned)
     with pytest.raises(hb.SchemaMismatch, match="Models whose objects share rows must all be versioned, or"):
         hb.create_tables(store, Other)
+
+
+@pytest.mark.parametrize("kinds", ["one kind", "two kinds"])
+def test_absent_objects_are_judged_with_the_others_of_their_row(kinds: str) -> None:
+    """One commit puts an object and deletes an absent one, and another commit puts both at one of its calls."""
+
+    def write(session: hb.Session, mark: str, *, both: bool) -> None:
+        first = Versioned(owner="ann", name="rex", sort=mark) if kinds == "one kind" else VersionedOwner(owner="ann", city=mark)
+        session.add(first)
+        second = Versioned(owner="ann", name="tom", sort=mark)
+        session.add(second) if both else session.delete(second)
+        session.commit()
+
+    met = set()
+    for at in range(1, 100):
+        store = fresh(Versioned, VersionedOwner)
+        write(hb.Session(store), "begin", both=False)
+        left, others = [at], hb.Session(store)
+
+        def interrupt(call: hb.Call, left: list[int] = left, others: hb.Session = others) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                write(others, "theirs", both=True)
+
+        write(hb.Session(store, on_call=interrupt), "mine", both=False)
+        if left[0] > 0:
+            break
+        session = hb.Session(store)
+        pets = {pet.name: pet.sort for pet in session.query(Versioned).where(Versioned.owner == "ann")}
+        owner = session.get(VersionedOwner, owner="ann")
+        found = (pets.pop("rex") if owner is None else owner.city, pets)
+        assert found in (("mine", {}), ("theirs", {"tom": "theirs"})), at
+        met.add(found[0])
+    assert met == {"mine", "theirs"}
+
+
+def test_an_update_that_is_refused_is_judged_with_the_others_of_its_row() -> None:
+    store = fresh(Versioned, VersionedOwner)
+    reads, others = [0], hb.Session(store)
+
+    def interrupt(call: hb.Call) -> None:
+        read = call.operation == "get_each" and call.table == "jc_versioned"
+        reads[0] += read
+        if read and reads[0] == 1:
+            others.add_all([Versioned(owner="ann", name=name, sort="theirs") for name in ("rex", "tom")])
+            others.commit()
+
+    session = hb.Session(store, on_call=interrupt)
+    session.add(Versioned(owner="ann", name="rex", sort="mine"))
+    session.update_key(Versioned, owner="ann", name="tom", sort="mine")
+    session.commit()
+    assert {pet.name: pet.sort for pet in hb.Session(store).query(Versioned).where(Versioned.owner == "ann")} == {
+        "rex": "mine",
+        "tom": "mine",
+    }
+
+
+def test_a_commit_that_changes_nothing_in_a_row_writes_nothing() -> None:
+    store = fresh(Versioned, VersionedOwner)
+    session = hb.Session(store)
+    session.add(Versioned(owner="ann", name="rex", sort="cat"))
+    session.commit()
+    store.calls.clear()
+    session.delete_key(Versioned, owner="ann", name="tom")
+    session.delete_key(Versioned, owner="ann", name="zoe")
+    assert [outcome.action for outcome in session.commit()] == ["absent", "absent"]
+    session.update_key(Versioned, owner="ann", name="tom", sort="owl")
+    session.delete_key(Versioned, owner="ann", name="zoe")
+    with pytest.raises(hb.PartialWrite) as caught:
+        session.commit()
+    assert [type(outcome.error) for outcome in caught.value.failures] == [hb.RowNotFound]
+    assert not [call for call in store.calls if call.writes and call.table == "jc_versioned"]
